@@ -248,7 +248,9 @@ class DurableChanged(PolycastError):
 
     def __init__(self, name: str, difference: Mapping[str, tuple[str, str]]) -> None:
         self.name, self.difference = name, dict(difference)
-        rows = "; ".join(f"{key}: {old} before, {new} now" for key, (old, new) in difference.items())
+        rows = "; ".join(
+            f"{key}: {old} before, {new} now" for key, (old, new) in difference.items()
+        )
         super().__init__(
             f"the durable subscription {name!r} exists with another definition ({rows}). Use its "
             f"definition, another name, or replace=True to keep its place with the new definition"

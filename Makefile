@@ -1,0 +1,83 @@
+# Every target sets up its own environment in .venv; all it needs is Python 3.11 or newer.
+
+VENV := .venv
+BIN  := $(VENV)/bin
+EXAMPLES := examples/talks.py examples/chat.py
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check bench torture docs lock clean lint
+
+help:  ## Show this list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.ready  ## Run the examples.
+	@for example in $(EXAMPLES); do \
+		printf '\n-- %s\n' "$$example"; \
+		$(BIN)/python "$$example" || exit 1; \
+	done
+
+test: lint  ## Everything: format, lint, types, then all tests.
+	@$(BIN)/pytest
+
+check: lint  ## The fast part: format, lint, types, architecture rules.
+	@$(BIN)/pytest -q tests/architecture
+
+bench: $(VENV)/.ready  ## Measure against the peers, side by side.
+	@$(BIN)/python benchmarks/in_process.py
+
+torture: $(VENV)/.ready  ## Run the concurrency stress tests at length.
+	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress
+
+docs: $(VENV)/.ready  ## Run every snippet of the documentation.
+	@$(BIN)/pytest tests/test_docs.py
+
+lint: $(VENV)/.ready
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+# Prints the first interpreter that is new enough and can make environments. Each candidate is
+# run, because a name on the PATH may be a launcher for a version that is not there.
+define find_python
+for candidate in "$(PYTHON)" python3 python3.13 python3.12 python3.11; do \
+	test -n "$$candidate" || continue; \
+	"$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+		>/dev/null 2>&1 && { command -v "$$candidate"; exit 0; }; \
+done; \
+{ \
+	echo "polycast needs Python 3.11 or newer with the venv module, and none was found."; \
+	echo "  Debian, Ubuntu:  sudo apt install python3 python3-venv"; \
+	echo "  Fedora:          sudo dnf install python3"; \
+	echo "  macOS:           brew install python@3.13"; \
+	echo "  anywhere:        https://www.python.org/downloads/"; \
+	echo "If it is installed under another name: make PYTHON=/path/to/python3 ..."; \
+} >&2; exit 1
+endef
+
+# The environment is kept when it works, so a changed lock only installs what changed. The build
+# tool comes from the lock too: nothing is installed that the lock does not name with its hash.
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		python=$$($(find_python)) || exit 1; \
+		echo "Setting up $(VENV) with $$($$python -V)"; \
+		"$$python" -m venv --clear $(VENV); \
+	}
+	@echo "Installing what requirements.lock names into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+lock:  ## Resolve requirements.lock again from pyproject.toml.
+	@python=$$($(find_python)) || exit 1; \
+	scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	echo "Resolving requirements.lock"; \
+	"$$python" -m venv "$$scratch" && \
+	"$$scratch/bin/pip" install --quiet --disable-pip-version-check uv && \
+	"$$scratch/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+		--extra dev --extra bench \
+		--no-header --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements.lock
+
+clean:  ## Remove the environment and everything generated.
+	@rm -rf $(VENV) build dist .hypothesis .mypy_cache .ruff_cache .pytest_cache src/*.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,23 @@
+"""Publish and subscribe, in this process."""
+
+from polycast.bus.bus import Bus
+from polycast.bus.explanation import Explanation
+from polycast.bus.health import Health, SubscriptionHealth, Undelivered
+from polycast.bus.options import Options, Publish, PublishOptions
+from polycast.bus.roster import Advertisement
+from polycast.bus.stream import Stream
+from polycast.bus.subscription import Subscription
+
+__all__ = [
+    "Advertisement",
+    "Bus",
+    "Explanation",
+    "Health",
+    "Options",
+    "Publish",
+    "PublishOptions",
+    "Stream",
+    "Subscription",
+    "SubscriptionHealth",
+    "Undelivered",
+]

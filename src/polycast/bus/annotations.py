@@ -1,0 +1,53 @@
+"""The decorator forms of subscribing."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints, overload
+
+from polycast.errors import BadCallback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.delivery import Delivery
+
+__all__ = ["Annotated", "Registrar", "annotated_type"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Registrar(Protocol[T]):
+    """What `bus.on(T)` returns: it subscribes a function and gives it back as it was."""
+
+    @overload
+    def __call__(self, function: Callable[[T], R], /) -> Callable[[T], R]: ...
+    @overload
+    def __call__(self, function: Callable[[T, Delivery], R], /) -> Callable[[T, Delivery], R]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """A type that was read from a function."""
+
+    type: Any
+
+
+def annotated_type(what: object) -> Annotated | None:
+    """If `what` is a function, the annotation of its first parameter."""
+    if not inspect.isroutine(what):
+        return None
+    try:
+        parameters = list(inspect.signature(what).parameters)
+        hints = get_type_hints(what)
+    except (ValueError, TypeError, NameError) as error:
+        raise BadCallback(what, why=f"its annotations cannot be read: {error}") from error
+    if not parameters or parameters[0] not in hints:
+        raise BadCallback(
+            what,
+            why="plain @bus.on reads the type from the annotation of the first parameter, "
+            "and there is none; annotate it or say @bus.on(Type)",
+        )
+    return Annotated(hints[parameters[0]])

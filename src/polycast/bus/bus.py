@@ -1,0 +1,423 @@
+"""The bus: publish objects, subscribe to classes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import uuid
+import weakref
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from polycast.bus.annotations import annotated_type
+from polycast.bus.lifetime import close_down, health_of, wait_for_quiet
+from polycast.bus.opening import check_url, publish_for
+from polycast.bus.options import check_options, published_as, settings_for
+from polycast.bus.roster import Advertisement, Roster
+from polycast.bus.stream import Stream
+from polycast.config import SystemClock, seconds
+from polycast.delivery import (
+    Callback,
+    DeadLetters,
+    LoopThread,
+    Pool,
+    Services,
+    Timers,
+    callback_for,
+)
+from polycast.delivery.inside import inside
+from polycast.errors import BadOption, BusClosed, NotAvailable, QueueFull
+from polycast.filters import Filter
+from polycast.matching import Interest, selector_for
+from polycast.routing import Dispatcher
+from polycast.stores import MemoryLog, Publisher, Receipt
+from polycast.typesystem import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from datetime import timedelta
+    from types import TracebackType
+    from typing import Self
+
+    from typing_extensions import TypeForm, Unpack
+
+    from polycast.bus.annotations import Registrar
+    from polycast.bus.health import Health, Undelivered
+    from polycast.bus.options import Options, Publish, PublishOptions
+    from polycast.bus.subscription import Subscription
+    from polycast.config import Clock
+    from polycast.delivery import Delivery
+    from polycast.matching import Selector
+
+__all__ = ["Bus"]
+
+T = TypeVar("T")
+F = TypeVar("F", bound="Callable[..., object]")
+_log = logging.getLogger("polycast")
+
+
+class Bus:
+    """Brings each published object to whoever subscribed to its class or a type it conforms to."""
+
+    publish: Publish
+
+    def __init__(
+        self,
+        url: str = "memory:",
+        *,
+        publisher: str | None = None,
+        history: int = 0,
+        clock: Clock | None = None,
+        context: object = None,
+        federation: object = None,
+        stuck_after: float | timedelta = 30.0,
+        dead_letters: int = 10_000,
+    ) -> None:
+        check_url(url)
+        for option, given in (("context", context), ("federation", federation)):
+            if given is not None:
+                raise _no_contexts(f"{option}=")
+        if isinstance(history, bool) or not isinstance(history, int) or history < 0:
+            raise BadOption("history", history, accepted="how many events to keep: 0 or more")
+        self._clock: Clock = clock if clock is not None else SystemClock()
+        self.publisher = publisher if publisher is not None else f"bus-{uuid.uuid4().hex[:12]}"
+        self._registry = Registry()
+        log = MemoryLog(history) if history else None
+        self._dispatcher = Dispatcher(
+            Publisher(self.publisher, 1), clock=self._clock, log=log, admit=self._registry.bind
+        )
+        self._roster = Roster(self._dispatcher, log)
+        self._services = self._make_services(seconds("stuck_after", stuck_after), dead_letters)
+        self._roster.services = self._services
+        self._state = "open"
+        self.publish = publish_for(self._dispatcher, self._clock)
+        # Threads must not keep a forgotten bus alive, nor outlive it.
+        self._finalizer = weakref.finalize(self, _stop_threads, self._services)
+
+    def _make_services(self, stuck_after: float, dead_letters: int) -> Services:
+        roster = self._roster
+        return Services(
+            clock=self._clock,
+            timers=Timers(self._clock),
+            pool=Pool(self._clock, stuck_after=stuck_after),
+            loop=LoopThread(),
+            dead_letters=DeadLetters(keep=dead_letters, post=roster.replay),
+            in_turn=self._dispatcher.turn.run,
+            changed=self._dispatcher.change,
+            ended=roster.forget,
+            quiet=threading.Condition(),
+        )
+
+    # -- publishing --------------------------------------------------------------------------------
+
+    def publish_many(
+        self, events: Iterable[object], **options: Unpack[PublishOptions]
+    ) -> list[Receipt]:
+        """Publish several events in one run of positions, all or none."""
+        batch = list(events)
+        about = published_as(options, self._clock)
+        if about["given"] is not None:
+            accepted = "an identity is of one event; publish it by itself"
+            raise BadOption("identity", about["given"], accepted=accepted)
+        if not batch:
+            return []
+        return self._dispatcher.post_many(batch, **about)
+
+    def publish_async(self, event: object, **options: Unpack[PublishOptions]) -> Awaitable[Receipt]:
+        """Publish without ever blocking the event loop; its place is taken by the call itself."""
+        mark = inside.set(inside.get() or _NOWHERE)  # where nothing may wait for room
+        try:
+            return _settled(self.publish(event, **options))
+        except QueueFull:
+            return asyncio.to_thread(self.publish, event, **options)
+        finally:
+            inside.reset(mark)
+
+    # -- subscribing -------------------------------------------------------------------------------
+
+    @overload
+    def subscribe(
+        self,
+        what: str,
+        callback: Callable[[Any], object],
+        *,
+        where: Callable[[Any], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[Any]: ...
+    @overload
+    def subscribe(
+        self,
+        what: str,
+        callback: Callable[[Any, Delivery], object],
+        *,
+        where: Callable[[Any], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[Any]: ...
+    @overload
+    def subscribe(
+        self,
+        what: Selector[T],
+        callback: Callable[[T], object],
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[T]: ...
+    @overload
+    def subscribe(
+        self,
+        what: Selector[T],
+        callback: Callable[[T, Delivery], object],
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[T]: ...
+    @overload
+    def subscribe(
+        self,
+        what: type[T],
+        callback: Callable[[T], object],
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[T]: ...
+    @overload
+    def subscribe(
+        self,
+        what: type[T],
+        callback: Callable[[T, Delivery], object],
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[T]: ...
+    @overload
+    def subscribe(
+        self,
+        what: TypeForm[T],
+        callback: Callable[[T], object],
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[T]: ...
+    @overload
+    def subscribe(
+        self,
+        what: TypeForm[T],
+        callback: Callable[[T, Delivery], object],
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[T]: ...
+    def subscribe(
+        self,
+        what: Any,
+        callback: Callable[..., object],
+        *,
+        where: Callable[[Any], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[Any]:
+        """Have a callback called for each event of a type or topic that passes a filter."""
+        return self._open(what, callback_for(callback), where, options)
+
+    def _open(
+        self,
+        what: Any,
+        callback: Callback | None,
+        where: Callable[[Any], object] | None,
+        options: Any,
+        *,
+        pull: Any = None,
+    ) -> Subscription[Any]:
+        if self._state != "open":
+            raise BusClosed("subscribe")
+        check_options(options)
+        settings = settings_for(options, pull=pull)
+        selector = selector_for(
+            what, topic=options.get("topic"), exact=bool(options.get("exact", False))
+        )
+        for cls in selector.types:
+            self._registry.bind(cls)
+        interest = Interest(
+            selector,
+            None if where is None else Filter(where),
+            settings.level,
+            group=options.get("group"),
+            durable=options.get("durable"),
+        )
+        lease = options.get("lease")
+        return self._roster.open(
+            interest,
+            settings,
+            callback,
+            since=options.get("since"),
+            lease=None if lease is None else seconds("lease", lease),
+            replace=bool(options.get("replace", False)),
+        )
+
+    @overload
+    def on(self, what: str, /, **options: Unpack[Options]) -> Registrar[Any]: ...
+    @overload
+    def on(
+        self,
+        what: Selector[T],
+        /,
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Registrar[T]: ...
+    @overload
+    def on(
+        self,
+        what: type[T],
+        /,
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Registrar[T]: ...
+    @overload
+    def on(
+        self,
+        what: TypeForm[T],
+        /,
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Registrar[T]: ...
+    @overload
+    def on(self, function: F, /) -> F: ...
+    def on(self, what: Any, /, *, where: Any = None, **options: Any) -> Any:
+        """Subscribe the decorated function; plain `@bus.on` reads the type from its annotation."""
+        found = annotated_type(what)
+        if found is not None:
+            self._open(found.type, callback_for(what), where, options)
+            return what
+
+        def register(function: F) -> F:
+            self._open(what, callback_for(function), where, options)
+            return function
+
+        return register
+
+    @overload
+    def stream(
+        self,
+        what: str,
+        *,
+        where: Callable[[Any], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Stream[Any]: ...
+    @overload
+    def stream(
+        self,
+        what: Selector[T],
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Stream[T]: ...
+    @overload
+    def stream(
+        self,
+        what: type[T],
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Stream[T]: ...
+    @overload
+    def stream(
+        self,
+        what: TypeForm[T],
+        *,
+        where: Callable[[T], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Stream[T]: ...
+    def stream(self, what: Any, *, where: Any = None, **options: Any) -> Stream[Any]:
+        """The events of a type or topic as an asynchronous iterator."""
+        stream: Stream[Any] = Stream()
+        options["ack"] = "manual"
+        stream.subscription = self._open(what, stream.callback(), where, options)
+        return stream
+
+    def advertise(self, what: Any, *, lease: float | timedelta | None = None) -> Advertisement:
+        """Say that this bus is going to publish a type or on a topic; `health()` lists it."""
+        if self._state != "open":
+            raise BusClosed("advertise")
+        advertisement = Advertisement(self._roster, str(selector_for(what)))
+        self._roster.advertisements.add(advertisement)
+        if lease is not None:
+            advertisement.renew(seconds("lease", lease))
+        return advertisement
+
+    def within(self, context: object) -> Bus:
+        """This bus as seen from a context."""
+        raise _no_contexts(f"within({context!r})")
+
+    # -- looking after it --------------------------------------------------------------------------
+
+    def dead_letters(self) -> DeadLetters:
+        """The events that could not be delivered, to list, replay and purge."""
+        return self._services.dead_letters
+
+    def health(self) -> Health:
+        """How the bus and its subscriptions are doing."""
+        return health_of(self._roster, closed=self._state == "closed")
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until all that was published is handled; False if that took too long."""
+        return wait_for_quiet(self._roster, timeout)
+
+    def close(self, timeout: float = 5.0) -> tuple[Undelivered, ...]:
+        """Accept nothing more, deliver what is there, and say what could not be delivered."""
+        if self._state != "open":
+            return ()
+        self._state = "closing"
+        undelivered = close_down(self._roster, timeout)
+        self._state = "closed"
+        self._finalizer()
+        for each in undelivered:
+            _log.warning("closed without delivering %s", each)
+        return undelivered
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+    def __repr__(self) -> str:
+        return f"<Bus {self.publisher!r} in memory, {self._state}>"
+
+
+_NOWHERE: Any = object()
+
+
+async def _settled(receipt: Receipt) -> Receipt:
+    return receipt
+
+
+def _stop_threads(services: Services) -> None:
+    services.timers.close()
+    services.pool.close(0.0)
+    services.loop.close(0.0)
+
+
+def _no_contexts(what: str) -> NotAvailable:
+    return NotAvailable(
+        what,
+        why="this version has no contexts",
+        instead="Leave it out: every party then sees the classes as they were published",
+    )

@@ -1,0 +1,102 @@
+"""Why a subscription gets, or does not get, an event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from polycast.typesystem import wire_name
+
+if TYPE_CHECKING:
+    from polycast.config import Settings
+    from polycast.matching import Interest
+
+__all__ = ["Explanation", "explain_event", "explain_subscription"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Reasons, one a line; `delivered` is the verdict, if it is about an event."""
+
+    delivered: bool | None
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.reasons)
+
+
+def explain_subscription(interest: Interest, settings: Settings, state: str) -> Explanation:
+    """What a subscription means, in words."""
+    level = settings.level
+    where = "every event of these types"
+    if interest.where is not None:
+        where = (
+            f"those for which {interest.where} is true: an opaque callable, called once per event "
+            f"in the publishing process; a failure counts as no match"
+        )
+    reasons = [
+        f"subscribed to {interest.selector}, {_subtypes(interest)}",
+        f"wants {where}",
+        f"promised {level.promise} ({level.name})",
+        f"called {_how(settings)}; at most {settings.queue} wait, then {settings.overflow}",
+        f"in effect from position {interest.start}; {state}",
+    ]
+    if level.order != "none":
+        reasons.append("the priority of an event is ignored: the order of the log is kept")
+    if interest.group is not None:
+        reasons.append(f"one of the group {interest.group!r}: an event goes to one member")
+    if interest.durable is not None:
+        reasons.append(f"durable as {interest.durable!r}, for the life of this process")
+    return Explanation(None, tuple(reasons))
+
+
+def explain_event(interest: Interest, event: Any, topic: str | None, state: str) -> Explanation:
+    """Each test that an event has to pass, and how it does."""
+    selector, cls = interest.selector, type(event)
+    reasons = [
+        f"{wire_name(cls)} {_does(selector.covers_class(cls))} conform to {_types(selector)}"
+    ]
+    passes = selector.covers_class(cls)
+    if selector.topic is not None:
+        on_topic = topic is not None and selector.topic.matches(topic)
+        reasons.append(f"topic {topic!r} {_does(on_topic)} match {selector.topic.text}")
+        passes = passes and on_topic
+    if passes and interest.where is not None:
+        verdict, text = _filter_verdict(interest, event)
+        reasons.append(text)
+        passes = verdict
+    if passes and state != "active":
+        reasons.append(f"the subscription is {state}")
+    reasons.append("it is delivered" if passes else "it is not delivered")
+    return Explanation(passes, tuple(reasons))
+
+
+def _filter_verdict(interest: Interest, event: Any) -> tuple[bool, str]:
+    assert interest.where is not None
+    try:
+        verdict = bool(interest.where(event))
+    except Exception as error:
+        return False, f"the filter {interest.where} failed: {type(error).__name__}: {error}"
+    return verdict, f"the filter {interest.where} says {verdict}"
+
+
+def _does(verdict: object) -> str:
+    return "does" if verdict else "does not"
+
+
+def _types(selector: Any) -> str:
+    joint = " and " if selector.every else " or "
+    exactly = "exactly " if selector.exact else ""
+    return exactly + joint.join(wire_name(cls) for cls in selector.types)
+
+
+def _subtypes(interest: Interest) -> str:
+    return "without subtypes" if interest.selector.exact else "and everything that conforms to it"
+
+
+def _how(settings: Settings) -> str:
+    if settings.pull is not None:
+        return f"by get(), {settings.pull}"
+    if settings.dispatch == "inline":
+        return "in the publisher's thread, which it can delay"
+    return "in a thread of the pool, or in an event loop if it is async, one event at a time"

@@ -1,0 +1,127 @@
+"""Waiting for a bus, looking at it, and closing it."""
+
+from __future__ import annotations
+
+import time
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
+
+from polycast.bus.health import Health, SubscriptionHealth, Undelivered
+from polycast.delivery.inside import inside
+from polycast.errors import BusClosed, SubscriptionEnded, WouldDeadlock
+from polycast.metrics import Counts
+
+if TYPE_CHECKING:
+    from polycast.bus.roster import Roster
+    from polycast.delivery import Mailbox
+
+__all__ = ["close_down", "health_of", "wait_for_quiet"]
+
+
+def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
+    """Wait until no mailbox has anything left to do."""
+    if inside.get() is not None or roster.dispatcher.turn.is_mine():
+        raise WouldDeadlock("flush()")
+    return _wait(roster, timeout, ())
+
+
+def _wait(roster: Roster, timeout: float | None, but: tuple[Mailbox | None, ...]) -> bool:
+    quiet = roster.services.quiet
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while any(not box.is_idle() for box in list(roster.mailboxes.values()) if box not in but):
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return False
+        with quiet:
+            # A notification may come between the look and the wait: do not wait for long.
+            quiet.wait(0.05 if left is None else min(left, 0.05))
+    return True
+
+
+def health_of(roster: Roster, *, closed: bool) -> Health:
+    """How everybody is doing."""
+    boxes = list(roster.mailboxes.values())
+    stuck = tuple(roster.services.pool.stuck())
+    letters = roster.services.dead_letters
+    return Health(
+        state="closed" if closed else "open",
+        published=roster.dispatcher.turn.newest(),
+        subscriptions=tuple(_subscription(box) for box in boxes),
+        advertised=tuple(sorted(each.what for each in list(roster.advertisements))),
+        stuck=stuck,
+        dead_letters=len(letters),
+        counts=reduce(add, (box.counts for box in [*boxes, *roster.cut_off]), Counts()),
+        problems=tuple(_problems(roster, boxes)),
+    )
+
+
+def _subscription(box: Mailbox) -> SubscriptionHealth:
+    state = "paused" if box.paused else "detached" if box.is_detached() else "active"
+    return SubscriptionHealth(
+        box.name, state, len(box.backlog), len(box.in_flight) + len(box.delayed), box.counts
+    )
+
+
+def _problems(roster: Roster, boxes: list[Mailbox]) -> list[str]:
+    letters = roster.services.dead_letters
+    problems = [
+        f"the callback of {each.subscription} has not returned for {each.seconds:.0f} s"
+        for each in roster.services.pool.stuck()
+    ]
+    problems += [f"{box.name} was cut off: its queue was full" for box in roster.cut_off]
+    problems += [
+        f"{len(box.backlog)} events wait for {box.name}, which keeps up to {box.settings.queue}"
+        for box in boxes
+        if len(box.backlog) >= 0.8 * box.settings.queue
+    ]
+    problems += [
+        f"{box.name} lost {box.counts.dropped} events" for box in boxes if box.counts.dropped
+    ]
+    if len(letters) or letters.let_go:
+        problems.append(f"{len(letters)} dead letters ({letters.let_go} older ones let go)")
+    return problems
+
+
+def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
+    """Refuse, drain, end everything; what was left, and why."""
+    dispatcher = roster.dispatcher
+
+    def refuse() -> None:
+        # Who is called back while the bus drains may still publish; nobody else.
+        if roster.drained or not (inside.get() is not None or dispatcher.turn.is_mine()):
+            raise BusClosed("publish")
+
+    own = inside.get()
+    in_turn = dispatcher.turn.is_mine()
+    dispatcher.stop(refuse)
+    but = tuple(b for b in roster.mailboxes.values() if b is own or (in_turn and b.inline))
+    _wait(roster, timeout, but)
+    roster.drained = True
+    boxes = list(roster.mailboxes.values())
+    undelivered = tuple(
+        Undelivered(box.name, left, _why(box)) for box in boxes if (left := _left(box, own))
+    )
+    for box in boxes:
+        box.end(SubscriptionEnded(box.title, detail="its bus was closed"))
+    for advertisement in list(roster.advertisements):
+        advertisement.cancel()
+    roster.services.timers.close()
+    roster.services.loop.close(0.5)
+    roster.services.pool.close(0.5)
+    return undelivered
+
+
+def _left(box: Mailbox, own: Mailbox | None) -> int:
+    """What is left of a mailbox, less the event whose callback is closing the bus."""
+    return len(box.backlog) + len(box.in_flight) + len(box.delayed) - (box is own)
+
+
+def _why(box: Mailbox) -> str:
+    if box.is_detached():
+        return "nobody is attached to it"
+    if box.paused:
+        return "it is paused"
+    if box.settings.pull:
+        return "nobody has pulled them"
+    return "its callback did not finish in time" if box.in_flight else "there was no time left"

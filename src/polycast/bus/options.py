@@ -1,0 +1,169 @@
+"""The options of publish and subscribe, checked and made whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
+
+from polycast.config import Settings, level_named, seconds
+from polycast.errors import BadOption, NotAvailable
+from polycast.events import Identity
+from polycast.matching import check_topic
+
+if TYPE_CHECKING:
+    from polycast.config import Clock, Dispatch, LevelName, Overflow
+    from polycast.delivery import Callback
+    from polycast.stores import Receipt
+
+__all__ = ["Options", "Publish", "PublishOptions", "check_options", "published_as", "settings_for"]
+
+
+class Options(TypedDict, total=False):
+    """How to subscribe."""
+
+    exact: bool
+    topic: str
+    group: str
+    durable: str
+    replace: bool
+    since: Literal["beginning"] | int | datetime
+    lease: float | timedelta
+    level: LevelName
+    dispatch: Dispatch
+    queue: int
+    overflow: Overflow
+    block_for: float | timedelta
+    ack: Literal["auto", "manual"]
+    ack_within: float | timedelta
+    attempts: int
+    backoff: float | timedelta
+    engine: Literal["direct", "spark"]
+
+
+class PublishOptions(TypedDict, total=False):
+    """What to publish an event with."""
+
+    topic: str | None
+    priority: int
+    expires: float | timedelta | datetime | None
+    headers: Mapping[str, str] | None
+    identity: Identity | None
+
+
+class Publish(Protocol):
+    """The call that publishes one event."""
+
+    def __call__(
+        self,
+        event: object,
+        /,
+        *,
+        topic: str | None = None,
+        priority: int = 0,
+        expires: float | timedelta | datetime | None = None,
+        headers: Mapping[str, str] | None = None,
+        identity: Identity | None = None,
+    ) -> Receipt:
+        """Publish an object to whoever subscribed to its class, a type above it, or the topic."""
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse what nobody knows and what is not there yet."""
+    for name, value in options.items():
+        if name not in Options.__annotations__:
+            raise BadOption.unknown(name, value, Options.__annotations__)
+    for name in ("group", "durable"):
+        value = options.get(name)
+        if value is not None and (not isinstance(value, str) or not value):
+            raise BadOption(name, value, accepted="a name: a string that is not empty")
+    engine = options.get("engine", "direct")
+    if engine == "spark":
+        raise NotAvailable(
+            "engine='spark'",
+            why="this version routes in the process of the bus only",
+            instead="Leave engine= out, or say engine='direct'",
+        )
+    if engine != "direct":
+        raise BadOption.choice("engine", engine, ["direct"])
+    if options.get("ack", "auto") not in ("auto", "manual"):
+        raise BadOption.choice("ack", options["ack"], ["auto", "manual"])
+
+
+def settings_for(options: Mapping[str, Any], *, pull: Literal["fifo", "lifo"] | None) -> Settings:
+    """The settings of a subscription, with the defaults of its level."""
+    grouped = options.get("group") is not None
+    level = level_named(options.get("level", "strong_set" if grouped else "sorted_set"))
+    overflow: Overflow = "cut_off" if level.reliable else "drop_oldest"
+    if options.get("durable") is not None:
+        overflow = "spill"
+    within = options.get("ack_within")
+    return Settings(
+        level=level,
+        dispatch=options.get("dispatch", "pool"),
+        queue=options.get("queue", 10_000),
+        overflow=options.get("overflow", overflow),
+        block_for=seconds("block_for", options.get("block_for", 5.0)),
+        manual_ack=options.get("ack", "auto") == "manual",
+        ack_within=None if within is None else seconds("ack_within", within),
+        attempts=options.get("attempts", 5),
+        backoff=seconds("backoff", options.get("backoff", 0.1)),
+        pull=pull,
+    )
+
+
+def check_dispatch(settings: Settings, callback: Callback) -> None:
+    """A coroutine function cannot run in the publisher's thread."""
+    if callback.is_async and settings.dispatch == "inline":
+        accepted = "'pool' for an async callback, which runs in an event loop in any case"
+        raise BadOption("dispatch", "inline", accepted=accepted)
+
+
+def published_as(options: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
+    """The checked options of one publish, as the dispatcher takes them."""
+    for name, value in options.items():
+        if name not in PublishOptions.__annotations__:
+            raise BadOption.unknown(name, value, PublishOptions.__annotations__)
+    topic, headers = options.get("topic"), options.get("headers")
+    return {
+        "topic": None if topic is None else check_topic(topic),
+        "priority": _priority(options.get("priority", 0)),
+        "expires": _expiry(options.get("expires"), clock),
+        "headers": None if headers is None else _headers(headers),
+        "given": _identity(options.get("identity")),
+    }
+
+
+def _priority(given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise BadOption("priority", given, accepted="a whole number; 0 is ordinary, more is sooner")
+    return given
+
+
+def _expiry(given: object, clock: Clock) -> float | None:
+    """When it expires, by the wall clock."""
+    if given is None:
+        return None
+    if isinstance(given, datetime):
+        if given.tzinfo is None:
+            raise BadOption("expires", given, accepted="a datetime with a time zone")
+        return given.timestamp()
+    if isinstance(given, int | float | timedelta):
+        return clock.time() + seconds("expires", given)
+    accepted = "seconds from now, a timedelta, or a datetime with a time zone"
+    raise BadOption("expires", given, accepted=accepted)
+
+
+def _headers(given: object) -> dict[str, str]:
+    if not isinstance(given, Mapping) or not all(
+        isinstance(each, str) for pair in given.items() for each in pair
+    ):
+        raise BadOption("headers", given, accepted="a mapping from strings to strings")
+    return dict(given)
+
+
+def _identity(given: object) -> Identity | None:
+    if given is not None and not isinstance(given, Identity):
+        accepted = "the identity of a receipt, or of PublishUnknown"
+        raise BadOption("identity", given, accepted=accepted)
+    return given

@@ -1,0 +1,81 @@
+"""Events as an asynchronous iterator."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from polycast.delivery import Callback, Delivery
+from polycast.errors import CutOff
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from polycast.bus.subscription import Subscription
+
+__all__ = ["Stream"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Stream(Generic[T_co]):
+    """`async for event in bus.stream(T)`: an event is acknowledged when the next is asked for."""
+
+    def __init__(self) -> None:
+        self.subscription: Subscription[Any]  # set by the bus, which subscribes `_receive`
+        self._arrived: asyncio.Queue[tuple[Any, Delivery]] = asyncio.Queue()
+        self._current: Delivery | None = None
+
+    def callback(self) -> Callback:
+        """What is subscribed for it."""
+        return Callback(self._receive, wants_delivery=True, is_async=True)
+
+    async def _receive(self, event: Any, delivery: Delivery) -> None:
+        self._arrived.put_nowait((event, delivery))
+
+    def __aiter__(self) -> Stream[T_co]:
+        return self
+
+    async def __anext__(self) -> T_co:
+        self._acknowledge()
+        getting = asyncio.ensure_future(self._arrived.get())
+        try:
+            while not getting.done():
+                self._stop_if_ended()
+                await asyncio.wait([getting], timeout=0.5)
+            event, self._current = getting.result()
+        finally:
+            getting.cancel()
+        return event  # type: ignore[no-any-return]
+
+    def _acknowledge(self) -> None:
+        current, self._current = self._current, None
+        if current is not None and self.subscription.ended is None:
+            current.ack()
+
+    def _stop_if_ended(self) -> None:
+        ended = self.subscription.ended
+        if isinstance(ended, CutOff):
+            raise ended
+        if ended is not None and self._arrived.empty():
+            raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Acknowledge the last event and end the subscription; a durable one is detached."""
+        self._acknowledge()
+        if self.subscription.ended is None:
+            if self.subscription.durable:
+                self.subscription.detach()
+            else:
+                self.subscription.cancel()
+
+    async def __aenter__(self) -> Stream[T_co]:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,68 @@
+"""The buffer of a pull collection: a queue or a stack that fills by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from polycast.errors import BadOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from polycast.bus import Subscription
+    from polycast.delivery import Mailbox
+
+__all__ = ["Buffer"]
+
+E = TypeVar("E")
+
+
+class Buffer(Generic[E]):
+    """What was published and not yet taken. With `keep`, taking is acknowledged afterwards."""
+
+    def __init__(self, subscription: Subscription[Any], *, keep: bool) -> None:
+        self._subscription, self._keep = subscription, keep
+        self._mailbox: Mailbox = subscription.mailbox
+        self._token: int | None = None
+
+    def get(self, timeout: float | None) -> E | None:
+        """Take the next, waiting for it if asked to."""
+        if timeout is not None and (isinstance(timeout, bool) or timeout < 0):
+            raise BadOption("timeout", timeout, accepted="a number of seconds, or None")
+        self._subscription.check("get()")
+        self.ack()
+        parcel = self._mailbox.pull(timeout, keep=self._keep)
+        if parcel is None:
+            return None
+        self._token = parcel.token if self._keep else None
+        return cast("E", parcel.entry.event)
+
+    def ack(self) -> None:
+        """Acknowledge the last one taken."""
+        token, self._token = self._token, None
+        if token is not None:
+            self._mailbox.settle("ack()", token, None)
+
+    def close(self) -> None:
+        """Acknowledge and stop collecting; a durable buffer goes on collecting for its name."""
+        if self._subscription.ended is not None:
+            return
+        self.ack()
+        if not self._keep:
+            self._subscription.cancel()
+
+    def purge(self) -> None:
+        """Throw away what waits."""
+        with self._mailbox.lock:
+            self._mailbox.backlog.clear()
+
+    def __len__(self) -> int:
+        return len(self._mailbox.backlog)
+
+    def __iter__(self) -> Iterator[E]:
+        with self._mailbox.lock:
+            waiting = [parcel.entry.event for parcel in self._mailbox.backlog]
+        return iter(cast("list[E]", waiting))
+
+    def __contains__(self, event: object) -> bool:
+        return any(each == event for each in self)

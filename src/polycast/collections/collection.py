@@ -1,0 +1,318 @@
+"""A collection of events of one type or topic: adding publishes, asking subscribes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, overload
+
+from polycast.collections.buffer import Buffer
+from polycast.collections.supply import Supply
+from polycast.config import seconds
+from polycast.delivery import callback_for
+from polycast.errors import BadOption, NotAPullCollection, NotAType
+from polycast.matching import Selector, TopicPattern, selector_for
+from polycast.typesystem import conforms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from typing_extensions import TypeForm, Unpack
+
+    from polycast.bus import Bus, Options, PublishOptions, Subscription
+    from polycast.config import Level
+    from polycast.delivery import Delivery
+    from polycast.stores import Receipt
+
+__all__ = ["DACollection"]
+
+E = TypeVar("E")
+
+
+class DACollection(Collection[E], Generic[E]):
+    """What the eight collections have in common; `level` is what they promise."""
+
+    level: ClassVar[Level]
+
+    @overload
+    def __init__(
+        self: DACollection[Any],
+        what: str,
+        bus: Bus,
+        *,
+        pull: Literal["fifo", "lifo"] | None = None,
+        where: Callable[[Any], object] | None = None,
+        durable: str | None = None,
+        subtypes: bool = True,
+        queue: int = 10_000,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        what: Selector[E],
+        bus: Bus,
+        *,
+        pull: Literal["fifo", "lifo"] | None = None,
+        where: Callable[[E], object] | None = None,
+        durable: str | None = None,
+        subtypes: bool = True,
+        queue: int = 10_000,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        what: type[E],
+        bus: Bus,
+        *,
+        pull: Literal["fifo", "lifo"] | None = None,
+        where: Callable[[E], object] | None = None,
+        durable: str | None = None,
+        subtypes: bool = True,
+        queue: int = 10_000,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        what: TypeForm[E],
+        bus: Bus,
+        *,
+        pull: Literal["fifo", "lifo"] | None = None,
+        where: Callable[[E], object] | None = None,
+        durable: str | None = None,
+        subtypes: bool = True,
+        queue: int = 10_000,
+    ) -> None: ...
+    def __init__(
+        self,
+        what: Any,
+        bus: Bus,
+        *,
+        pull: Literal["fifo", "lifo"] | None = None,
+        where: Callable[[Any], object] | None = None,
+        durable: str | None = None,
+        subtypes: bool = True,
+        queue: int = 10_000,
+    ) -> None:
+        self._bus = bus
+        self._selector: Selector[Any] = selector_for(what)
+        # "/Chat" alone is that topic only; `/` and `**` are the root and all below.
+        self._root = isinstance(what, str) and what in ("/", "**")
+        self._subscriptions: list[tuple[object, Subscription[Any]]] = []
+        self._buffer: Buffer[E] | None = None
+        if pull is None:
+            _only_for_pull(where=where, durable=durable, subtypes=None if subtypes else False)
+            return
+        if pull not in ("fifo", "lifo"):
+            raise BadOption.choice("pull", pull, ["fifo", "lifo"])
+        options: dict[str, Any] = {"level": self.level.name, "queue": queue}
+        options["overflow"] = "spill" if durable else "drop_oldest"
+        if durable is not None:
+            options["durable"] = durable
+        selector = self._meant(below=subtypes)
+        self._buffer = Buffer(
+            bus._open(selector, None, where, options, pull=pull), keep=bool(durable)
+        )
+
+    # -- publishing --------------------------------------------------------------------------------
+
+    def add(self, event: E, **options: Unpack[PublishOptions]) -> Receipt:
+        """Publish an event to this collection."""
+        topic = self._selector.topic
+        if topic is None and not self._selector.covers_class(type(event)):
+            why = f"it does not conform to {self.name}"
+            raise NotAType(event, why=why, accepted=f"This collection takes {self.name}")
+        if topic is not None:
+            options["topic"] = "/" if self._root else topic.text
+        return self._bus.publish(event, **options)
+
+    def supply(self, produce: Callable[[], E | None], *, every: float | timedelta = 0.1) -> Supply:
+        """Ask a function for events every so many seconds; None means nothing now."""
+        wait = seconds("every", every)
+        return Supply(produce, self.add, self._bus._services, every=wait, title=self.name)
+
+    # -- subscribing -------------------------------------------------------------------------------
+
+    @overload
+    def contains(
+        self,
+        callback: Callable[[E], object],
+        where: Callable[[E], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[E]: ...
+    @overload
+    def contains(
+        self,
+        callback: Callable[[E, Delivery], object],
+        where: Callable[[E], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[E]: ...
+    def contains(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
+        """Be called for each event of this very type or topic."""
+        return self._subscribe(callback, where, options, below=False)
+
+    @overload
+    def contains_all(
+        self,
+        callback: Callable[[E], object],
+        where: Callable[[E], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[E]: ...
+    @overload
+    def contains_all(
+        self,
+        callback: Callable[[E, Delivery], object],
+        where: Callable[[E], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[E]: ...
+    def contains_all(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
+        """Be called for each event, with subtypes or subtopics."""
+        return self._subscribe(callback, where, options, below=True)
+
+    @overload
+    def remove(
+        self,
+        callback: Callable[[E], object],
+        where: Callable[[E], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[E]: ...
+    @overload
+    def remove(
+        self,
+        callback: Callable[[E, Delivery], object],
+        where: Callable[[E], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[E]: ...
+    def remove(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
+        """Be one of those of whom one is called for each event of this very type or topic."""
+        options.setdefault("group", self._group())
+        return self._subscribe(callback, where, options, below=False)
+
+    @overload
+    def remove_all(
+        self,
+        callback: Callable[[E], object],
+        where: Callable[[E], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[E]: ...
+    @overload
+    def remove_all(
+        self,
+        callback: Callable[[E, Delivery], object],
+        where: Callable[[E], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Subscription[E]: ...
+    def remove_all(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
+        """Be one of those of whom one is called, with subtypes or subtopics."""
+        options.setdefault("group", self._group())
+        return self._subscribe(callback, where, options, below=True)
+
+    def clear(self, callback: Callable[..., object] | None = None) -> None:
+        """Unsubscribe a callback; without one, purge the pull buffer."""
+        if callback is None:
+            self._pulled("clear()").purge()
+            return
+        mine = [each for function, each in self._subscriptions if function == callback]
+        self._subscriptions = [pair for pair in self._subscriptions if pair[0] != callback]
+        for subscription in mine:
+            subscription.cancel()
+
+    def _subscribe(
+        self, callback: Any, where: Any, options: dict[str, Any], *, below: bool
+    ) -> Subscription[E]:
+        for taken in ("level", "exact"):
+            if taken in options:
+                accepted = f"{type(self).__name__}.contains and contains_all decide it"
+                raise BadOption(taken, options[taken], accepted=accepted)
+        selector = self._meant(below=below)
+        options["level"] = self.level.name
+        subscription = self._bus._open(selector, callback_for(callback), where, options)
+        self._subscriptions = [p for p in self._subscriptions if p[1].ended is None]
+        self._subscriptions.append((callback, subscription))
+        return subscription
+
+    def _meant(self, *, below: bool) -> Selector[Any]:
+        """This type or topic, with or without what is below it."""
+        chosen = self._selector
+        if chosen.topic is None:
+            return Selector(chosen.types, chosen.every, exact=not below)
+        topic = chosen.topic.with_subtopics() if below else chosen.topic
+        return Selector(chosen.types, chosen.every, chosen.exact, topic)
+
+    def _group(self) -> str:
+        return f"remove {self._selector}"
+
+    # -- pulling -----------------------------------------------------------------------------------
+
+    def get(self, timeout: float | None = None) -> E | None:
+        """Take the next event; None if there is none, or none in time."""
+        return self._pulled("get()").get(timeout)
+
+    def ack(self) -> None:
+        """Acknowledge what get() gave last, on a durable collection."""
+        self._pulled("ack()").ack()
+
+    def close(self) -> None:
+        """Acknowledge what get() gave last and stop collecting; a durable one is kept."""
+        self._pulled("close()").close()
+
+    def __len__(self) -> int:
+        return len(self._pulled("len()"))
+
+    def __iter__(self) -> Iterator[E]:
+        return iter(self._pulled("iteration"))
+
+    def __contains__(self, event: object) -> bool:
+        return event in self._pulled("in")
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _pulled(self, operation: str) -> Buffer[E]:
+        if self._buffer is None:
+            raise NotAPullCollection(operation, repr(self))
+        return self._buffer
+
+    # -- identity ----------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The wire name of its type, or its topic."""
+        topic = self._selector.topic
+        if topic is not None and self._selector.types == (object,):
+            return "/" if self._root else topic.text
+        return str(self._selector)
+
+    def covers(self, other: DACollection[Any]) -> bool:
+        """Whether the other is for the same type or topic or one below it."""
+        if not isinstance(other, DACollection) or other._bus is not self._bus:
+            return False
+        mine, theirs = self._selector, other._selector
+        if (mine.topic is None) != (theirs.topic is None):
+            return False
+        if mine.topic is not None:
+            return mine.topic.covers(cast("TopicPattern", theirs.topic))
+        return mine == theirs or _covers_types(mine, theirs)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DACollection):
+            return NotImplemented
+        return self._bus is other._bus and self._selector == other._selector
+
+    def __hash__(self) -> int:
+        return hash((id(self._bus), self._selector))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.name}: {self.level.promise}>"
+
+
+def _covers_types(mine: Selector[Any], theirs: Selector[Any]) -> bool:
+    """Each alternative of theirs conforms to mine; of a conjunction one part is enough."""
+    choose = any if theirs.every else all
+    demand = all if mine.every else any
+    return choose(demand(conforms(t, m) for m in mine.types) for t in theirs.types)
+
+
+def _only_for_pull(**options: object) -> None:
+    for name, given in options.items():
+        if given is not None:
+            raise BadOption(name, given, accepted="it goes with pull='fifo' or pull='lifo'")

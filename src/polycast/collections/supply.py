@@ -1,0 +1,60 @@
+"""A pull supplier: the collection asks a function for events (DAC 4.1)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from polycast.errors import BusClosed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.delivery import Services, Timer
+
+__all__ = ["Supply"]
+
+_log = logging.getLogger("polycast")
+
+
+class Supply:
+    """Polls a function in the pool; None means that there is nothing now."""
+
+    def __init__(
+        self,
+        produce: Callable[[], Any],
+        add: Callable[[Any], object],
+        services: Services,
+        *,
+        every: float,
+        title: str,
+    ) -> None:
+        self.title = f"the supply of {title}"
+        self.failures = 0
+        self._produce, self._add, self._services, self._every = produce, add, services, every
+        self._cancelled = False
+        self._timer: Timer = services.timers.after(every, self._ask)
+
+    def _ask(self) -> None:
+        if not self._cancelled:
+            self._services.pool.submit(self)
+
+    def run(self, beat: Callable[[], None]) -> None:
+        """In a thread of the pool: take all that there is, then wait for the next time."""
+        beat()
+        try:
+            while not self._cancelled and (event := self._produce()) is not None:
+                self._add(event)
+                beat()
+        except BusClosed:
+            self._cancelled = True
+        except Exception:
+            self.failures += 1
+            _log.exception("%s failed", self.title)
+        if not self._cancelled:
+            self._timer = self._services.timers.after(self._every, self._ask)
+
+    def cancel(self) -> None:
+        """Ask no more."""
+        self._cancelled = True
+        self._timer.cancel()

@@ -1,0 +1,143 @@
+"""What a bus and a subscription can be told: levels, policies, clocks."""
+
+from __future__ import annotations
+
+import time as _time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, Protocol, get_args
+
+from polycast.errors import BadOption
+
+__all__ = [
+    "LEVELS",
+    "Clock",
+    "Dispatch",
+    "Level",
+    "LevelName",
+    "Overflow",
+    "Settings",
+    "SystemClock",
+    "level_named",
+    "seconds",
+]
+
+Order = Literal["none", "fifo", "total"]
+LevelName = Literal[
+    "weak_bag",
+    "weak_set",
+    "strong_bag",
+    "strong_set",
+    "array",
+    "list",
+    "sorted_bag",
+    "sorted_set",
+]
+Dispatch = Literal["pool", "inline"]
+Overflow = Literal["drop_oldest", "drop_newest", "block", "spill", "cut_off"]
+
+
+class Clock(Protocol):
+    """Where time comes from; pass your own to turn it by hand."""
+
+    def time(self) -> float:
+        """Seconds since the epoch, by the wall clock."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go backwards."""
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    time = staticmethod(_time.time)
+    monotonic = staticmethod(_time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a subscription is promised (DAC figure 19)."""
+
+    name: LevelName
+    reliable: bool
+    unique: bool
+    order: Order
+
+    @property
+    def promise(self) -> str:
+        """The guarantee in words."""
+        times = {
+            (False, False): "best effort",
+            (False, True): "at most once",
+            (True, False): "at least once",
+            (True, True): "exactly once",
+        }[self.reliable, self.unique]
+        order = {"none": "", "fifo": ", FIFO per publisher", "total": ", total order"}[self.order]
+        return times + order
+
+
+LEVELS: dict[str, Level] = {
+    level.name: level
+    for level in (
+        Level("weak_bag", reliable=False, unique=False, order="none"),
+        Level("weak_set", reliable=False, unique=True, order="none"),
+        Level("strong_bag", reliable=True, unique=False, order="none"),
+        Level("strong_set", reliable=True, unique=True, order="none"),
+        Level("array", reliable=True, unique=False, order="fifo"),
+        Level("list", reliable=True, unique=True, order="fifo"),
+        Level("sorted_bag", reliable=True, unique=False, order="total"),
+        Level("sorted_set", reliable=True, unique=True, order="total"),
+    )
+}
+
+
+def level_named(name: str) -> Level:
+    """The level of that name, or an error that lists them."""
+    level = LEVELS.get(name) if isinstance(name, str) else None
+    if level is None:
+        raise BadOption.choice("level", name, LEVELS)
+    return level
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How one subscription is delivered, all defaults filled in."""
+
+    level: Level
+    dispatch: Dispatch = "pool"
+    queue: int = 10_000
+    overflow: Overflow = "cut_off"
+    block_for: float = 5.0
+    manual_ack: bool = False
+    ack_within: float | None = None
+    attempts: int = 5
+    backoff: float = 0.1
+    pull: Literal["fifo", "lifo"] | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("dispatch", self.dispatch, get_args(Dispatch))
+        _one_of("overflow", self.overflow, get_args(Overflow))
+        _positive_whole("queue", self.queue)
+        _positive_whole("attempts", self.attempts)
+
+    def retry_delay(self, failures: int) -> float:
+        """Seconds before the next attempt: doubling, at most half a minute."""
+        return float(min(self.backoff * 2 ** (failures - 1), 30.0))
+
+
+def seconds(option: str, given: float | timedelta) -> float:
+    """A duration in seconds, from a number or a timedelta; it must be positive."""
+    number = given.total_seconds() if isinstance(given, timedelta) else given
+    if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
+        raise BadOption(option, given, accepted="a positive number of seconds, or a timedelta")
+    return float(number)
+
+
+def _one_of(option: str, given: object, choices: tuple[str, ...]) -> None:
+    if given not in choices:
+        raise BadOption.choice(option, given, choices)
+
+
+def _positive_whole(option: str, given: object) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise BadOption(option, given, accepted="a whole number of at least 1")

@@ -1,0 +1,56 @@
+"""How a callback wants to be called: with the event, or with the event and its delivery."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from polycast.errors import BadCallback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Callback", "callback_for"]
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """A callable with what was found out about it."""
+
+    function: Callable[..., Any]
+    wants_delivery: bool
+    is_async: bool
+
+
+def callback_for(function: object) -> Callback:
+    """Look at a callable once: only a second parameter without default gets the delivery."""
+    if not callable(function):
+        raise BadCallback(function, why=f"a {type(function).__name__} cannot be called")
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004
+    )
+    return Callback(function, _wants_delivery(function), is_async)
+
+
+def _wants_delivery(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError):  # some built-ins tell nothing about themselves
+        return False
+    for parameter in parameters:
+        if (
+            parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            and parameter.default is parameter.empty
+        ):
+            raise BadCallback(function, why=f"it needs the keyword argument {parameter.name!r}")
+    positional = [each for each in parameters if each.kind in _POSITIONAL]
+    needed = [each for each in positional if each.default is each.empty]
+    if not positional and not any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        raise BadCallback(function, why="it takes no argument")
+    if len(needed) > 2:
+        names = ", ".join(each.name for each in needed)
+        raise BadCallback(function, why=f"it needs {len(needed)} arguments ({names})")
+    return len(needed) == 2

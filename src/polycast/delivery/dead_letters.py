@@ -1,0 +1,104 @@
+"""Events that could not be delivered: kept, listed, replayed, purged."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.events import Identity
+    from polycast.stores import Entry
+
+__all__ = ["DeadLetter", "DeadLetters"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One event that one subscription did not handle, and why."""
+
+    entry: Entry
+    subscription: str
+    reason: str
+    error: BaseException | None
+    attempts: int
+    time: float
+
+    @property
+    def event(self) -> Any:
+        """The event as it was published."""
+        return self.entry.event
+
+    @property
+    def position(self) -> int:
+        """Its place in the log."""
+        return self.entry.position
+
+    @property
+    def identity(self) -> Identity:
+        """Who published it, in which epoch, as which event."""
+        return self.entry.identity
+
+    def __str__(self) -> str:
+        return (
+            f"{type(self.event).__name__} at {self.position} for {self.subscription}: "
+            f"{self.reason} (attempts: {self.attempts})"
+        )
+
+
+class DeadLetters(Sequence[DeadLetter]):
+    """All dead letters of a bus, oldest first; beyond `keep` the oldest are let go and counted."""
+
+    def __init__(self, *, keep: int, post: Callable[[DeadLetter], bool]) -> None:
+        self._letters: deque[DeadLetter] = deque()
+        self._keep, self._post = keep, post
+        self._lock = threading.Lock()
+        self.let_go = 0
+
+    @overload
+    def __getitem__(self, index: int) -> DeadLetter: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[DeadLetter]: ...
+    def __getitem__(self, index: int | slice) -> DeadLetter | list[DeadLetter]:
+        return list(self)[index]
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def __iter__(self) -> Iterator[DeadLetter]:
+        with self._lock:
+            return iter(list(self._letters))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} dead letters>"
+
+    def add(self, letter: DeadLetter) -> None:
+        """Keep one more."""
+        with self._lock:
+            self._letters.append(letter)
+            if len(self._letters) > self._keep:
+                self._letters.popleft()
+                self.let_go += 1
+
+    def replay(self, *letters: DeadLetter) -> int:
+        """Give these, or all, to their subscriptions once more; how many went."""
+        chosen = [each for each in (letters or tuple(self)) if self._post(each)]
+        self._forget(chosen)
+        return len(chosen)
+
+    def purge(self, *letters: DeadLetter) -> int:
+        """Throw these, or all, away; how many went."""
+        chosen = list(letters or self)
+        self._forget(chosen)
+        return len(chosen)
+
+    def _forget(self, letters: list[DeadLetter]) -> None:
+        gone = {id(each) for each in letters}
+        with self._lock:
+            kept = [each for each in self._letters if id(each) not in gone]
+            self._letters.clear()
+            self._letters.extend(kept)

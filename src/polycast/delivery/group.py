@@ -1,0 +1,165 @@
+"""One of n: an event goes to one member of a group that wants it (DAC: remove)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from polycast.delivery.delivery import Nack
+from polycast.delivery.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Settings
+    from polycast.delivery.backlog import Parcel
+    from polycast.delivery.consumer import Consumer
+    from polycast.delivery.mailbox import Handed, Services
+    from polycast.matching import Interest
+    from polycast.stores import Entry
+
+__all__ = ["Group"]
+
+_RANK = {"none": 0, "fifo": 1, "total": 2}
+
+
+class Group(Mailbox):
+    """A mailbox with several consumers. Each has an interest; the strictest level holds for all."""
+
+    def __init__(
+        self, name: str, interest: Interest, settings: Settings, services: Services
+    ) -> None:
+        super().__init__(name, interest, settings, services)
+        self.members: dict[Consumer, Interest] = {}
+        self._active: Consumer | None = (
+            None  # under total order one member goes on as long as it can
+        )
+
+    @property
+    def title(self) -> str:
+        """What is subscribed to, in words."""
+        return f"group {self.interest.group}"
+
+    @property
+    def inline(self) -> bool:
+        """Whether some member is called in the publisher's thread."""
+        return any(member.inline for member in self.members)
+
+    def interests(self) -> tuple[Interest, ...]:
+        """What the members want; without members, what the group was made for."""
+        return tuple(self.members.values()) or (self.interest,)
+
+    def join(self, member: Consumer, interest: Interest, settings: Settings) -> None:
+        """One more member."""
+        with self.lock:
+            self.members[member] = interest
+            self.settings = _strictest(self.settings, settings)
+
+    def leave(self, member: Consumer) -> int:
+        """One member less; what it holds without being called right now goes to the others."""
+        with self.lock:
+            self.members.pop(member, None)
+            if not member.busy:
+                for token in [t for t, p in self.in_flight.items() if p.holder is member]:
+                    self.backlog.push_back(self.in_flight.pop(token))
+            left = len(self.members)
+        self.pump()
+        return left
+
+    def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
+        """Which members want an event: a tuple of them, empty if none does."""
+        pairs = [
+            (member, interest.where)
+            for member, interest in self.members.items()
+            if interest.selector.covers(cls, topic)
+        ]
+        if not self.members and self.interest.selector.covers(cls, topic):
+            where = self.interest.where
+            return None if where is None else where.matches
+
+        def takers(event: Any) -> tuple[Consumer, ...]:
+            return tuple(m for m, where in pairs if where is None or where.matches(event))
+
+        return takers
+
+    def _parcel(self, entry: Entry, verdict: object) -> Parcel:
+        parcel = super()._parcel(entry, verdict)
+        parcel.takers = verdict if isinstance(verdict, tuple) else ()
+        return parcel
+
+    def _hand_out(self) -> list[Handed]:
+        handed: list[Handed] = []
+        skipped: list[Parcel] = []
+        while self._free() and not self._is_held():
+            parcel = self._take()
+            if parcel is None:
+                break
+            member = self._choose(parcel)
+            if member is not None:
+                handed.append(self._hand(member, parcel))
+            elif self._is_wanted(parcel):
+                skipped.append(parcel)
+                if self.settings.level.order != "none":
+                    break
+        for parcel in reversed(skipped):
+            self.backlog.push_back(parcel)
+        return handed
+
+    def _free(self) -> list[Consumer]:
+        return [each for each in self.members if not each.busy and not each.paused]
+
+    def _wanting(self, parcel: Parcel) -> list[Consumer]:
+        return [each for each in parcel.takers if each in self.members] or (
+            [] if parcel.takers and self.interest.durable is None else list(self.members)
+        )
+
+    def _is_wanted(self, parcel: Parcel) -> bool:
+        return bool(self._wanting(parcel)) or self.interest.durable is not None
+
+    def _choose(self, parcel: Parcel) -> Consumer | None:
+        """Least in flight, then longest idle; one who has failed with it only if all have."""
+        wanting = self._wanting(parcel)
+        fresh = [each for each in wanting if each not in parcel.tried] or wanting
+        free = [each for each in fresh if not each.busy and not each.paused]
+        if not free:
+            return None
+        if self.settings.level.order == "total":
+            if self._active not in free:
+                self._active = free[0]
+            return self._active
+        return min(free, key=lambda each: (each.in_flight, each.idle_since))
+
+    def _delay(self, parcel: Parcel, error: BaseException) -> float:
+        """Somebody else can try at once; only if all have failed is there a wait."""
+        if isinstance(error, Nack) and error.delay is not None:
+            return error.delay
+        if any(member not in parcel.tried for member in self._wanting(parcel)):
+            return 0.0
+        parcel.tried.clear()
+        return super()._delay(parcel, error)
+
+    def is_detached(self) -> bool:
+        """Whether it has no members."""
+        return not self.members
+
+    def is_idle(self) -> bool:
+        """Whether nothing is left that could be handled."""
+        if self.ended is not None:
+            return True
+        waits = all(member.paused for member in self.members)
+        return not self.in_flight and not self.delayed and (waits or not self.backlog)
+
+    def _direct_call(self) -> None:
+        return None
+
+
+def _strictest(one: Settings, other: Settings) -> Settings:
+    level = one.level
+    if _RANK[other.level.order] > _RANK[level.order]:
+        level = replace(level, order=other.level.order)
+    level = replace(
+        level,
+        reliable=level.reliable or other.level.reliable,
+        unique=level.unique or other.level.unique,
+    )
+    return replace(one, level=level, queue=max(one.queue, other.queue))

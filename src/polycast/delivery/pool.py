@@ -1,0 +1,179 @@
+"""Threads that call back, watched for callbacks that do not return (READY 4.5)."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import queue
+import threading
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+
+__all__ = ["Job", "Pool", "StuckCallback"]
+
+CORE = 4  # threads kept
+MOST = 256  # threads at most, if callbacks are slow
+_log = logging.getLogger("polycast")
+TICK = 0.02  # seconds without progress after which one more thread is started
+
+
+class Job(Protocol):
+    """Something to run in a thread; `title` names it for a person."""
+
+    @property
+    def title(self) -> str:
+        """What is running, in words."""
+
+    def run(self, beat: Callable[[], None]) -> None:
+        """Do it; `beat` says that another callback begins now."""
+
+
+@dataclass(frozen=True, slots=True)
+class StuckCallback:
+    """A callback that has not returned for too long."""
+
+    subscription: str
+    seconds: float
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """READY's time stamp and flag: since when this thread has been in a callback, and whose."""
+
+    since: float = float("inf")
+    job: Job | None = None
+    replaced: bool = False
+
+
+class Pool:
+    """A few threads, more while callbacks are slow, one in place of each that is stuck."""
+
+    def __init__(self, clock: Clock, *, stuck_after: float) -> None:
+        self.clock, self.stuck_after = clock, stuck_after
+        self._ready: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._workers: dict[_Worker, threading.Thread] = {}
+        self._lock = threading.Lock()
+        self._started = itertools.count(1)
+        self._progress = 0
+        self._idle = 0
+        self._watcher: threading.Thread | None = None
+        self._watch, self._pause = threading.Event(), threading.Event()
+        self._closed = False
+
+    def submit(self, job: Job) -> None:
+        """Run a job soon."""
+        self._ready.put(job)
+        if self._idle <= 0 and len(self._workers) < CORE:
+            self._add_worker()
+        self._watch.set()
+
+    def _add_worker(self) -> None:
+        with self._lock:
+            if self._closed or len(self._workers) >= MOST:
+                return
+            worker = _Worker()
+            name = f"polycast-{next(self._started)}"
+            thread = threading.Thread(target=self._work, args=(worker,), name=name, daemon=True)
+            self._workers[worker] = thread
+            if self._watcher is None:
+                self._watcher = threading.Thread(
+                    target=self._watch_over, name="polycast-watch", daemon=True
+                )
+                self._watcher.start()
+        thread.start()
+
+    def _work(self, worker: _Worker) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+            job = self._ready.get()
+            with self._lock:
+                self._idle -= 1
+                self._progress += 1
+            if job is None:
+                break
+            worker.job = job
+            try:
+                job.run(partial(self._beat, worker))
+            except Exception:
+                _log.exception("a job of the pool failed")
+            finally:
+                worker.job = None
+            if self._surplus(worker):
+                break
+        with self._lock:
+            self._workers.pop(worker, None)
+
+    def _beat(self, worker: _Worker) -> None:
+        worker.since, worker.replaced = self.clock.monotonic(), False
+
+    def _surplus(self, worker: _Worker) -> bool:
+        with self._lock:
+            extra = len(self._workers) > CORE and (worker.replaced or self._idle > 0)
+            if extra:
+                del self._workers[worker]
+            return extra
+
+    def stuck(self) -> list[StuckCallback]:
+        """The callbacks that have not returned for too long."""
+        now = self.clock.monotonic()
+        with self._lock:
+            busy = [(worker.job, now - worker.since) for worker in self._workers]
+        return [
+            StuckCallback(job.title, spent)
+            for job, spent in busy
+            if job is not None and spent >= self.stuck_after
+        ]
+
+    def _watch_over(self) -> None:
+        seen = -1
+        while not self._closed:
+            self._watch.wait(min(self.stuck_after / 4, 0.5) if self._busy() else None)
+            self._watch.clear()
+            self._pause.wait(TICK)
+            if self._ready.qsize() > 0:
+                if self._idle <= 0 and self._progress == seen:
+                    self._add_worker()
+                self._watch.set()  # look again after a tick
+            seen = self._progress
+            self._replace_stuck()
+
+    def _busy(self) -> bool:
+        with self._lock:
+            return any(worker.job is not None for worker in self._workers)
+
+    def _replace_stuck(self) -> None:
+        now = self.clock.monotonic()
+        with self._lock:
+            late = [
+                worker
+                for worker in self._workers
+                if worker.job is not None
+                and not worker.replaced
+                and now - worker.since >= self.stuck_after
+            ]
+            for worker in late:
+                worker.replaced = True
+        for _ in late:
+            self._add_worker()
+
+    def close(self, timeout: float) -> None:
+        """Let the threads end; those inside a callback are left to themselves."""
+        with self._lock:
+            self._closed = True
+            threads = list(self._workers.values())
+        for _ in threads:
+            self._ready.put(None)
+        self._watch.set()
+        self._pause.set()
+        deadline = time.monotonic() + timeout
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))

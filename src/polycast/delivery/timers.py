@@ -1,0 +1,109 @@
+"""Things to do later, by a clock that was passed in."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from polycast.config import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+
+__all__ = ["Timer", "Timers"]
+
+LOOK = 0.05  # how often a clock that somebody else turns is looked at, in real seconds
+_log = logging.getLogger("polycast")
+
+
+class Timer:
+    """One thing to do at a time."""
+
+    __slots__ = ("action", "number", "when")
+
+    def __init__(self, when: float, number: int, action: Callable[[], None]) -> None:
+        self.when, self.number = when, number
+        self.action: Callable[[], None] | None = action
+
+    def __lt__(self, other: Timer) -> bool:
+        return (self.when, self.number) < (other.when, other.number)
+
+    def cancel(self) -> None:
+        """Do not do it."""
+        self.action = None
+
+
+class Timers:
+    """A thread, started when first needed, that does what is due. No user code runs in it."""
+
+    def __init__(self, clock: Clock, *, threaded: bool = True) -> None:
+        self.clock = clock
+        self._threaded = threaded
+        self._heap: list[Timer] = []
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def after(self, delay: float, action: Callable[[], None]) -> Timer:
+        """Do something after so many seconds."""
+        timer = Timer(self.clock.monotonic() + delay, next(self._numbers), action)
+        with self._changed:
+            heapq.heappush(self._heap, timer)
+            if self._threaded and self._thread is None and not self._closed:
+                self._start()
+            self._changed.notify()
+        return timer
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="polycast-timers", daemon=True)
+        self._thread.start()
+
+    def run_due(self) -> int:
+        """Do all that is due now; how many."""
+        done = 0
+        while (action := self._pop_due()) is not None:
+            done += 1
+            try:
+                action()
+            except Exception:
+                _log.exception("a timer failed")
+        return done
+
+    def _pop_due(self) -> Callable[[], None] | None:
+        with self._changed:
+            while self._heap:
+                if self._heap[0].action is None:
+                    heapq.heappop(self._heap)
+                elif self._heap[0].when <= self.clock.monotonic():
+                    return heapq.heappop(self._heap).action
+                else:
+                    break
+        return None
+
+    def _run(self) -> None:
+        while not self._closed:
+            self.run_due()
+            with self._changed:
+                if not self._closed:
+                    self._changed.wait(self._until_next())
+
+    def _until_next(self) -> float | None:
+        if not self._heap:
+            return None
+        left = max(0.0, self._heap[0].when - self.clock.monotonic())
+        return left if isinstance(self.clock, SystemClock) else min(left, LOOK)
+
+    def close(self) -> None:
+        """Do nothing more."""
+        with self._changed:
+            self._closed = True
+            self._heap.clear()
+            self._changed.notify()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(1.0)

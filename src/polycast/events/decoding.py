@@ -1,0 +1,281 @@
+"""Plain data to objects, by what the writer's description says."""
+
+from __future__ import annotations
+
+import enum
+import operator
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from polycast.events.closed import closed_over
+from polycast.events.forms import (
+    CLASS,
+    CONTAINERS,
+    FIELDS_SET,
+    PRIVATE,
+    SCALARS,
+    VALUE,
+    VERSION,
+    Malformed,
+    lift_scalar,
+)
+from polycast.events.instances import anatomy_of, rebuild, rebuild_value
+from polycast.typesystem import Registry, TypeExpression, describe, wire_version
+from polycast.typesystem.attributes import declared_defaults
+
+if TYPE_CHECKING:
+    from polycast.events.forms import Form
+    from polycast.events.instances import Anatomy
+    from polycast.typesystem import Description
+
+    Lift = Callable[[Any], Any]
+
+__all__ = ["Reader"]
+
+_OPEN = TypeExpression("any")
+_MARKS = frozenset((CLASS, VERSION))
+
+
+class _Reading(msgspec.Struct, frozen=True):
+    """How objects of one description are read; the class is held weakly, as the registry does."""
+
+    here: weakref.ref[type]
+    lift: Callable[[type, Any], Any]
+
+
+class Reader:
+    """Lifts data for one codec and one registry."""
+
+    def __init__(self, form: Form, registry: Registry) -> None:
+        self._form = form
+        self._registry = registry
+        self._readings: dict[str, _Reading] = {}
+
+    def lift(self, data: Any, name: str, version: int, digest: str) -> Any:
+        """The event in this data, of the class its record names."""
+        if name in SCALARS or name in CONTAINERS:
+            return self._for(TypeExpression("class", name))(data)
+        reading = self._readings.get(digest)
+        cls = None if reading is None else reading.here()
+        if reading is None or cls is None:
+            return self._read(self._description(name, version, digest), data)
+        return reading.lift(cls, data)
+
+    def _description(self, name: str, version: int, digest: str) -> Description:
+        known = self._registry.described(digest)
+        if known is not None and known.name == name:
+            return known
+        here = self._registry.resolve(name, version=version)
+        if here is not None and describe(here).hash == digest:
+            return describe(here)
+        raise Malformed(
+            f"the description {digest!r} of {name!r} version {version} is not known here"
+        )
+
+    def _nested(self, name: str, version: int) -> Description:
+        known = self._registry.describe(name, version=version)
+        if known is not None:
+            return known
+        here = self._registry.resolve(name, version=version)
+        if here is not None and wire_version(here) == version:
+            return describe(here)
+        raise Malformed(f"the description of {name!r} version {version} is not known here")
+
+    def _read(self, description: Description, data: Any) -> Any:
+        reading = self._readings.get(description.hash)
+        cls = None if reading is None else reading.here()
+        if reading is None or cls is None:
+            cls = self._registry.class_for(description.name, description.version, description.hash)
+            reading = _Reading(weakref.ref(cls), self._compiled(cls, description))
+            self._readings[description.hash] = reading
+        return reading.lift(cls, data)
+
+    def _compiled(self, cls: type, description: Description) -> Callable[[type, Any], Any]:
+        if issubclass(cls, enum.Enum) != (description.kind in ("enum", "flag")):
+            raise Malformed(f"{description.name} is an enum on one side only")
+        if issubclass(cls, enum.Enum):
+            return _member
+        anatomy = anatomy_of(cls)
+        if anatomy.kind == "value":
+            return self._value(anatomy)
+        same = describe(cls).hash == description.hash
+        lift = self._object(anatomy, description, None if same else _Adapter(anatomy, description))
+        return _with_shortcut(lift, anatomy, description, self._form) if same else lift
+
+    def _object(
+        self, anatomy: Anatomy, description: Description, adapter: _Adapter | None
+    ) -> Callable[[type, Any], Any]:
+        declared = {part.name: self._for(part.type) for part in description.attributes}
+
+        def lift(cls: type, data: Any) -> Any:
+            if type(data) is not dict:
+                raise Malformed(f"{data!r} is no object of {description.name}")
+            state = {
+                name: declared[name](part) if name in declared else self._dynamic(name, part)
+                for name, part in data.items()
+                if not name.startswith("$")
+            }
+            if adapter is not None:
+                adapter.fit(cls, state)
+            extras = {key: self._open(data[key]) for key in (FIELDS_SET, PRIVATE) if key in data}
+            return rebuild(cls, anatomy, state, extras)
+
+        return lift
+
+    def _dynamic(self, name: str, part: Any) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise Malformed(f"{name!r} belongs to Python")
+        return self._open(part)
+
+    def _value(self, anatomy: Anatomy) -> Callable[[type, Any], Any]:
+        def lift(cls: type, data: Any) -> Any:
+            state = {
+                name: self._dynamic(name, part) for name, part in data.items() if name[:1] != "$"
+            }
+            return rebuild_value(cls, anatomy, self._open(data[VALUE]), state)
+
+        return lift
+
+    def _for(self, expression: TypeExpression) -> Lift:
+        natural = self._natural(expression)
+        if natural is None:
+            return self._open
+
+        def lift(data: Any) -> Any:
+            if type(data) is dict and CLASS in data:
+                return self._marked(data)
+            return natural(data)
+
+        return lift
+
+    def _natural(self, expression: TypeExpression) -> Lift | None:
+        match expression.form:
+            case "none":
+                return self._scalar(type(None))
+            case "union":
+                return self._union(expression)
+            case "literal" if len(expression.arguments) == 1:
+                return self._natural(expression.arguments[0])
+            case "class" if expression.name in SCALARS:
+                return self._scalar(SCALARS[expression.name])
+            case "class" if expression.name in CONTAINERS:
+                return self._container(expression)
+            case "class":
+                return self._declared(expression)
+            case _:
+                return None
+
+    def _scalar(self, cls: type) -> Lift:
+        return lambda data: lift_scalar(cls, data, self._form)
+
+    def _declared(self, expression: TypeExpression) -> Lift:
+        def lift(data: Any) -> Any:
+            return self._read(self._nested(expression.name, expression.version), data)
+
+        return lift
+
+    def _union(self, expression: TypeExpression) -> Lift | None:
+        parts = [part for part in expression.arguments if part.form != "none"]
+        if len(parts) != 1 or len(parts) == len(expression.arguments):
+            return None
+        inner = self._for(parts[0])
+        return lambda data: None if data is None else inner(data)
+
+    def _open(self, data: Any) -> Any:
+        cls = type(data)
+        if cls is dict:
+            if CLASS in data:
+                return self._marked(data)
+            return {key: self._open(item) for key, item in data.items()}
+        return [self._open(item) for item in data] if cls is list else data
+
+    def _marked(self, data: dict[str, Any]) -> Any:
+        name, version = data[CLASS], data.get(VERSION, 1)
+        if name == "builtins.dict":
+            return {self._open(key): self._open(item) for key, item in data[VALUE]}
+        if name in CONTAINERS:
+            return CONTAINERS[name](map(self._open, data[VALUE]))
+        if name in SCALARS:
+            return lift_scalar(SCALARS[name], data[VALUE], self._form)
+        description = self._nested(name, version)
+        if description.kind in ("enum", "flag"):
+            return self._read(description, data[VALUE])
+        fields = {key: part for key, part in data.items() if key not in _MARKS}
+        return self._read(description, fields)
+
+    def _container(self, expression: TypeExpression) -> Lift:
+        arguments, cls = expression.arguments, CONTAINERS[expression.name]
+        if cls is dict:
+            return self._mapping(*(arguments if len(arguments) == 2 else (_OPEN, _OPEN)))
+        if cls is tuple and arguments and arguments[-1].form != "...":
+            lifts = [self._for(item) for item in arguments]
+            return lambda data: tuple(
+                lift(item) for lift, item in zip(lifts, _array(data), strict=True)
+            )
+        item = self._for(arguments[0]) if arguments else self._open
+        return lambda data: cls(map(item, _array(data)))
+
+    def _mapping(self, key: TypeExpression, item: TypeExpression) -> Lift:
+        lift_item = self._for(item)
+        if key.form == "any" or key.name == "builtins.str":
+            return lambda data: {name: lift_item(part) for name, part in data.items()}
+        lift_key = self._for(key)
+        return lambda data: {lift_key(one): lift_item(other) for one, other in _array(data)}
+
+
+class _Adapter:
+    """Fits the fields of another version of a class: by name, with defaults for what is missing."""
+
+    def __init__(self, anatomy: Anatomy, description: Description) -> None:
+        self._here = frozenset(anatomy.names)
+        self._dropped = description.attribute_names - self._here
+        self._title = f"{description.name} version {description.version}"
+
+    def fit(self, cls: type, state: dict[str, Any]) -> None:
+        for name in self._dropped:
+            state.pop(name, None)
+        for name in self._here.difference(state):
+            default = declared_defaults(cls)[name]
+            if default is None:
+                raise Malformed(f"{self._title} has no field {name!r}, which has no default here")
+            state[name] = default.make()
+
+
+def _array(data: Any) -> list[Any]:
+    if type(data) is not list:
+        raise Malformed(f"{data!r} is no array")
+    return data
+
+
+def _member(cls: Any, data: Any) -> Any:
+    if issubclass(cls, enum.Flag):
+        return cls(data)
+    if data not in cls.__members__:
+        members = ", ".join(cls.__members__)
+        raise Malformed(f"{data!r} is no member of {cls.__name__} here; its members are {members}")
+    return cls.__members__[data]
+
+
+def _with_shortcut(
+    lift: Callable[[type, Any], Any], anatomy: Anatomy, description: Description, form: Form
+) -> Callable[[type, Any], Any]:
+    """Skips the walk over the fields when all of them are what they were declared to be."""
+    names = [part.name for part in description.attributes]
+    closed = closed_over([part.type for part in description.attributes], form, arrays=False)
+    if closed is None or len(names) < 2 or set(anatomy.names) != set(names):
+        return lift
+    if anatomy.kind not in ("dataclass", "attrs", "class", "struct"):
+        return lift
+    pick, count = operator.itemgetter(*names), len(names)
+
+    def quick(cls: type, data: Any) -> Any:
+        if type(data) is dict and len(data) == count and data.keys() >= known:
+            if closed.fits(pick(data)):
+                return rebuild(cls, anatomy, data, {})
+        return lift(cls, data)
+
+    known = frozenset(names)
+    return quick

@@ -1,0 +1,163 @@
+"""How built-in values look on the wire, and the marks that tell other forms apart.
+
+A value whose class the declared type determines has its *natural* form: a number, a string, an
+array, an object of its fields. Any other value is *marked*: `{"$": class name, ...}`.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import math
+import types
+import uuid
+from typing import TYPE_CHECKING, Any, Literal
+
+from polycast.typesystem import wire_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Form = Literal["json", "msgpack"]
+
+__all__ = [
+    "CLASS",
+    "CONTAINERS",
+    "FIELDS_SET",
+    "PRIVATE",
+    "SCALARS",
+    "VALUE",
+    "VERSION",
+    "WHOLE",
+    "Malformed",
+    "Refused",
+    "fits_natively",
+    "lift_scalar",
+    "lower_scalar",
+]
+
+CLASS, VERSION, VALUE = "$", "$version", "$value"
+"""The marks: the class of a value, its version if it is not 1, and a value that has no fields."""
+FIELDS_SET, PRIVATE = "$set", "$private"
+"""What pydantic models keep besides their fields."""
+WHOLE = range(-(2**63), 2**64)
+"""The integers both codecs carry as numbers."""
+
+
+class Refused(Exception):
+    """A value without a form; the path to it grows on the way out."""
+
+    def __init__(self, value: object, why: str) -> None:
+        self.value, self.why = value, why
+        self.path: list[str] = []
+
+
+class Malformed(Exception):
+    """Data that no value here has as its form."""
+
+
+SCALARS: dict[str, type] = {
+    wire_name(cls): cls
+    for cls in (
+        types.NoneType,
+        bool,
+        int,
+        float,
+        str,
+        bytes,
+        datetime.datetime,
+        datetime.date,
+        datetime.time,
+        datetime.timedelta,
+        decimal.Decimal,
+        uuid.UUID,
+    )
+}
+CONTAINERS: dict[str, type] = {wire_name(cls): cls for cls in (list, tuple, set, frozenset, dict)}
+
+
+def fits_natively(value: object, form: Form) -> bool:
+    """Whether the codec gives back exactly this value without being told its class."""
+    cls = type(value)
+    if cls is str:
+        return _checked_text(value)
+    if cls is int:
+        return value in WHOLE
+    if cls is float:
+        return form == "msgpack" or math.isfinite(value)  # type: ignore[arg-type]
+    return value is None or cls is bool or (cls is bytes and form == "msgpack")
+
+
+def lower_scalar(value: Any, form: Form) -> Any:
+    """The form of a built-in value of a class that the reader will know."""
+    if fits_natively(value, form):
+        return value
+    return _LOWER[type(value)](value)
+
+
+def lift_scalar(cls: type, data: Any, form: Form) -> Any:
+    """The built-in value of a class from its form."""
+    if type(data) is cls and cls in _NATIVE:
+        return data
+    if cls is float and type(data) is int:
+        return float(data)
+    lift = _LIFT.get(cls)
+    if lift is None or (type(data) is not str and cls is not datetime.timedelta):
+        raise Malformed(f"{data!r} is no {cls.__name__}")
+    return lift(data)
+
+
+_NATIVE = frozenset((types.NoneType, bool, int, float, str, bytes))
+
+
+def _checked_text(value: Any) -> bool:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Refused(value, "it has half of a surrogate pair, which UTF-8 does not") from None
+    return True
+
+
+def _lower_moment(value: datetime.datetime | datetime.time) -> str:
+    if value.tzinfo is not None and value.utcoffset() is None:
+        raise Refused(value, "its time zone gives it no offset")
+    return value.isoformat()
+
+
+def _lower_duration(value: datetime.timedelta) -> list[int]:
+    return [value.days, value.seconds, value.microseconds]
+
+
+def _lift_duration(data: Any) -> datetime.timedelta:
+    days, seconds, microseconds = data
+    return datetime.timedelta(days, seconds, microseconds)
+
+
+def _lift_bytes(data: str) -> bytes:
+    return base64.b64decode(data, validate=True)
+
+
+_LOWER: dict[type, Callable[[Any], Any]] = {
+    int: hex,
+    float: repr,
+    bytes: lambda value: base64.b64encode(value).decode("ascii"),
+    datetime.datetime: _lower_moment,
+    datetime.date: datetime.date.isoformat,
+    datetime.time: _lower_moment,
+    datetime.timedelta: _lower_duration,
+    decimal.Decimal: str,
+    uuid.UUID: str,
+}
+_LIFT: dict[type, Callable[[Any], Any]] = {
+    int: lambda data: int(data, 16),
+    float: float,
+    bytes: _lift_bytes,
+    datetime.datetime: datetime.datetime.fromisoformat,
+    datetime.date: datetime.date.fromisoformat,
+    datetime.time: datetime.time.fromisoformat,
+    datetime.timedelta: _lift_duration,
+    decimal.Decimal: decimal.Decimal,
+    uuid.UUID: uuid.UUID,
+}

@@ -1,0 +1,258 @@
+"""Objects taken apart into their attributes, and put together again.
+
+Events are values: an object is rebuilt with the attributes it had, without calling `__init__`,
+`__new__` or `__post_init__`. msgspec Structs have no other way than their constructor, which runs
+`__post_init__` as msgspec itself does when decoding; the attributes are those of the wire after it.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from polycast.events.forms import FIELDS_SET, PRIVATE, Malformed, Refused
+from polycast.typesystem import describe
+from polycast.typesystem.attributes import declared_defaults
+from polycast.typesystem.kinds import kind_of
+from polycast.typesystem.standard import is_standard_library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "Anatomy",
+    "anatomy_of",
+    "base_value",
+    "model_extras",
+    "rebuild",
+    "rebuild_value",
+    "value_base",
+]
+
+_BASES: tuple[type, ...] = (
+    str,
+    int,
+    float,
+    bytes,
+    list,
+    dict,
+    set,
+    frozenset,
+    tuple,
+    BaseException,
+)
+_HASH_CACHE = "_attrs_cached_hash"
+
+
+class Anatomy(msgspec.Struct, frozen=True):
+    """Where the objects of a class keep their attributes."""
+
+    kind: str
+    names: tuple[str, ...]
+    slots: frozenset[str]
+    has_dictionary: bool
+    computed: frozenset[str]
+    """The names under which cached properties keep what they computed."""
+
+    def take_apart(self, value: Any) -> dict[str, Any]:
+        """The attributes of an object, declared ones first; those never set are left out."""
+        if self.kind == "namedtuple":
+            state = dict(zip(self.names, tuple.__iter__(value), strict=True))
+        else:
+            state = _declared(value, self.names)
+        for name in self.slots.difference(state):
+            if (found := getattr(value, name, msgspec.UNSET)) is not msgspec.UNSET:
+                state[name] = found
+        if self.has_dictionary:
+            self._add_dynamic(state, value.__dict__)
+        if _HASH_CACHE in state:
+            state[_HASH_CACHE] = None  # hashes of text differ between processes
+        return state
+
+    def _add_dynamic(self, state: dict[str, Any], found: dict[str, Any]) -> None:
+        if len(found) > len(state) or not found.keys() <= state.keys():
+            for name, value in found.items():
+                if name not in state and name not in self.computed and not _is_special(name):
+                    state[name] = value
+
+
+def anatomy_of(cls: type) -> Anatomy:
+    """How objects of a class are taken apart; `Refused` if they cannot be put together again."""
+    kind = kind_of(cls)
+    if kind in ("dataclass", "attrs") and value_base(cls) is not object:
+        kind = "value"
+    _check_rebuildable(cls, kind)
+    names = tuple(declared_defaults(cls))
+    return Anatomy(
+        kind,
+        names,
+        frozenset(_slots(cls)),
+        getattr(cls, "__dictoffset__", 0) != 0,
+        frozenset(_computed(cls)),
+    )
+
+
+def value_base(cls: type) -> type:
+    """The built-in class that a class extends."""
+    return next((base for base in cls.__mro__ if base in _BASES), object)
+
+
+def base_value(value: Any, base: type) -> Any:
+    """What an object is as a plain built-in value; of an exception, its arguments."""
+    if base is BaseException:
+        return value.args
+    if base in (int, float, str, bytes):
+        return _PLAIN[base](value)
+    return base(_ITEMS[base](value)) if base in _ITEMS else base(value)
+
+
+_PLAIN: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,
+    bytes: lambda value: bytes(memoryview(value)),
+}
+_ITEMS: dict[type, Callable[[Any], Any]] = {
+    list: list.__iter__,
+    tuple: tuple.__iter__,
+    set: set.__iter__,
+    frozenset: frozenset.__iter__,
+    dict: dict.items,
+}
+
+
+def model_extras(value: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """What a pydantic model keeps besides its fields; its undeclared fields go into the state."""
+    extras = {}
+    state.update(value.__pydantic_extra__ or {})
+    if len(value.__pydantic_fields_set__) != len(state):
+        extras[FIELDS_SET] = sorted(value.__pydantic_fields_set__)
+    if value.__pydantic_private__ is not None:
+        extras[PRIVATE] = value.__pydantic_private__
+    return extras
+
+
+def rebuild(cls: Any, anatomy: Anatomy, state: dict[str, Any], extras: dict[str, Any]) -> Any:
+    """An object of a class with these attributes."""
+    kind = anatomy.kind
+    if kind == "struct":
+        return _rebuild_struct(cls, state)
+    if kind == "namedtuple":
+        value = tuple.__new__(cls, [state.pop(name) for name in cls._fields])
+        return _filled(value, anatomy, state)
+    if kind == "pydantic":
+        return _rebuild_model(cls, state, extras)
+    return _filled(object.__new__(cls), anatomy, state)
+
+
+def rebuild_value(cls: Any, anatomy: Anatomy, plain: Any, state: dict[str, Any]) -> Any:
+    """An object of a class that extends a built-in one."""
+    base: Any = value_base(cls)
+    if base in (list, set, dict):
+        value = base.__new__(cls)
+        (base.extend if base is list else base.update)(value, plain)
+    elif base is BaseException:
+        value = base.__new__(cls, *plain)
+    else:
+        value = base.__new__(cls, plain)
+    return _filled(value, anatomy, state)
+
+
+def _declared(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    state = {}
+    for name in names:
+        found = getattr(value, name, msgspec.UNSET)
+        if found is not msgspec.UNSET:
+            state[name] = found
+    return state
+
+
+def _filled(value: Any, anatomy: Anatomy, state: dict[str, Any]) -> Any:
+    if not state:
+        return value
+    if not anatomy.slots:
+        value.__dict__.update(state)
+        return value
+    for name, found in state.items():
+        if name in anatomy.slots:
+            _slot(type(value), name).__set__(value, found)
+        else:
+            value.__dict__[name] = found
+    return value
+
+
+def _rebuild_struct(cls: Any, state: dict[str, Any]) -> Any:
+    names = cls.__struct_fields__
+    fields = {name: state.pop(name, msgspec.UNSET) for name in names}
+    value = cls(**fields)
+    if hasattr(cls, "__post_init__"):
+        for name, found in fields.items():
+            msgspec.structs.force_setattr(value, name, found)
+    if state:
+        value.__dict__.update(state)
+    return value
+
+
+def _rebuild_model(cls: Any, state: dict[str, Any], extras: dict[str, Any]) -> Any:
+    value = cls.__new__(cls)
+    open_ended = cls.model_config.get("extra") == "allow"
+    declared = {name: state.pop(name) for name in cls.__pydantic_fields__ if name in state}
+    loose = state if open_ended else None
+    declared |= {} if open_ended else state
+    put = functools.partial(object.__setattr__, value)
+    put("__dict__", declared)
+    put("__pydantic_fields_set__", set(extras.get(FIELDS_SET, [*declared, *(loose or ())])))
+    put("__pydantic_extra__", loose)
+    put("__pydantic_private__", extras.get(PRIVATE))
+    return value
+
+
+def _check_rebuildable(cls: Any, kind: str) -> None:
+    if kind in ("struct", "pydantic", "namedtuple", "enum", "flag"):
+        return
+    base: Any = value_base(cls) if kind == "value" else object
+    if kind in ("class", "value") and is_standard_library(cls) and base is not BaseException:
+        raise Refused(cls, "objects of its class have no fields to send")
+    if kind == "value" and base is object:
+        raise Refused(cls, f"its class extends {describe(cls).supertypes[0]}, and would lose that")
+    try:
+        base.__new__(cls)
+    except TypeError:
+        raise Refused(cls, "its class cannot be rebuilt from attributes") from None
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    return tuple(
+        name
+        for base in cls.__mro__
+        if _is_python_class(base)
+        for name, found in base.__dict__.items()
+        if isinstance(found, types.MemberDescriptorType) and not _is_special(name)
+    )
+
+
+def _slot(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if isinstance(base.__dict__.get(name), types.MemberDescriptorType):
+            return base.__dict__[name]
+    raise Malformed(f"{cls.__name__} has no attribute {name!r}")
+
+
+def _is_python_class(cls: type) -> bool:
+    return bool(cls.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
+
+
+def _computed(cls: type) -> list[str]:
+    return [
+        name
+        for base in cls.__mro__
+        for name, found in base.__dict__.items()
+        if isinstance(found, functools.cached_property)
+    ]
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")

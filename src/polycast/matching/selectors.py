@@ -1,0 +1,134 @@
+"""What can be subscribed to: types, unions of types, conjunctions of types, topics."""
+
+from __future__ import annotations
+
+import types
+import typing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, cast, overload
+
+from polycast.errors import BadTopic, NotAType
+from polycast.matching.topics import TopicPattern
+from polycast.typesystem import conforms, conforms_exactly, wire_name
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+__all__ = ["Selector", "all_of", "selector_for", "topic"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+ACCEPTED = (
+    "Accepted: a class, A | B, a Protocol or ABC, pc.all_of(A, B), a topic such as '/Chat/**', "
+    "pc.topic('/Chat/**', ChatMsg)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selector(Generic[T_co]):
+    """Which events, by their class and topic; a value, equal to any other that means the same."""
+
+    types: tuple[type, ...]
+    every: bool = False  # conform to all of the types (pc.all_of), instead of any of them
+    exact: bool = False
+    topic: TopicPattern | None = None
+
+    def covers_class(self, cls: type) -> bool:
+        """Whether events of that very class are meant, whatever their topic."""
+        if self.every:
+            return self._covers_all(cls)
+        if self.exact:
+            return any(conforms_exactly(cls, target) for target in self.types)
+        return any(conforms(cls, target) for target in self.types)
+
+    def covers(self, cls: type, topic: str | None) -> bool:
+        """Whether an event of that class on that topic is meant."""
+        if self.topic is not None and (topic is None or not self.topic.matches(topic)):
+            return False
+        return self.covers_class(cls)
+
+    def _covers_all(self, cls: type) -> bool:
+        if self.exact:
+            return conforms_exactly(cls, *self.types)
+        return all(conforms(cls, target) for target in self.types)
+
+    def __str__(self) -> str:
+        names = (" & " if self.every else " | ").join(wire_name(cls) for cls in self.types)
+        if self.topic is not None:
+            plain = self.types == (object,)
+            names = self.topic.text if plain else f"{names} on {self.topic.text}"
+        return f"exactly {names}" if self.exact else names
+
+
+@overload
+def all_of(first: type[T], /, *others: type[Any]) -> Selector[T]: ...
+@overload
+def all_of(first: type[Any], /, *others: type[Any], view: type[T]) -> Selector[T]: ...
+@overload
+def all_of(first: TypeForm[T], /, *others: TypeForm[Any]) -> Selector[T]: ...
+def all_of(first: Any, /, *others: Any, view: Any = None) -> Selector[Any]:
+    """Only what conforms to all the types (TPS 7.2); typed as the first, or as `view`."""
+    if view is not None:
+        check_class(view)
+    targets = tuple(dict.fromkeys(check_class(each) for each in (first, *others)))
+    return Selector(types=targets, every=True)
+
+
+@overload
+def topic(pattern: str) -> Selector[object]: ...
+@overload
+def topic(pattern: str, what: Selector[T]) -> Selector[T]: ...
+@overload
+def topic(pattern: str, what: type[T]) -> Selector[T]: ...
+@overload
+def topic(pattern: str, what: TypeForm[T]) -> Selector[T]: ...
+def topic(pattern: str, what: Any = object) -> Selector[Any]:
+    """A typed topic: events on it that conform to the type."""
+    return selector_for(what, topic=pattern)
+
+
+def selector_for(what: object, *, topic: str | None = None, exact: bool = False) -> Selector[Any]:
+    """What is meant by the first argument of subscribe."""
+    selector = _selector(what)
+    pattern = selector.topic
+    if topic is not None:
+        if pattern is not None:
+            raise BadTopic(topic, why=f"{pattern.text!r} is asked for already")
+        pattern = _pattern(topic)
+    return Selector(selector.types, selector.every, exact or selector.exact, pattern)
+
+
+def _selector(what: object) -> Selector[Any]:
+    if isinstance(what, Selector):
+        return what
+    if isinstance(what, str):
+        return Selector((object,), topic=_topic_or_explain(what))
+    if isinstance(what, types.UnionType) or typing.get_origin(what) is Union:
+        members = cast("tuple[object, ...]", typing.get_args(what))
+        return Selector(tuple(dict.fromkeys(check_class(each) for each in members)))
+    return Selector((check_class(what),))
+
+
+def check_class(what: object) -> type:
+    """A class to subscribe to, or an error that says what is wrong with it."""
+    origin = typing.get_origin(what)
+    if isinstance(what, type) and origin is None:  # list[int] calls itself a type
+        return what
+    if isinstance(origin, type):
+        why = f"the parameters of {what} are not known when an event arrives"
+        raise NotAType(what, why=why, accepted=f"Subscribe to {origin.__name__}. {ACCEPTED}")
+    why = f"it is a value of {type(what).__name__}, not a class"
+    raise NotAType(what, why=why, accepted=ACCEPTED)
+
+
+def _pattern(topic: object) -> TopicPattern:
+    if not isinstance(topic, str):
+        raise BadTopic(topic, why=f"it is a {type(topic).__name__}, not a string")
+    return TopicPattern(topic)
+
+
+def _topic_or_explain(text: str) -> TopicPattern:
+    if not text.startswith("/") and text != "**":
+        why = "a string names a topic, and a topic starts with '/'"
+        raise NotAType(text, why=why, accepted=ACCEPTED)
+    return TopicPattern(text)

@@ -1,0 +1,75 @@
+"""Topics: names in a hierarchy, and patterns over them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from polycast.errors import BadTopic
+
+__all__ = ["TopicPattern", "check_topic"]
+
+
+def check_topic(topic: object) -> str:
+    """A topic to publish to: absolute, without wildcards."""
+    if not isinstance(topic, str):
+        raise BadTopic(topic, why=f"it is a {type(topic).__name__}, not a string")
+    _check_levels(topic)
+    if "*" in topic:
+        raise BadTopic(topic, why="an event has one topic, so no wildcard can stand in it")
+    return topic
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPattern:
+    """One topic, or many by wildcards: `*` is one level, `**` any number, also none.
+
+    `/` and `**` are the root, which all topics are below.
+    """
+
+    text: str
+    _regex: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        text = "/**" if self.text in ("/", "**") else self.text
+        _check_levels(text)
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "_regex", re.compile(_regex_for(text)))
+
+    @property
+    def exact(self) -> bool:
+        """Whether it names one topic only."""
+        return "*" not in self.text
+
+    def matches(self, topic: str) -> bool:
+        """Whether a published topic is meant."""
+        return topic == self.text or self._regex.fullmatch(topic) is not None
+
+    def with_subtopics(self) -> TopicPattern:
+        """The same, and everything below."""
+        return self if self.text.endswith("/**") else TopicPattern(f"{self.text}/**")
+
+    def covers(self, other: TopicPattern) -> bool:
+        """Whether every topic the other means is this one or below it.
+
+        A wildcard of the other stands for every name, so it is tried as a name of its own.
+        """
+        return self.with_subtopics().matches(other.text.removesuffix("/**") or "/")
+
+
+def _check_levels(topic: str) -> None:
+    if not topic.startswith("/"):
+        raise BadTopic(topic, why="it does not start with '/'")
+    if topic == "/":
+        return
+    for level in topic[1:].split("/"):
+        if not level:
+            raise BadTopic(topic, why="it has an empty level")
+        if "*" in level and level not in ("*", "**"):
+            raise BadTopic(topic, why=f"the level {level!r} mixes a name with a wildcard")
+
+
+def _regex_for(pattern: str) -> str:
+    parts = {"**": r"(?:/[^/]+)*", "*": r"/[^/]+"}
+    body = "".join(parts.get(level, "/" + re.escape(level)) for level in pattern[1:].split("/"))
+    return rf"{body}|/" if pattern == "/**" else body

@@ -1,0 +1,211 @@
+"""One generated function per (class, topic, plan version): the hot path of publish.
+
+The source holds no value of a user's, only numbered names; values come in as globals.
+What the function shares with the dispatcher (whose turn it is, the newest position) are closure
+cells, because nothing is faster. A test-and-set of a cell and `position + 1` are not interrupted
+by another thread under the GIL: CPython switches threads at calls and backward jumps only, and
+there is none in between. A Python without the GIL is refused by the dispatcher.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import CellType, CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from polycast.routing.plan import Target
+
+__all__ = ["Route", "Shape", "make_route", "source_of"]
+
+UNROLLED = 32  # more direct targets than this are a loop: compiling must stay cheap
+NESTING_MARK = "<polycast turn>"
+PLAIN_MARK = "<polycast route>"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """All that the source depends on."""
+
+    queued: tuple[bool, ...]  # for each target with a queue: has it a filter
+    direct: tuple[bool, ...]  # for each target called directly: has it a filter
+    logged: bool
+    turn: bool  # some target runs in the publisher's thread
+    topic: bool
+
+    @property
+    def looped(self) -> bool:
+        """Whether the direct targets are called in a loop."""
+        return len(self.direct) > UNROLLED
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A generated function, and the cell that tells it that the plan has changed."""
+
+    run: Callable[[Any], Any]
+    stale: CellType
+
+
+def make_route(shape: Shape, cells: Mapping[str, CellType], names: dict[str, object]) -> Route:
+    """Compile the function for a shape over shared cells and named values."""
+    stale = CellType(False)
+    code = _code_for(shape)
+    bound = {**cells, "stale": stale}
+    closure = tuple(bound[name] for name in code.co_freevars)
+    return Route(FunctionType(code, names, "route", None, closure), stale)
+
+
+_codes: dict[Shape, CodeType] = {}
+
+
+def _code_for(shape: Shape) -> CodeType:
+    code = _codes.get(shape)
+    if code is None:
+        if len(_codes) > 1_000:
+            _codes.clear()
+        code = _codes[shape] = _compile(shape)
+    return code
+
+
+def _compile(shape: Shape) -> CodeType:
+    mark = NESTING_MARK if shape.turn else PLAIN_MARK
+    module = compile(source_of(shape), mark, "exec")
+    factory = next(const for const in module.co_consts if isinstance(const, CodeType))
+    return next(const for const in factory.co_consts if isinstance(const, CodeType))
+
+
+def source_of(shape: Shape) -> str:
+    """The source of the function for a shape."""
+    lines = [
+        "def factory(busy, position, latest, stale):",
+        " def route(event):",
+        "  nonlocal busy, position, latest, stale",
+        *_indent(2, _body(shape)),
+        " return route",
+    ]
+    return "\n".join(lines)
+
+
+def _body(shape: Shape) -> Iterator[str]:
+    if not shape.turn:
+        yield from _work(shape)
+        yield "return Receipt(here, publisher)"
+        return
+    yield "if busy:"
+    yield " return contended(event)"
+    yield "busy = True"
+    yield "try:"
+    yield from _indent(1, _work(shape))
+    yield "except BaseException:"
+    yield " give_turn()"
+    yield " raise"
+    yield "busy = False"
+    yield "if pending:"
+    yield " resume()"
+    yield "return Receipt(here, publisher)"
+
+
+def _work(shape: Shape) -> Iterator[str]:
+    yield from _queued_tests(shape)
+    if shape.queued or shape.logged:
+        yield from _ordered_part(shape)
+    else:
+        yield "position = here = position + 1"
+        yield "if stale:"
+        yield " return again(event)"
+    if shape.looped:
+        yield from _direct_loop()
+    else:
+        yield from _direct_calls(shape)
+
+
+def _queued_tests(shape: Shape) -> Iterator[str]:
+    for number, filtered in enumerate(shape.queued):
+        if not filtered:
+            continue
+        yield "try:"
+        yield f" hit_{number} = test_{number}(event)"
+        yield f" if hit_{number}: pass"
+        yield "except Exception as error:"
+        yield f" hit_{number} = None"
+        yield f" box_{number}.unfit(error)"
+
+
+def _ordered_part(shape: Shape) -> Iterator[str]:
+    topic = ", topic" if shape.topic else ""
+    yield "with order:"
+    yield " if stale:"
+    yield "  here = 0"
+    yield " else:"
+    yield "  position = here = position + 1"
+    yield "  moment = time()"
+    yield "  if moment > latest: latest = moment"
+    yield f"  entry = Entry(here, event, latest, publisher{topic})"
+    if shape.logged:
+        yield "  append(entry)"
+    for number, filtered in enumerate(shape.queued):
+        hit = f"hit_{number}" if filtered else "True"
+        guard = f"if hit_{number}: " if filtered else ""
+        yield f"  {guard}box_{number}.put(entry, {hit})"
+    yield "if not here:"
+    yield " return again(event)"
+    for number, filtered in enumerate(shape.queued):
+        guard = f"if hit_{number}: " if filtered else ""
+        yield f"{guard}box_{number}.wake()"
+
+
+def _direct_calls(shape: Shape) -> Iterator[str]:
+    for number, filtered in enumerate(shape.direct):
+        if number:
+            yield "if stale:"
+            yield f" return rest({number}, event, here)"
+        yield "step = 0"
+        yield "try:"
+        if filtered:
+            yield f" if want_{number}(event):"
+            yield "  step = 1"
+            yield f"  call_{number}(event)"
+        else:
+            yield " step = 1"
+            yield f" call_{number}(event)"
+        yield "except Exception as error:"
+        yield f" raised({number}, step, event, here, error)"
+
+
+def _direct_loop() -> Iterator[str]:
+    yield "number = -1"
+    yield "for number, want, call in calls:"
+    yield " if stale:"
+    yield "  return rest(number, event, here)"
+    yield " step = 0"
+    yield " try:"
+    yield "  if want is None or want(event):"
+    yield "   step = 1"
+    yield "   call(event)"
+    yield " except Exception as error:"
+    yield "  raised(number, step, event, here, error)"
+
+
+def _indent(depth: int, lines: Iterator[str]) -> Iterator[str]:
+    return (" " * depth + line for line in lines)
+
+
+def names_for(targets: tuple[Target, ...], tests: tuple[object, ...]) -> dict[str, object]:
+    """The numbered names of targets that have a queue."""
+    names: dict[str, object] = {}
+    for number, (target, test) in enumerate(zip(targets, tests, strict=True)):
+        names[f"box_{number}"] = target
+        names[f"test_{number}"] = test
+    return names
+
+
+def call_names(calls: tuple[Any, ...], wants: tuple[Any, ...]) -> dict[str, object]:
+    """The numbered names of callbacks that are called directly."""
+    if len(calls) > UNROLLED:
+        return {"calls": tuple(zip(range(len(calls)), wants, calls, strict=True))}
+    names: dict[str, object] = {f"call_{number}": call for number, call in enumerate(calls)}
+    names.update({f"want_{number}": want for number, want in enumerate(wants)})
+    return names

@@ -1,0 +1,369 @@
+"""Takes what is published, gives it a position, and brings it to the targets of the plan."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import CellType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from polycast.errors import NotAvailable
+from polycast.routing.codegen import Route, Shape, call_names, make_route, names_for
+from polycast.routing.plan import Plan, Target
+from polycast.routing.turn import Turn
+from polycast.stores import Entry, Receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from polycast.config import Clock
+    from polycast.events import Identity
+    from polycast.stores import MemoryLog, Publisher
+
+__all__ = ["Dispatcher"]
+
+TOPICS_KEPT = 4_096
+Hits = list[tuple[Target, object]]
+
+
+class Dispatcher:
+    """The direct engine: the plan, its generated routes, and the order of the log.
+
+    `changing` guards plan and routes, `order` positions and queues. Taken in that order, and
+    neither is held while a callback runs.
+    """
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        *,
+        clock: Clock,
+        log: MemoryLog | None,
+        admit: Callable[[type], object],
+    ) -> None:
+        if not getattr(sys, "_is_gil_enabled", lambda: True)():
+            raise NotAvailable(
+                "a bus in a Python without the GIL",
+                why="its turn-taking relies on the GIL (see polycast/routing/codegen.py)",
+                instead="Run it with the ordinary build of Python, or with PYTHON_GIL=1",
+            )
+        self.publisher, self.clock, self.log, self.admit = publisher, clock, log, admit
+        self.plan, self.turn = Plan(), Turn()
+        self.order, self.changing = threading.Lock(), threading.RLock()
+        self.version = 0
+        self._refuse: Callable[[], None] = lambda: None
+        # What publish looks up. Its keys would keep classes alive, so a full collection empties
+        # it; `_made` has everything again, weakly.
+        self.routes: dict[type, Callable[[Any], Receipt]] = {}
+        self.topic_routes: dict[tuple[type, str], Callable[[Any], Receipt]] = {}
+        self._made: WeakKeyDictionary[type, dict[str | None, Route]] = WeakKeyDictionary()
+        _dispatchers.add(self)
+
+    # -- changing the plan ---------------------------------------------------------------------
+
+    def add(self, target: Target, begin: Callable[[int], None]) -> None:
+        """Put a target into the plan; `begin` is told the first position it is meant for."""
+        with self.changing:
+            self.plan.add(target)
+            stale = self._routes_to(target)
+            with self.order:
+                self._expire(stale)
+                begin(self.turn.newest() + 1)
+
+    def change(self, target: Target) -> None:
+        """A target's filter, members or way of being called have changed."""
+        with self.changing:
+            if target not in self.plan:
+                return
+            stale = self._routes_to(target)
+            self.plan.remove(target)
+            self.plan.add(target)
+            stale += self._routes_to(target)
+            with self.order:
+                self._expire(stale)
+
+    def remove(self, target: Target) -> None:
+        """Take a target out of the plan."""
+        with self.changing:
+            stale = self._routes_to(target)
+            self.plan.remove(target)
+            with self.order:
+                self._expire(stale)
+
+    def stop(self, refuse: Callable[[], None]) -> None:
+        """Let `refuse` answer every further publish."""
+        with self.changing:
+            self._refuse = refuse
+            with self.order:
+                self._expire([(c, t) for c, made in self._made.items() for t in made])
+
+    def _routes_to(self, target: Target) -> list[tuple[type, str | None]]:
+        chosen = self.plan.selectors(target)
+        return [
+            (cls, topic)
+            for cls, made in list(self._made.items())
+            for topic in made
+            if any(selector.covers(cls, topic) for selector in chosen)
+        ]
+
+    def _expire(self, stale: list[tuple[type, str | None]]) -> None:
+        self.version += 1
+        for cls, topic in stale:
+            route = self._made[cls].pop(topic, None)
+            if route is not None:
+                route.stale.cell_contents = True
+            self.routes.pop(cls, None)
+            if topic is not None:
+                self.topic_routes.pop((cls, topic), None)
+
+    # -- routes ----------------------------------------------------------------------------------
+
+    def route(self, cls: type, topic: str | None) -> Callable[[Any], Receipt]:
+        """The generated function for events of a class on a topic."""
+        self._refuse()
+        self.admit(cls)
+        with self.changing:
+            made = self._made.setdefault(cls, {})
+            if topic not in made:
+                if len(made) > TOPICS_KEPT:
+                    self._expire([(cls, each) for each in made])
+                made[topic] = self._make(cls, topic)
+            run = made[topic].run
+            if topic is None:
+                self.routes[cls] = run
+            else:
+                self.topic_routes[cls, topic] = run
+            return run
+
+    def _make(self, cls: type, topic: str | None) -> Route:
+        targets = self.plan.targets(cls, topic)
+        if any(target.blocking for target in targets):
+            # A publisher that may have to wait takes the slow path, which knows how.
+            return Route(partial(self.post, topic=topic), CellType(False))
+        calls = [(target, call) for target in targets if (call := target.direct) is not None]
+        direct = tuple(target for target, _ in calls)
+        queued = tuple(target for target in targets if target not in direct)
+        tests = tuple(target.test_for(cls, topic) for target in queued)
+        wants = tuple(target.test_for(cls, topic) for target in direct)
+        shape = Shape(
+            queued=tuple(test is not None for test in tests),
+            direct=tuple(want is not None for want in wants),
+            logged=self.log is not None,
+            turn=any(target.inline for target in targets),
+            topic=topic is not None,
+        )
+        names = self._names(shape, topic, direct)
+        names.update(names_for(queued, tests))
+        names.update(call_names(tuple(call for _, call in calls), wants))
+        return make_route(shape, self.turn.cells, names)
+
+    def _names(
+        self, shape: Shape, topic: str | None, direct: tuple[Target, ...]
+    ) -> dict[str, object]:
+        return {
+            "Receipt": Receipt,
+            "Entry": Entry,
+            "publisher": self.publisher,
+            "topic": topic,
+            "order": self.order,
+            "append": self.log.append if self.log is not None else None,
+            "time": self.clock.time,
+            "pending": self.turn.pending,
+            "resume": self.turn.resume,
+            "give_turn": self.turn.give,
+            "contended": partial(self.post, topic=topic),
+            "again": partial(self._again, topic=topic, turn=shape.turn),
+            "rest": partial(self._rest, direct, topic),
+            "raised": partial(self._raised, direct, topic),
+        }
+
+    # -- the slow side of a route ---------------------------------------------------------------
+
+    def _raised(
+        self,
+        direct: tuple[Target, ...],
+        topic: str | None,
+        number: int,
+        step: int,
+        event: object,
+        here: int,
+        error: Exception,
+    ) -> None:
+        if step == 0:
+            direct[number].unfit(error)
+        else:
+            direct[number].failed(self._entry(event, here, topic), error)
+
+    def _rest(
+        self, direct: tuple[Target, ...], topic: str | None, number: int, event: Any, here: int
+    ) -> Receipt:
+        """The plan changed while an event was going round: go on with those it still has."""
+        self.turn.own()
+        try:
+            with self.changing:
+                still = [target for target in direct[number:] if target in self.plan]
+            entry = self._entry(event, here, topic)
+            self._run_inline(entry, self._matching(still, event, topic))
+        finally:
+            self.turn.give()
+        return Receipt(here, self.publisher)
+
+    def _again(self, event: Any, *, topic: str | None, turn: bool) -> Receipt:
+        """The plan changed before the event had gone to anyone: publish it by the new plan."""
+        if turn:
+            self.turn.give()
+        return self.post(event, topic=topic)
+
+    # -- the slow path, for everything ------------------------------------------------------------
+
+    def post(
+        self,
+        event: Any,
+        *,
+        topic: str | None = None,
+        priority: int = 0,
+        expires: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        given: Identity | None = None,
+    ) -> Receipt:
+        """Publish by asking each target: what the generated routes do, said plainly."""
+        return self.post_many([event], topic, priority, expires, headers, given)[0]
+
+    def post_many(
+        self,
+        events: list[Any],
+        topic: str | None = None,
+        priority: int = 0,
+        expires: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        given: Identity | None = None,
+    ) -> list[Receipt]:
+        """Publish all or nothing, in one run of positions."""
+        self._refuse()
+        for event in events:
+            self.admit(type(event))
+        about = (topic, priority, expires, headers, given)
+        while True:
+            with self.changing:
+                version = self.version
+                targets = [self.plan.targets(type(event), topic) for event in events]
+            hits = [
+                self._matching(each, event, topic)
+                for each, event in zip(targets, events, strict=True)
+            ]
+            with self._room_for(hits), self._turn_for(hits) as nested:
+                entries = self._accept(events, hits, version, about)
+                for entry, each in zip(entries or (), hits, strict=False):
+                    self._wake(each)
+                    work = partial(self._run_inline, entry, _inline(each))
+                    if nested:
+                        self.turn.pending.append(work)
+                    else:
+                        work()
+            if entries is not None:
+                return [entry.receipt() for entry in entries]
+
+    def _matching(self, targets: Iterable[Target], event: Any, topic: str | None) -> Hits:
+        hits: Hits = []
+        for target in targets:
+            try:
+                test = target.test_for(type(event), topic)
+                verdict = True if test is None else test(event)
+                if verdict:
+                    hits.append((target, verdict))
+            except Exception as error:
+                target.unfit(error)
+        return hits
+
+    @contextmanager
+    def _room_for(self, hits: list[Hits]) -> Iterator[None]:
+        """Wait until all that can make a publisher wait have room, and keep it."""
+        with ExitStack() as reserved:
+            for target in (t for each in hits for t, _ in each if t.blocking):
+                target.reserve(inside=self.turn.is_mine())
+                reserved.callback(target.release)
+            yield
+
+    @contextmanager
+    def _turn_for(self, hits: list[Hits]) -> Iterator[bool]:
+        """Take the turn if somebody is called in this thread; True if it was ours before."""
+        if not any(target.inline for each in hits for target, _ in each):
+            yield False
+        elif not self.turn.take():
+            yield True
+        else:
+            try:
+                yield False
+            finally:
+                self.turn.give()
+
+    def _accept(
+        self,
+        events: list[Any],
+        hits: list[Hits],
+        version: int,
+        about: tuple[Any, ...],
+    ) -> list[Entry] | None:
+        """Give positions and fill the queues; None if the plan has changed meanwhile."""
+        with self.order:
+            if self.version != version:
+                return None
+            moment = self.turn.moment(self.clock.time())
+            entries = [
+                Entry(self.turn.advance(), event, moment, self.publisher, *about)
+                for event in events
+            ]
+            for entry, each in zip(entries, hits, strict=True):
+                if self.log is not None:
+                    self.log.append(entry)
+                self._put(entry, each)
+        return entries
+
+    def _put(self, entry: Entry, hits: Hits) -> None:
+        for target, verdict in hits:
+            if not target.inline:
+                target.put(entry, verdict)
+
+    def _wake(self, hits: Hits) -> None:
+        for target, _ in hits:
+            if not target.inline:
+                target.wake()
+
+    def _run_inline(self, entry: Entry, hits: Hits) -> None:
+        """With the turn: bring one event to those who are called in this thread."""
+        for target, verdict in hits:
+            call = target.direct
+            if call is None or entry.expires is not None:
+                target.put(entry, verdict)
+                target.wake()
+                continue
+            try:
+                call(entry.event)
+            except Exception as error:
+                target.failed(entry, error)
+
+    def _entry(self, event: object, here: int, topic: str | None) -> Entry:
+        moment = self.turn.moment(self.clock.time())
+        return Entry(here, event, moment, self.publisher, topic)
+
+
+def _inline(hits: Hits) -> Hits:
+    return [(target, verdict) for target, verdict in hits if target.inline]
+
+
+_dispatchers: WeakSet[Dispatcher] = WeakSet()
+
+
+def _let_go(phase: str, info: Mapping[str, int]) -> None:
+    """Before a full collection: hold no class only because its events were published."""
+    if phase == "start" and info["generation"] == 2:
+        for dispatcher in list(_dispatchers):
+            dispatcher.routes.clear()
+            dispatcher.topic_routes.clear()
+
+
+gc.callbacks.append(_let_go)

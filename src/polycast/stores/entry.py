@@ -1,0 +1,80 @@
+"""One published event, and what its publisher gets back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from polycast.events import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Entry", "GivenReceipt", "Publisher", "Receipt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """One opening of a bus: the first two parts of every identity it gives."""
+
+    name: str
+    epoch: int
+    durable: bool = False
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False):
+    """What publish returns: the event's place in the total order and its identity."""
+
+    position: int
+    publisher: Publisher
+
+    @property
+    def identity(self) -> Identity:
+        """Who published it, in which epoch, as which event."""
+        return Identity(self.publisher.name, self.publisher.epoch, self.position)
+
+    @property
+    def durable(self) -> bool:
+        """Whether the event outlives this process."""
+        return self.publisher.durable
+
+    def __repr__(self) -> str:
+        return f"Receipt(position={self.position}, identity={self.identity})"
+
+
+class GivenReceipt(Receipt, frozen=True, gc=False):
+    """The receipt of an event that was published under an identity of its publisher's choice."""
+
+    given: Identity
+
+    @property
+    def identity(self) -> Identity:
+        """The identity it was given."""
+        return self.given
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An event as it stands in the log."""
+
+    position: int
+    event: object
+    time: float
+    publisher: Publisher
+    topic: str | None = None
+    priority: int = 0
+    expires: float | None = None
+    headers: Mapping[str, str] | None = None
+    given: Identity | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """Who published it, in which epoch, as which event."""
+        return self.given or self.receipt().identity
+
+    def receipt(self) -> Receipt:
+        """What its publisher gets."""
+        if self.given is not None:
+            return GivenReceipt(self.position, self.publisher, self.given)
+        return Receipt(self.position, self.publisher)

@@ -1,0 +1,49 @@
+"""The log of a bus in memory: the newest entries, as many as were asked for."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from polycast.stores.entry import Entry
+
+__all__ = ["MemoryLog"]
+
+
+class MemoryLog:
+    """A bounded log. Whoever appends holds the order lock, so positions only grow."""
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+        self._entries: deque[Entry] = deque(maxlen=keep)
+        self.append = self._entries.append
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def oldest(self) -> int | None:
+        """The position of the oldest entry kept."""
+        return self._entries[0].position if self._entries else None
+
+    @property
+    def newest(self) -> Entry | None:
+        """The last entry."""
+        return self._entries[-1] if self._entries else None
+
+    def has_all_from(self, position: int) -> bool:
+        """Whether nothing at or after the position was let go; positions count from one."""
+        oldest = self.oldest
+        return oldest is None or oldest <= max(position, 1)
+
+    def read(self, *, start: int = 0) -> list[Entry]:
+        """The entries at and after a position, oldest first."""
+        entries = list(self._entries)
+        return entries[bisect_left(entries, start, key=lambda entry: entry.position) :]
+
+    def truncate(self, before: int) -> None:
+        """Let go of everything before a position."""
+        while self._entries and self._entries[0].position < before:
+            self._entries.popleft()

@@ -1,0 +1,164 @@
+"""For your tests: a bus that does nothing until it is told to, and a clock turned by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from polycast.bus import Bus
+from polycast.delivery import DeadLetters, LoopThread, Pool, Services, Timers
+from polycast.errors import BadOption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from polycast.delivery import Delivery
+    from polycast.delivery.pool import Job
+
+__all__ = ["ManualClock", "Recorder", "TestBus"]
+
+T = TypeVar("T")
+
+
+class ManualClock:
+    """A clock that stands still until it is advanced."""
+
+    def __init__(self, start: float = 1_700_000_000.0) -> None:
+        self._start = start
+        self._passed = 0.0
+
+    def time(self) -> float:
+        """Seconds since the epoch."""
+        return self._start + self._passed
+
+    def monotonic(self) -> float:
+        """Seconds since it was made."""
+        return self._passed
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        if seconds < 0:
+            raise BadOption("seconds", seconds, accepted="0 or more: time does not go back")
+        self._passed += seconds
+
+
+class Recorder(Generic[T]):
+    """A subscriber that remembers; it can be told to fail."""
+
+    def __init__(self, *, fail: Callable[[T], BaseException | None] | None = None) -> None:
+        self.events: list[T] = []
+        self.deliveries: list[Delivery] = []
+        self._fail = fail
+
+    def __call__(self, event: T, delivery: Delivery) -> None:
+        """Take an event; remember it unless told to fail."""
+        self.deliveries.append(delivery)
+        error = None if self._fail is None else self._fail(event)
+        if error is not None:
+            raise error
+        self.events.append(event)
+
+
+class TestBus(Bus):
+    """A bus in memory without threads: callbacks run in `run_until_idle()`, one after another.
+
+    Durables, order, attempts, leases and dead letters are as on any bus; time is `bus.clock`.
+    """
+
+    __test__ = False  # not a test class, whatever its name
+    clock: ManualClock
+
+    def __init__(
+        self, *, publisher: str = "test", history: int = 0, clock: ManualClock | None = None
+    ) -> None:
+        self.clock = clock if clock is not None else ManualClock()
+        super().__init__(publisher=publisher, history=history, clock=self.clock)
+
+    def _make_services(self, stuck_after: float, dead_letters: int) -> Services:
+        roster = self._roster
+        return Services(
+            clock=self._clock,
+            timers=Timers(self._clock, threaded=False),
+            pool=_StillPool(self._clock, stuck_after=stuck_after),
+            loop=_StillLoop(),
+            dead_letters=DeadLetters(keep=dead_letters, post=roster.replay),
+            in_turn=self._dispatcher.turn.run,
+            changed=self._dispatcher.change,
+            ended=roster.forget,
+            quiet=threading.Condition(),
+            threaded=False,
+        )
+
+    def run_until_idle(self) -> int:
+        """Do all that can be done without letting time pass; how many steps that took."""
+        steps = 0
+        while done := self._step():
+            steps += done
+        return steps
+
+    def _step(self) -> int:
+        services = self._services
+        assert isinstance(services.pool, _StillPool)
+        assert isinstance(services.loop, _StillLoop)
+        return services.timers.run_due() + services.pool.run_one() + services.loop.run_ready()
+
+    def advance(self, seconds: float | timedelta) -> int:
+        """Let time pass and do what is due then."""
+        passed = seconds if isinstance(seconds, int | float) else seconds.total_seconds()
+        self.clock.advance(passed)
+        return self.run_until_idle()
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Run until idle; False if something is still to come with time."""
+        self.run_until_idle()
+        return all(box.is_idle() for box in self._roster.mailboxes.values())
+
+    def close(self, timeout: float = 0.0) -> Any:
+        """Run until idle, then close; what is left is named."""
+        if self._state == "open":
+            self.run_until_idle()
+        return super().close(0.0)
+
+
+class _StillPool(Pool):
+    """A pool without threads: jobs wait until somebody runs them."""
+
+    def __init__(self, clock: Any, *, stuck_after: float) -> None:
+        super().__init__(clock, stuck_after=stuck_after)
+        self._jobs: deque[Job] = deque()
+
+    def submit(self, job: Job) -> None:
+        self._jobs.append(job)
+
+    def run_one(self) -> int:
+        """Run the next job, if there is one."""
+        if not self._jobs:
+            return 0
+        self._jobs.popleft().run(lambda: None)
+        return 1
+
+
+class _StillLoop(LoopThread):
+    """An event loop that runs only while it is told to."""
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop
+
+    def run_ready(self) -> int:
+        """Run what is ready, if anything is."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            return 0
+        before = len(asyncio.all_tasks(loop))
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(asyncio.sleep(0))
+        return 1 if before or asyncio.all_tasks(loop) else 0
+
+    def close(self, timeout: float) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.close()

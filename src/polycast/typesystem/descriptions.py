@@ -1,0 +1,127 @@
+"""What is known of an event type without its class: plain data, the same in every process."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from typing import Any
+
+import msgspec
+
+from polycast.typesystem.expressions import TypeExpression  # noqa: TC001 - msgspec reads it
+
+__all__ = ["Attribute", "Constant", "Description", "Member", "difference"]
+
+
+class Attribute(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A field of the objects of a class."""
+
+    name: str
+    type: TypeExpression
+    required: bool = True
+    default: Any = msgspec.UNSET
+    """The default, if it is plain data; `UNSET` if there is none or it is not."""
+
+
+class Member(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What objects of a class offer under one name: a method, a property or a field."""
+
+    name: str
+    kind: str
+    type: TypeExpression | None = None
+    required: int = 0
+    """How many positional arguments a call must pass, without self."""
+    accepted: int = -1
+    """How many it may pass; -1 is any number."""
+    keywords: tuple[str, ...] = ()
+    """The keyword-only arguments that a call must pass."""
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the name has no leading underscore."""
+        return not self.name.startswith("_")
+
+
+class Constant(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A member of an enum, with its value if that is plain data."""
+
+    name: str
+    value: Any = msgspec.UNSET
+
+
+class Description(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
+    """A class as data: enough to decide conformance and to make a class with the same fields."""
+
+    name: str
+    version: int = 1
+    aliases: tuple[str, ...] = ()
+    kind: str = "class"
+    """dataclass, attrs, struct, pydantic, namedtuple, enum, flag, protocol, value or class."""
+    interface: bool = False
+    supertypes: tuple[str, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+    members: tuple[Member, ...] = ()
+    constants: tuple[Constant, ...] = ()
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """A digest of the canonical bytes, the same in every process."""
+        return hashlib.blake2b(msgspec.json.encode(self), digest_size=16).hexdigest()
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """The wire name and the aliases."""
+        return frozenset((self.name, *self.aliases))
+
+    @functools.cached_property
+    def attribute_names(self) -> frozenset[str]:
+        """The names of all attributes."""
+        return frozenset(attribute.name for attribute in self.attributes)
+
+    @functools.cached_property
+    def public(self) -> frozenset[str]:
+        """The names of the public members, fields included."""
+        return frozenset(member.name for member in self.members if member.is_public)
+
+
+def difference(one: Description, other: Description) -> str:
+    """The first thing in which two descriptions of one name differ, in words."""
+    if one.supertypes != other.supertypes:
+        return f"supertypes {_listed(one.supertypes)} before, {_listed(other.supertypes)} now"
+    for what in ("attributes", "members", "constants"):
+        found = _different_entry(what[:-1], getattr(one, what), getattr(other, what))
+        if found:
+            return found
+    for field in ("kind", "interface", "aliases"):
+        before, now = getattr(one, field), getattr(other, field)
+        if before != now:
+            return f"{field} {before!r} before, {now!r} now"
+    return "nothing"
+
+
+def _different_entry(what: str, before: tuple[Any, ...], now: tuple[Any, ...]) -> str:
+    old, new = ({entry.name: entry for entry in entries} for entries in (before, now))
+    for name in [*old, *new]:
+        if name not in new:
+            return f"{what} {name!r} is missing now"
+        if name not in old:
+            return f"{what} {name!r} is new"
+        if old[name] != new[name]:
+            return f"{what} {name!r} was {_shown(old[name])}, is {_shown(new[name])}"
+    return f"the order of the {what}s" if before != now else ""
+
+
+def _shown(entry: Any) -> str:
+    if isinstance(entry, Constant):
+        return repr(entry.value)
+    if isinstance(entry, Attribute):
+        if entry.default is not msgspec.UNSET:
+            return f"{entry.type} = {entry.default!r}"
+        return f"{entry.type}{'' if entry.required else ' with a default'}"
+    if entry.kind == "method":
+        return f"a method of {entry.required} to {entry.accepted} arguments -> {entry.type}"
+    return f"a {entry.kind} of type {entry.type}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "none"

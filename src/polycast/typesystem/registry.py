@@ -1,0 +1,204 @@
+"""The names of one bus: which class, and which description, stands behind each."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from polycast.errors import NameClash, NotDecodable
+from polycast.typesystem.describing import describe, reachable
+from polycast.typesystem.descriptions import difference
+from polycast.typesystem.making import make_class
+from polycast.typesystem.naming import DESCRIPTION, named_classes, wire_name, wire_version
+from polycast.typesystem.standard import STANDARD, is_standard, is_standard_library
+
+if TYPE_CHECKING:
+    from polycast.typesystem.descriptions import Description
+
+__all__ = ["Registry"]
+
+
+class Registry:
+    """Binds wire names to classes, weakly, and to descriptions, for good; safe among threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._bound: weakref.WeakKeyDictionary[type, Description] = weakref.WeakKeyDictionary()
+        self._classes: dict[str, dict[int, weakref.ref[type]]] = {}
+        self._described: dict[str, dict[int, Description]] = {}
+        self._hashed: dict[str, Description] = {}
+        self._aliases: dict[str, str] = {}
+        self._made: dict[str, type] = {}
+        self._making: set[str] = set()
+        self.derived: dict[str, Any] = {}
+        """What others computed from these names; emptied when a name comes to mean more."""
+
+    def bind(self, cls: type) -> Description:
+        """Binds a class, and all it mentions, to their names here; `NameClash` if one is taken."""
+        found = self._bound.get(cls)
+        return found if found is not None else self._bind_all(cls)
+
+    def add(self, description: Description) -> None:
+        """Learns a description from elsewhere; the first for a name and version stands for it."""
+        with self._lock:
+            if description.hash not in self._hashed:
+                self._hashed[description.hash] = description
+                self._described.setdefault(description.name, {}).setdefault(
+                    description.version, description
+                )
+                self._learn_aliases(description)
+                self.derived = {}
+
+    def resolve(self, name: str, *, version: int | None = None) -> type | None:
+        """The class behind a name or alias: of that version if there is one, else the newest."""
+        if name in STANDARD:
+            return STANDARD[name]
+        with self._lock:
+            current = self._aliases.get(name)
+            return (
+                self._bound_class(name, version)
+                or (self._bound_class(current, version) if current else None)
+                or _class_alive(name, version)
+                or (_class_alive(current, version) if current else None)
+            )
+
+    def describe(self, name: str, *, version: int | None = None) -> Description | None:
+        """The description bound to a name and version; without one the newest version's."""
+        if name in STANDARD:
+            return describe(STANDARD[name])
+        with self._lock:
+            versions = self._described.get(name) or self._described.get(self._aliases.get(name, ""))
+            if not versions:
+                return None
+            return versions.get(max(versions) if version is None else version)
+
+    def described(self, digest: str) -> Description | None:
+        """The description with a hash."""
+        return self._hashed.get(digest)
+
+    def descriptions(self) -> tuple[Description, ...]:
+        """All descriptions known here, in the order they came."""
+        with self._lock:
+            return tuple(self._hashed.values())
+
+    def class_for(self, name: str, version: int, digest: str | None) -> type:
+        """The class of this process behind a name, else one made from the description."""
+        found = self.resolve(name, version=version)
+        if found is not None:
+            return found
+        known = self._hashed.get(digest) if digest else self.describe(name, version=version)
+        if known is None:
+            raise NotDecodable(
+                f"an event of class {name!r} version {version}",
+                why=f"neither the class nor its description {digest or ''} is known here",
+            )
+        return self.made(known)
+
+    def made(self, description: Description) -> type:
+        """The class made at run time from a description; one per description."""
+        with self._lock:
+            found = self._made.get(description.hash)
+            if found is None:
+                self._making.add(description.name)
+                try:
+                    found = make_class(description, self._known_bases(description))
+                finally:
+                    self._making.discard(description.name)
+                self._made[description.hash] = found
+            return found
+
+    def _known_bases(self, description: Description) -> tuple[type, ...]:
+        found = [self._known_base(name) for name in description.supertypes]
+        return tuple(dict.fromkeys(base for base in found if base is not None))
+
+    def _known_base(self, name: str) -> type | None:
+        known = self.resolve(name)
+        if known is not None:
+            return known
+        described = self.describe(name)
+        # A description from elsewhere may name itself among its supertypes.
+        if described is None or described.name in self._making:
+            return None
+        return self.made(described)
+
+    def _bind_all(self, cls: type) -> Description:
+        if is_standard(cls):
+            return describe(cls)
+        with self._lock:
+            parts = {part: describe(part) for part in reachable(cls)}
+            for description in parts.values():
+                self._check_free(description)
+            for part, description in parts.items():
+                self._record(part, description)
+            self.derived = {}
+            return parts[cls]
+
+    def _check_free(self, description: Description) -> None:
+        taken = self._described.get(description.name, {}).get(description.version)
+        if taken is not None and taken.hash != description.hash:
+            raise NameClash(
+                description.name, description.version, difference=difference(taken, description)
+            )
+
+    def _record(self, cls: type, description: Description) -> None:
+        name, version = description.name, description.version
+        self._described.setdefault(name, {})[version] = description
+        self._hashed.setdefault(description.hash, description)
+        self._learn_aliases(description)
+        if cls not in self._bound and DESCRIPTION not in cls.__dict__:
+            self._classes.setdefault(name, {})[version] = weakref.ref(cls)
+        self._bound[cls] = description
+
+    def _learn_aliases(self, description: Description) -> None:
+        for alias in description.aliases:
+            self._aliases[alias] = description.name
+
+    def _bound_class(self, name: str, version: int | None) -> type | None:
+        versions = self._classes.get(name, {})
+        alive = {key: cls for key, ref in versions.items() if (cls := ref()) is not None}
+        if not alive:
+            return None
+        return alive[version] if version in alive else alive[max(alive)]
+
+
+def _class_alive(name: str, version: int | None) -> type | None:
+    """A class nobody bound yet, but that this process has under the name; nothing is imported."""
+    found = [*named_classes(name), *_module_classes(name)]
+    if not found:
+        return None
+    exact = [cls for cls in found if wire_version(cls) == version]
+    return exact[0] if exact else max(found, key=wire_version)
+
+
+def _module_classes(name: str) -> list[type]:
+    module, _, rest = name.partition(".")
+    found: list[type] = []
+    while rest:
+        head, _, tail = rest.partition(".")
+        if module in sys.modules:
+            found += _attribute_class(sys.modules[module], rest, name)
+        module, rest = f"{module}.{head}", tail
+    return found
+
+
+def _attribute_class(module: object, path: str, name: str) -> list[type]:
+    current: object = module
+    for part in path.split("."):
+        current = vars(current).get(part) if hasattr(current, "__dict__") else None
+    if isinstance(current, type) and wire_name(current) == name and _is_event_like(current):
+        return [current]
+    return []
+
+
+def _is_event_like(cls: type) -> bool:
+    # A name from the wire must not bring to life what was never meant to be an event.
+    description = describe(cls)
+    if description.kind in ("enum", "flag"):
+        return True
+    if is_standard_library(cls) or hasattr(cls, "__del__"):
+        return False
+    if description.kind in ("class", "value"):
+        return description.interface or bool(description.attributes)
+    return True

@@ -1,0 +1,85 @@
+"""The classes every Python process has: known by name everywhere, never made, never clashing."""
+
+from __future__ import annotations
+
+import abc
+import builtins
+import collections.abc
+import datetime
+import decimal
+import enum
+import numbers
+import sys
+import typing
+import uuid
+from typing import Any
+
+import msgspec
+import typing_extensions
+
+__all__ = ["MACHINERY", "STANDARD", "UNTYPED", "is_machinery", "is_standard", "is_standard_library"]
+
+_MODULES = (builtins, collections.abc, numbers, enum)
+_VALUES: tuple[type, ...] = (
+    datetime.datetime,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    decimal.Decimal,
+    uuid.UUID,
+)
+
+
+def _public_classes(module: Any) -> list[type]:
+    return [
+        value for key, value in vars(module).items() if isinstance(value, type) and key[0] != "_"
+    ]
+
+
+def _collect() -> dict[str, type]:
+    classes = [*_VALUES, type(None)]
+    for module in _MODULES:
+        classes += _public_classes(module)
+    return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in classes}
+
+
+STANDARD: dict[str, type] = _collect()
+_LIBRARY = sys.stdlib_module_names - {"__main__"}
+_STANDARD_CLASSES = frozenset(STANDARD.values())
+
+MACHINERY: frozenset[object] = frozenset(
+    {
+        object,
+        abc.ABC,
+        typing.Generic,
+        typing.Protocol,
+        typing_extensions.Protocol,
+        msgspec.Struct,
+        *msgspec.Struct.__mro__,
+    }
+)
+
+
+UNTYPED: frozenset[object] = frozenset(
+    {abc.ABC, typing.Generic, typing.Protocol, typing_extensions.Protocol}
+)
+"""What no object is of, as far as events go: descriptions do not mention them."""
+
+
+def is_standard(cls: type) -> bool:
+    """Whether a class belongs to the language itself."""
+    return cls in _STANDARD_CLASSES
+
+
+def is_machinery(cls: type) -> bool:
+    """Whether a class only makes other classes work, and is no event type of its own."""
+    return cls in MACHINERY or _is_pydantic_root(cls)
+
+
+def is_standard_library(cls: type) -> bool:
+    """Whether a class comes with Python."""
+    return cls.__module__.partition(".")[0] in _LIBRARY
+
+
+def _is_pydantic_root(cls: type) -> bool:
+    return cls.__module__ == "pydantic.main" and cls.__name__ == "BaseModel"
