@@ -317,8 +317,8 @@ class NotAPullCollection(PolycastError, TypeError):
 class WouldDeadlock(PolycastError):
     """Waiting for itself, from inside a callback."""
 
-    def __init__(self, operation: str) -> None:
-        super().__init__(f"{operation} inside a callback would wait for that callback itself")
+    def __init__(self, operation: str, *, why: str) -> None:
+        super().__init__(f"{operation} would wait for itself: {why}")
 
 
 def _short(value: object) -> str:

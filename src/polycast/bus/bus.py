@@ -90,9 +90,11 @@ class Bus:
         self._services = self._make_services(seconds("stuck_after", stuck_after), dead_letters)
         self._roster.services = self._services
         self._state = "open"
-        self.publish = publish_for(self._dispatcher, self._clock)
-        # Threads must not keep a forgotten bus alive, nor outlive it.
-        self._finalizer = weakref.finalize(self, _stop_threads, self._services)
+        self.publish = publish_for(self._dispatcher, self._clock, owner=self)
+        # Whoever has a subscription has the bus; threads alone do not keep it, nor outlive it.
+        self._roster.owner = self
+        threads = (self._services.timers, self._services.pool, self._services.loop)
+        self._finalizer = weakref.finalize(self, _stop_threads, *threads)
 
     def _make_services(self, stuck_after: float, dead_letters: int) -> Services:
         roster = self._roster
@@ -409,10 +411,10 @@ async def _settled(receipt: Receipt) -> Receipt:
     return receipt
 
 
-def _stop_threads(services: Services) -> None:
-    services.timers.close()
-    services.pool.close(0.0)
-    services.loop.close(0.0)
+def _stop_threads(timers: Timers, pool: Pool, loop: LoopThread) -> None:
+    timers.close()
+    pool.close(0.0)
+    loop.close(0.0)
 
 
 def _no_contexts(what: str) -> NotAvailable:

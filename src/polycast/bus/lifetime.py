@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING
 
 from polycast.bus.health import Health, SubscriptionHealth, Undelivered
+from polycast.delivery import AsyncConsumer
 from polycast.delivery.inside import inside
 from polycast.errors import BusClosed, SubscriptionEnded, WouldDeadlock
 from polycast.metrics import Counts
@@ -22,8 +24,20 @@ __all__ = ["close_down", "health_of", "wait_for_quiet"]
 def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     """Wait until no mailbox has anything left to do."""
     if inside.get() is not None or roster.dispatcher.turn.is_mine():
-        raise WouldDeadlock("flush()")
+        raise WouldDeadlock("flush()", why="it was called inside a callback")
+    if any(_needs_this_loop(box) for box in roster.mailboxes.values()):
+        why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
+        raise WouldDeadlock("flush()", why=why)
     return _wait(roster, timeout, ())
+
+
+def _needs_this_loop(box: Mailbox) -> bool:
+    """Whether its callback runs in the event loop that is running in this thread."""
+    try:
+        here = asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return any(isinstance(c, AsyncConsumer) and c.loop is here for c in box.consumers())
 
 
 def _wait(roster: Roster, timeout: float | None, but: tuple[Mailbox | None, ...]) -> bool:
@@ -95,7 +109,11 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
     own = inside.get()
     in_turn = dispatcher.turn.is_mine()
     dispatcher.stop(refuse)
-    but = tuple(b for b in roster.mailboxes.values() if b is own or (in_turn and b.inline))
+    but = tuple(
+        box
+        for box in roster.mailboxes.values()
+        if box is own or (in_turn and box.inline) or _needs_this_loop(box)
+    )
     _wait(roster, timeout, but)
     roster.drained = True
     boxes = list(roster.mailboxes.values())
@@ -124,4 +142,6 @@ def _why(box: Mailbox) -> str:
         return "it is paused"
     if box.settings.pull:
         return "nobody has pulled them"
+    if _needs_this_loop(box):
+        return "its event loop was blocked by close(); use `async with`, or asyncio.to_thread"
     return "its callback did not finish in time" if box.in_flight else "there was no time left"

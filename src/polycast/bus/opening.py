@@ -41,7 +41,7 @@ def check_url(url: object) -> None:
     raise BadOption("url", url, accepted="'memory:', which is the default")
 
 
-def publish_for(dispatcher: Dispatcher, clock: Clock) -> Publish:
+def publish_for(dispatcher: Dispatcher, clock: Clock, *, owner: object) -> Publish:
     """The publish of one bus: a closure, because a method would cost as much as the rest.
 
     An event without options goes to the generated route of its class.
@@ -87,5 +87,6 @@ def publish_for(dispatcher: Dispatcher, clock: Clock) -> Publish:
         is_known = mine and 0 < given.sequence <= dispatcher.turn.newest()
         return Receipt(given.sequence, ours) if is_known else None
 
+    publish.owner = owner  # type: ignore[attr-defined]  # who has only this has the bus
     publish.__doc__ = "Publish an object to whoever subscribed to its class or a type above it."
     return publish

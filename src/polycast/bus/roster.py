@@ -64,6 +64,7 @@ class Roster:
 
     def __init__(self, dispatcher: Dispatcher, log: MemoryLog | None) -> None:
         self.services: Services  # set by the bus, which both need
+        self.owner: object = None
         self.dispatcher, self._log = dispatcher, log
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
@@ -97,15 +98,17 @@ class Roster:
                 mailbox.held = start is not None
             self._attach(mailbox, interest, settings, callback, handle)
             mailbox.refresh()
+            history: list[Entry] = []
             if is_new:
-                self._begin(mailbox, start)
+                history = self._begin(mailbox, start)
                 handle.interest = mailbox.interest
             else:
                 self.dispatcher.change(mailbox)
                 handle.interest = interest.starting(self.dispatcher.turn.newest() + 1)
+        # From here on user code may run, so nothing is locked.
         if lease is not None:
-            mailbox.set_lease(lease)
-        mailbox.pump()
+            handle.renew(lease)
+        mailbox.prefill(self._wanted(mailbox, history))
         return handle
 
     def _mailbox_for(
@@ -138,9 +141,9 @@ class Roster:
             raise DurableChanged(known.name, difference)
         with known.lock:
             known.interest, known.settings = interest.starting(known.interest.start), settings
-            for parcel in list(known.backlog):
-                if not interest.wants(parcel.entry.event, parcel.entry.topic):
-                    known.backlog.remove(parcel)
+            waiting = list(known.backlog)
+        unwanted = [p for p in waiting if not interest.wants(p.entry.event, p.entry.topic)]
+        known.withdraw(unwanted)
 
     def _attach(
         self,
@@ -203,8 +206,8 @@ class Roster:
             raise HistoryGone(moment, oldest=entries[0].position)
         return later[0] if later else self.dispatcher.turn.newest() + 1
 
-    def _begin(self, mailbox: Mailbox, start: int | None) -> None:
-        """Into the plan; history that was asked for is put before what comes meanwhile."""
+    def _begin(self, mailbox: Mailbox, start: int | None) -> list[Entry]:
+        """Into the plan; the history that was asked for, up to where the plan takes over."""
         history: list[Entry] = []
 
         def begin(position: int) -> None:
@@ -213,8 +216,7 @@ class Roster:
                 history.extend(self._log.read(start=start))
 
         self.dispatcher.add(mailbox, begin)
-        if start is not None:
-            mailbox.prefill(self._wanted(mailbox, history))
+        return history
 
     def _wanted(self, mailbox: Mailbox, history: Iterable[Entry]) -> list[tuple[Entry, object]]:
         wanted = []
@@ -245,15 +247,16 @@ class Roster:
             left = group.leave(member)
             if left:
                 self.changed(group)
+        group.pump()
         if not left and (forget or group.interest.durable is None):
             group.end(Cancelled(group.title))
 
     def forget(self, mailbox: Mailbox) -> None:
         """It has ended."""
-        if isinstance(mailbox.ended, CutOff):
-            self.cut_off.append(mailbox)
         with self._lock:
-            self.mailboxes.pop(mailbox.name, None)
+            known = self.mailboxes.pop(mailbox.name, None)
+            if known is not None and isinstance(mailbox.ended, CutOff):
+                self.cut_off.append(mailbox)
             for names in (self._groups, self._durables):
                 for name in [n for n, box in names.items() if box is mailbox]:
                     del names[name]

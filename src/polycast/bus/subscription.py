@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from polycast.bus.roster import Roster
+    from polycast.delivery import Timer
     from polycast.matching import Interest
 
 __all__ = ["Subscription"]
@@ -37,6 +38,7 @@ class Subscription(Generic[T_co]):
         self.consumer: Consumer | None = None
         self._over: SubscriptionEnded | None = None  # its own end, where the mailbox lives on
         self._detached = False
+        self._lease: Timer | None = None  # as a member of a group; else the mailbox has it
 
     @property
     def name(self) -> str:
@@ -74,10 +76,17 @@ class Subscription(Generic[T_co]):
         if self.ended is not None:
             return
         if isinstance(self.mailbox, Group) and self.consumer is not None:
-            self._over = Cancelled(self.mailbox.title)
-            self._roster.leave(self.mailbox, self.consumer, forget=True)
+            self._leave(Cancelled(self.mailbox.title))
         else:
             self.mailbox.end(Cancelled(self.mailbox.title))
+
+    def _leave(self, why: SubscriptionEnded) -> None:
+        assert isinstance(self.mailbox, Group)
+        if self.ended is None and self.consumer is not None:
+            self._over = why
+            if self._lease is not None:
+                self._lease.cancel()
+            self._roster.leave(self.mailbox, self.consumer, forget=True)
 
     def detach(self) -> None:
         """Go away and let the durable subscription collect events until somebody attaches."""
@@ -95,7 +104,17 @@ class Subscription(Generic[T_co]):
     def renew(self, lease: float | timedelta) -> None:
         """Prolong its lease: it ends so many seconds from now."""
         self.check("renew()")
-        self.mailbox.set_lease(seconds("lease", lease))
+        wait = seconds("lease", lease)
+        if isinstance(self.mailbox, Group):
+            if self._lease is not None:
+                self._lease.cancel()
+            self._lease = self._roster.services.timers.after(wait, self._expire)
+        else:
+            self.mailbox.set_lease(wait)
+
+    def _expire(self) -> None:
+        """The lease of a member of a group is over."""
+        self._leave(LeaseExpired(self.mailbox.title))
 
     def pause(self) -> None:
         """Be called back no more until resume(); what comes meanwhile waits in its queue."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm, Unpack
 
     from polycast.bus import Bus, Options, PublishOptions, Subscription
-    from polycast.config import Level
+    from polycast.config import Level, Overflow
     from polycast.delivery import Delivery
     from polycast.stores import Receipt
 
@@ -45,6 +45,7 @@ class DACollection(Collection[E], Generic[E]):
         durable: str | None = None,
         subtypes: bool = True,
         queue: int = 10_000,
+        overflow: Overflow | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -57,6 +58,7 @@ class DACollection(Collection[E], Generic[E]):
         durable: str | None = None,
         subtypes: bool = True,
         queue: int = 10_000,
+        overflow: Overflow | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -69,6 +71,7 @@ class DACollection(Collection[E], Generic[E]):
         durable: str | None = None,
         subtypes: bool = True,
         queue: int = 10_000,
+        overflow: Overflow | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -81,6 +84,7 @@ class DACollection(Collection[E], Generic[E]):
         durable: str | None = None,
         subtypes: bool = True,
         queue: int = 10_000,
+        overflow: Overflow | None = None,
     ) -> None: ...
     def __init__(
         self,
@@ -92,6 +96,7 @@ class DACollection(Collection[E], Generic[E]):
         durable: str | None = None,
         subtypes: bool = True,
         queue: int = 10_000,
+        overflow: Overflow | None = None,
     ) -> None:
         self._bus = bus
         self._selector: Selector[Any] = selector_for(what)
@@ -105,7 +110,8 @@ class DACollection(Collection[E], Generic[E]):
         if pull not in ("fifo", "lifo"):
             raise BadOption.choice("pull", pull, ["fifo", "lifo"])
         options: dict[str, Any] = {"level": self.level.name, "queue": queue}
-        options["overflow"] = "spill" if durable else "drop_oldest"
+        if overflow is not None:
+            options["overflow"] = overflow
         if durable is not None:
             options["durable"] = durable
         selector = self._meant(below=subtypes)
@@ -118,7 +124,7 @@ class DACollection(Collection[E], Generic[E]):
     def add(self, event: E, **options: Unpack[PublishOptions]) -> Receipt:
         """Publish an event to this collection."""
         topic = self._selector.topic
-        if topic is None and not self._selector.covers_class(type(event)):
+        if not self._selector.covers_class(type(event)):
             why = f"it does not conform to {self.name}"
             raise NotAType(event, why=why, accepted=f"This collection takes {self.name}")
         if topic is not None:

@@ -114,19 +114,19 @@ class AsyncConsumer(Consumer):
         self, mailbox: Mailbox, callback: Callback, *, handle: Any, loop: asyncio.AbstractEventLoop
     ) -> None:
         super().__init__(mailbox, callback, handle=handle)
-        self._loop = loop
+        self.loop = loop
         self._task: asyncio.Task[None] | None = None
 
     def start(self, parcel: Parcel) -> Outcome:
         """Ask the loop for a task; a loop that is closed is a failure like any other."""
         try:
-            self._loop.call_soon_threadsafe(self._begin, parcel)
+            self.loop.call_soon_threadsafe(self._begin, parcel)
         except RuntimeError as error:
             return error
         return PENDING
 
     def _begin(self, parcel: Parcel) -> None:
-        self._task = self._loop.create_task(self._run(parcel))
+        self._task = self.loop.create_task(self._run(parcel))
 
     async def _run(self, first: Parcel) -> None:
         parcel: Parcel | None = first
@@ -145,7 +145,9 @@ class AsyncConsumer(Consumer):
         except Exception as error:
             return error
         except asyncio.CancelledError as error:
-            self.mailbox.finish(self, parcel, error)
+            following = self.mailbox.finish(self, parcel, error)
+            if following is not None:
+                self.mailbox.start([(self, following)])
             raise
         finally:
             inside.reset(mark)

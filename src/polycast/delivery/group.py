@@ -62,9 +62,7 @@ class Group(Mailbox):
             if not member.busy:
                 for token in [t for t, p in self.in_flight.items() if p.holder is member]:
                     self.backlog.push_back(self.in_flight.pop(token))
-            left = len(self.members)
-        self.pump()
-        return left
+            return len(self.members)
 
     def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
         """Which members want an event: a tuple of them, empty if none does."""
@@ -137,6 +135,10 @@ class Group(Mailbox):
             return 0.0
         parcel.tried.clear()
         return super()._delay(parcel, error)
+
+    def consumers(self) -> tuple[Consumer, ...]:
+        """Its members."""
+        return tuple(self.members)
 
     def is_detached(self) -> bool:
         """Whether it has no members."""

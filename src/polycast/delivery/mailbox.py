@@ -132,6 +132,13 @@ class Mailbox:
             self.moved.notify_all()
         self.pump()
 
+    def withdraw(self, parcels: Iterable[Parcel]) -> None:
+        """Take back what still waits."""
+        with self.lock:
+            for parcel in parcels:
+                if parcel in self.backlog:
+                    self.backlog.remove(parcel)
+
     def _parcel(self, entry: Entry, verdict: object) -> Parcel:
         return Parcel(entry)
 
@@ -186,7 +193,7 @@ class Mailbox:
     def _pump(self) -> None:
         with self.lock:
             handed = self._hand_out()
-        self._start(handed)
+        self.start(handed)
         self.refresh()
 
     def pump_later(self) -> None:
@@ -196,7 +203,7 @@ class Mailbox:
         else:
             self.pump()
 
-    def _start(self, handed: Iterable[Handed]) -> None:
+    def start(self, handed: Iterable[Handed]) -> None:
         """Let consumers begin; those that finish at once make room for the next."""
         todo = deque(handed)
         while todo:
@@ -214,7 +221,7 @@ class Mailbox:
                 following = each
             else:
                 others.append((other, each))
-        self._start(others)
+        self.start(others)
         if following is None:
             self.refresh()
         return following
@@ -380,6 +387,10 @@ class Mailbox:
             return True
         waits = self.paused or self.consumer is None
         return not self.in_flight and not self.delayed and (waits or not self.backlog)
+
+    def consumers(self) -> tuple[Consumer, ...]:
+        """Who is called back."""
+        return () if self.consumer is None else (self.consumer,)
 
     def is_detached(self) -> bool:
         """Whether nobody is there to be called back, or to pull."""

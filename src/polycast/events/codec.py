@@ -9,13 +9,11 @@ import msgspec
 from polycast.errors import BadOption, NotDecodable, NotSerialisable, PolycastError
 from polycast.events.decoding import Reader
 from polycast.events.encoding import Writer
-from polycast.events.forms import CONTAINERS, SCALARS, Malformed, Refused
-from polycast.typesystem import describe
+from polycast.events.forms import Malformed, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.events.encoding import Writing
     from polycast.events.forms import Form
     from polycast.typesystem import Description, Registry
 
@@ -57,9 +55,9 @@ class Codec:
 
     def __init__(self, form: Form) -> None:
         self.form: Form = form
-        module = msgspec.json if form == "json" else msgspec.msgpack
-        self._encode: Callable[[Any], bytes] = module.Encoder().encode
-        self._decode: Callable[[bytes], Any] = module.Decoder().decode
+        self._module: Any = msgspec.json if form == "json" else msgspec.msgpack
+        self._encode: Callable[[Any], bytes] = self._module.Encoder().encode
+        self._decode: Callable[[bytes], Any] = self._module.Decoder().decode
         self._writer, self._reader = f"{form} writer", f"{form} reader"
 
     def __repr__(self) -> str:
@@ -71,11 +69,14 @@ class Codec:
         if writer is None:
             writer = registry.derived[self._writer] = Writer(self.form, registry)
         try:
-            description, payload = self._payload(event, writer)
+            description, data = writer.lower(event)
+            payload = self._encode(data)
+        except (OverflowError, ValueError):
+            # A number or a text somewhere that msgspec cannot write: the long way finds where.
+            description, payload = self._with_care(event, registry)
         except Refused as refused:
-            path = type(event).__name__ + "".join(reversed(refused.path))
-            raise NotSerialisable(refused.value, path=path, why=refused.why) from None
-        except (RecursionError, UnicodeEncodeError) as error:
+            raise _not_serialisable(event, refused) from None
+        except RecursionError as error:
             raise NotSerialisable(event, path=type(event).__name__, why=str(error)) from None
         return Encoded(description.name, description.version, description.hash, self.form, payload)
 
@@ -84,38 +85,51 @@ class Codec:
         reader = registry.derived.get(self._reader)
         if reader is None:
             reader = registry.derived[self._reader] = Reader(self.form, registry)
-        what = f"an event of class {encoded.name!r} version {encoded.version}"
         try:
+            whole = reader.whole(encoded.hash)
+            if (
+                whole is not None
+                and (event := self._made_whole(encoded.payload, whole)) is not None
+            ):
+                return event
             data = self._decode(encoded.payload)
             return reader.lift(data, encoded.name, encoded.version, encoded.hash)
         except NotDecodable:
             raise
         except Malformed as malformed:
-            raise NotDecodable(what, why=str(malformed)) from None
+            raise NotDecodable(_title(encoded), why=str(malformed)) from None
         except Refused as refused:
-            raise NotDecodable(what, why=refused.why) from None
+            raise NotDecodable(_title(encoded), why=refused.why) from None
         except _DAMAGE as error:
-            raise NotDecodable(what, why=f"{type(error).__name__}: {error}") from error
+            why = f"{type(error).__name__}: {error}"
+            raise NotDecodable(_title(encoded), why=why) from error
 
-    def _payload(self, event: Any, writer: Writer) -> tuple[Description, bytes]:
-        if type(event) in _BUILT_IN:
-            return describe(type(event)), self._encode(writer.lower(event))
-        writing = writer.writing(event)
-        quick = self._quick(event, writing) if writing.closed is not None else None
-        return writing.description, quick or self._encode(writing.natural(event, set()))
-
-    def _quick(self, event: Any, writing: Writing) -> bytes | None:
-        source = event if writing.whole else event.__dict__
+    def _made_whole(self, payload: bytes, cls: type) -> Any:
         try:
-            values = writing.pick(source)
-            if (writing.whole or len(source) == len(values)) and writing.closed.fits(values):  # type: ignore[union-attr]
-                return self._encode(source)
-        except (AttributeError, KeyError, OverflowError, ValueError):
-            pass  # not set, or too large: the long way knows what to do, or what to say
-        return None
+            return self._module.decode(payload, type=cls)
+        except (msgspec.DecodeError, TypeError, NameError):
+            return None  # a mark somewhere, or annotations that msgspec does not take
+
+    def _with_care(self, event: object, registry: Registry) -> tuple[Description, bytes]:
+        writer = Writer(self.form, registry, shortcuts=False)
+        try:
+            description, data = writer.lower(event)
+            return description, self._encode(data)
+        except Refused as refused:
+            raise _not_serialisable(event, refused) from None
+        except ValueError as error:
+            raise NotSerialisable(event, path=type(event).__name__, why=str(error)) from None
 
 
-_BUILT_IN = frozenset((*SCALARS.values(), *CONTAINERS.values()))
+def _title(encoded: HasPayload) -> str:
+    return f"an event of class {encoded.name!r} version {encoded.version}"
+
+
+def _not_serialisable(event: object, refused: Refused) -> NotSerialisable:
+    path = type(event).__name__ + "".join(reversed(refused.path))
+    return NotSerialisable(refused.value, path=path, why=refused.why)
+
+
 _DAMAGE = (
     msgspec.DecodeError,
     ArithmeticError,

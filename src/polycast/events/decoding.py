@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import operator
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable  # noqa: TC003 - msgspec reads it
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +15,7 @@ from polycast.events.forms import (
     CLASS,
     CONTAINERS,
     FIELDS_SET,
+    INHERITED,
     PRIVATE,
     SCALARS,
     VALUE,
@@ -22,7 +23,7 @@ from polycast.events.forms import (
     Malformed,
     lift_scalar,
 )
-from polycast.events.instances import anatomy_of, rebuild, rebuild_value
+from polycast.events.instances import anatomy_of, is_plain_struct, rebuild, rebuild_value
 from polycast.typesystem import Registry, TypeExpression, describe, wire_version
 from polycast.typesystem.attributes import declared_defaults
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Reader"]
 
 _OPEN = TypeExpression("any")
+_NOTHING: dict[str, Any] = {}
 _MARKS = frozenset((CLASS, VERSION))
 
 
@@ -44,6 +46,8 @@ class _Reading(msgspec.Struct, frozen=True):
 
     here: weakref.ref[type]
     lift: Callable[[type, Any], Any]
+    whole: bool = False
+    """Whether msgspec may make the object from the bytes by itself."""
 
 
 class Reader:
@@ -53,6 +57,12 @@ class Reader:
         self._form = form
         self._registry = registry
         self._readings: dict[str, _Reading] = {}
+        self._names: dict[tuple[str, int], Description] = {}
+
+    def whole(self, digest: str) -> type | None:
+        """The class that msgspec may make by itself from the bytes of this description."""
+        reading = self._readings.get(digest)
+        return reading.here() if reading is not None and reading.whole else None
 
     def lift(self, data: Any, name: str, version: int, digest: str) -> Any:
         """The event in this data, of the class its record names."""
@@ -76,6 +86,12 @@ class Reader:
         )
 
     def _nested(self, name: str, version: int) -> Description:
+        found = self._names.get((name, version))
+        if found is None:
+            found = self._names[name, version] = self._named(name, version)
+        return found
+
+    def _named(self, name: str, version: int) -> Description:
         known = self._registry.describe(name, version=version)
         if known is not None:
             return known
@@ -89,7 +105,8 @@ class Reader:
         cls = None if reading is None else reading.here()
         if reading is None or cls is None:
             cls = self._registry.class_for(description.name, description.version, description.hash)
-            reading = _Reading(weakref.ref(cls), self._compiled(cls, description))
+            lift = self._compiled(cls, description)
+            reading = _Reading(weakref.ref(cls), lift, _is_whole(cls, description, self._form))
             self._readings[description.hash] = reading
         return reading.lift(cls, data)
 
@@ -120,6 +137,8 @@ class Reader:
             }
             if adapter is not None:
                 adapter.fit(cls, state)
+            elif INHERITED in data and anatomy.kind == "class":
+                state = {name: part for name, part in state.items() if name not in data[INHERITED]}
             extras = {key: self._open(data[key]) for key in (FIELDS_SET, PRIVATE) if key in data}
             return rebuild(cls, anatomy, state, extras)
 
@@ -169,7 +188,7 @@ class Reader:
                 return None
 
     def _scalar(self, cls: type) -> Lift:
-        return lambda data: lift_scalar(cls, data, self._form)
+        return lambda data: lift_scalar(cls, data)
 
     def _declared(self, expression: TypeExpression) -> Lift:
         def lift(data: Any) -> Any:
@@ -199,7 +218,7 @@ class Reader:
         if name in CONTAINERS:
             return CONTAINERS[name](map(self._open, data[VALUE]))
         if name in SCALARS:
-            return lift_scalar(SCALARS[name], data[VALUE], self._form)
+            return lift_scalar(SCALARS[name], data[VALUE])
         description = self._nested(name, version)
         if description.kind in ("enum", "flag"):
             return self._read(description, data[VALUE])
@@ -267,15 +286,27 @@ def _with_shortcut(
     closed = closed_over([part.type for part in description.attributes], form, arrays=False)
     if closed is None or len(names) < 2 or set(anatomy.names) != set(names):
         return lift
-    if anatomy.kind not in ("dataclass", "attrs", "class", "struct"):
+    if anatomy.kind not in ("dataclass", "attrs", "class"):
         return lift
-    pick, count = operator.itemgetter(*names), len(names)
+    pick, fits, count = operator.itemgetter(*names), closed.fits, len(names)
 
     def quick(cls: type, data: Any) -> Any:
-        if type(data) is dict and len(data) == count and data.keys() >= known:
-            if closed.fits(pick(data)):
-                return rebuild(cls, anatomy, data, {})
+        try:
+            if type(data) is dict and len(data) == count and fits(pick(data)):
+                return rebuild(cls, anatomy, data, _NOTHING)
+        except KeyError:
+            pass  # an attribute that was not set
         return lift(cls, data)
 
-    known = frozenset(names)
     return quick
+
+
+def _is_whole(cls: Any, description: Description, form: Form) -> bool:
+    if not isinstance(cls, type(msgspec.Struct)) or not is_plain_struct(cls):
+        return False
+    kinds = [part.type for part in description.attributes]
+    # In a dictionary of strings a mark would go unnoticed.
+    if hasattr(cls, "__post_init__") or any("dict" in str(kind) for kind in kinds):
+        return False
+    same = describe(cls).hash == description.hash
+    return same and closed_over(kinds, form, arrays=True) is not None

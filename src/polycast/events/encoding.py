@@ -20,8 +20,8 @@ from polycast.events.forms import (
     fits_natively,
     lower_scalar,
 )
-from polycast.events.instances import Anatomy, anatomy_of, base_value, model_extras, value_base
-from polycast.typesystem import TypeExpression, wire_name
+from polycast.events.instances import Anatomy, anatomy_of, base_value, is_plain_struct, value_base
+from polycast.typesystem import TypeExpression, describe, wire_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,23 +37,20 @@ __all__ = ["Writer", "Writing"]
 _OPEN = TypeExpression("any")
 
 
-class Writing(msgspec.Struct):
+class Writing(msgspec.Struct, frozen=True):
     """How objects of one class are written."""
 
     description: Description
     natural: Lower
-    closed: Closed | None = None
-    pick: Any = None
-    whole: bool = False
-    """Whether msgspec takes the object itself, and not the dictionary of its attributes."""
 
 
 class Writer:
     """Lowers objects for one codec and one registry; `busy` holds what is being lowered."""
 
-    def __init__(self, form: Form, registry: Registry) -> None:
+    def __init__(self, form: Form, registry: Registry, *, shortcuts: bool = True) -> None:
         self._form = form
         self._registry = registry
+        self._shortcuts = shortcuts
         self._writings: weakref.WeakKeyDictionary[type, Writing] = weakref.WeakKeyDictionary()
         self._open_natural: dict[type, Lower] = {
             cls: self._container(TypeExpression("class", name)) for name, cls in CONTAINERS.items()
@@ -68,18 +65,15 @@ class Writer:
             self._writings[cls] = found
         return found
 
-    def lower(self, value: Any) -> Any:
-        """The form of an event, whose class is known from its record."""
+    def lower(self, value: Any) -> tuple[Description, Any]:
+        """The description of an event's class, and its form for who knows the class."""
         cls = type(value)
         if cls in _SCALARS:
-            return (
-                self._open(value, set())
-                if fits_natively(value, self._form)
-                else self._marked(value, set())
-            )
+            return describe(cls), self._open(value, set())
         if cls in self._open_natural:
-            return self._open_natural[cls](value, set())
-        return self.writing(value).natural(value, set())
+            return describe(cls), self._open_natural[cls](value, set())
+        writing = self.writing(value)
+        return writing.description, writing.natural(value, set())
 
     def _compiled(self, value: Any, cls: type) -> Writing:
         if issubclass(cls, type):
@@ -93,19 +87,19 @@ class Writer:
             return Writing(description, _lower_flag if anatomy.kind == "flag" else _lower_enum)
         if anatomy.kind == "value":
             return Writing(description, self._extended(anatomy, value_base(cls)))
-        writing = Writing(description, self._object(anatomy, description))
-        _add_closed(writing, cls, anatomy, self._form)
-        return writing
+        natural = self._object(anatomy, description)
+        if self._shortcuts:
+            natural = _with_shortcut(natural, cls, anatomy, description, self._form)
+        return Writing(description, natural)
 
     def _object(self, anatomy: Anatomy, description: Description) -> Lower:
         declared = {part.name: self._for(part.type) for part in description.attributes}
         open_ = self._open
-        model = anatomy.kind == "pydantic"
 
         def lower(value: Any, busy: set[int]) -> Any:
             state = anatomy.take_apart(value)
             _check_names(value, state)
-            extras = model_extras(value, state) if model else {}
+            extras = anatomy.extras(value, state)
             _enter(value, busy)
             name = ""
             try:
@@ -154,10 +148,12 @@ class Writer:
                 return self._open
 
     def _scalar(self, cls: type) -> Lower:
+        form, must_fit = self._form, cls in _NUMBERS
+
         def lower(value: Any, busy: set[int]) -> Any:
-            if type(value) is cls and (cls not in _NUMBERS or fits_natively(value, self._form)):
-                return lower_scalar(value, self._form)
-            return self._marked(value, busy)
+            if type(value) is not cls or (must_fit and not fits_natively(value, form)):
+                return self._marked(value, busy)
+            return lower_scalar(value, form)
 
         return lower
 
@@ -213,7 +209,9 @@ class Writer:
         if writing.description.version != 1:
             mark[VERSION] = writing.description.version  # type: ignore[assignment]
         natural = writing.natural(value, busy)
-        return {**mark, **natural} if isinstance(natural, dict) else {**mark, VALUE: natural}
+        if isinstance(natural, (str, int)):
+            return {**mark, VALUE: natural}
+        return {**mark, **(natural if isinstance(natural, dict) else _fields(natural))}
 
     def _container(self, expression: TypeExpression) -> Lower:
         arguments = expression.arguments
@@ -325,27 +323,45 @@ def _lower_flag(value: Any, _: set[int]) -> int:
     return int(value._value_)
 
 
-def _add_closed(writing: Writing, cls: Any, anatomy: Anatomy, form: Form) -> None:
-    names = [part.name for part in writing.description.attributes]
+def _fields(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+def _with_shortcut(
+    natural: Lower, cls: Any, anatomy: Anatomy, description: Description, form: Form
+) -> Lower:
+    """Leaves all the work to msgspec when an object holds just what its class declares."""
+    names = [part.name for part in description.attributes]
+    closed = closed_over([part.type for part in description.attributes], form, arrays=True)
     # Two at least: a getter of one name gives no tuple.
-    if len(names) < 2 or set(names) != set(anatomy.names):
-        return
+    if closed is None or len(names) < 2 or set(names) != set(anatomy.names):
+        return natural
     if anatomy.kind == "struct":
-        config = cls.__struct_config__
-        plain = not (
-            config.array_like or config.omit_defaults or config.tag or anatomy.has_dictionary
-        )
-        if not plain or cls.__struct_fields__ != cls.__struct_encode_fields__:
-            return
-        writing.whole, writing.pick = True, operator.attrgetter(*names)
-    elif (
-        anatomy.kind in ("dataclass", "attrs", "class")
-        and anatomy.has_dictionary
-        and not anatomy.slots
-    ):
-        writing.pick = operator.itemgetter(*names)
-    else:
-        return
-    writing.closed = closed_over(
-        [part.type for part in writing.description.attributes], form, arrays=True
-    )
+        return _struct_shortcut(natural, closed, names) if is_plain_struct(cls) else natural
+    if anatomy.kind in ("dataclass", "attrs", "class") and not anatomy.slots:
+        return _dictionary_shortcut(natural, closed, names)
+    return natural
+
+
+def _struct_shortcut(natural: Lower, closed: Closed, names: list[str]) -> Lower:
+    pick, fits = operator.attrgetter(*names), closed.fits
+
+    def lower(value: Any, busy: set[int]) -> Any:
+        return value if fits(pick(value)) else natural(value, busy)
+
+    return lower
+
+
+def _dictionary_shortcut(natural: Lower, closed: Closed, names: list[str]) -> Lower:
+    pick, fits, count = operator.itemgetter(*names), closed.fits, len(names)
+
+    def lower(value: Any, busy: set[int]) -> Any:
+        held = value.__dict__
+        try:
+            if len(held) == count and fits(pick(held)):
+                return held
+        except KeyError:
+            pass  # an attribute that is not set
+        return natural(value, busy)
+
+    return lower

@@ -14,6 +14,8 @@ import types
 import uuid
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from polycast.typesystem import wire_name
 
 if TYPE_CHECKING:
@@ -25,11 +27,11 @@ __all__ = [
     "CLASS",
     "CONTAINERS",
     "FIELDS_SET",
+    "INHERITED",
     "PRIVATE",
     "SCALARS",
     "VALUE",
     "VERSION",
-    "WHOLE",
     "Malformed",
     "Refused",
     "fits_natively",
@@ -41,8 +43,11 @@ CLASS, VERSION, VALUE = "$", "$version", "$value"
 """The marks: the class of a value, its version if it is not 1, and a value that has no fields."""
 FIELDS_SET, PRIVATE = "$set", "$private"
 """What pydantic models keep besides their fields."""
-WHOLE = range(-(2**63), 2**64)
-"""The integers both codecs carry as numbers."""
+INHERITED = "$inherited"
+"""The attributes that an object of an ordinary class has from its class only."""
+
+
+_LEAST, _MOST = -(2**63), 2**64 - 1  # the integers both codecs carry as numbers
 
 
 class Refused(Exception):
@@ -72,6 +77,7 @@ SCALARS: dict[str, type] = {
         datetime.timedelta,
         decimal.Decimal,
         uuid.UUID,
+        msgspec.UnsetType,
     )
 }
 CONTAINERS: dict[str, type] = {wire_name(cls): cls for cls in (list, tuple, set, frozenset, dict)}
@@ -81,9 +87,9 @@ def fits_natively(value: object, form: Form) -> bool:
     """Whether the codec gives back exactly this value without being told its class."""
     cls = type(value)
     if cls is str:
-        return _checked_text(value)
+        return value.isascii() or _checked_text(value)  # type: ignore[attr-defined]
     if cls is int:
-        return value in WHOLE
+        return _LEAST <= value <= _MOST  # type: ignore[operator]
     if cls is float:
         return form == "msgpack" or math.isfinite(value)  # type: ignore[arg-type]
     return value is None or cls is bool or (cls is bytes and form == "msgpack")
@@ -96,7 +102,7 @@ def lower_scalar(value: Any, form: Form) -> Any:
     return _LOWER[type(value)](value)
 
 
-def lift_scalar(cls: type, data: Any, form: Form) -> Any:
+def lift_scalar(cls: type, data: Any) -> Any:
     """The built-in value of a class from its form."""
     if type(data) is cls and cls in _NATIVE:
         return data
@@ -112,11 +118,10 @@ _NATIVE = frozenset((types.NoneType, bool, int, float, str, bytes))
 
 
 def _checked_text(value: Any) -> bool:
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise Refused(value, "it has half of a surrogate pair, which UTF-8 does not") from None
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Refused(value, "it has half of a surrogate pair, which UTF-8 does not") from None
     return True
 
 
@@ -149,6 +154,7 @@ _LOWER: dict[type, Callable[[Any], Any]] = {
     datetime.timedelta: _lower_duration,
     decimal.Decimal: str,
     uuid.UUID: str,
+    msgspec.UnsetType: lambda _: "unset",
 }
 _LIFT: dict[type, Callable[[Any], Any]] = {
     int: lambda data: int(data, 16),
@@ -160,4 +166,5 @@ _LIFT: dict[type, Callable[[Any], Any]] = {
     datetime.timedelta: _lift_duration,
     decimal.Decimal: decimal.Decimal,
     uuid.UUID: uuid.UUID,
+    msgspec.UnsetType: lambda _: msgspec.UNSET,
 }

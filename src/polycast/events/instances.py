@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.events.forms import FIELDS_SET, PRIVATE, Malformed, Refused
+from polycast.events.forms import FIELDS_SET, INHERITED, PRIVATE, Malformed, Refused
 from polycast.typesystem import describe
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.kinds import kind_of
+from polycast.typesystem.naming import DESCRIPTION
 from polycast.typesystem.standard import is_standard_library
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ __all__ = [
     "Anatomy",
     "anatomy_of",
     "base_value",
-    "model_extras",
+    "is_plain_struct",
     "rebuild",
     "rebuild_value",
     "value_base",
@@ -44,6 +45,8 @@ _BASES: tuple[type, ...] = (
     tuple,
     BaseException,
 )
+_NEVER = frozenset(("",))
+_MISSING = object()
 _HASH_CACHE = "_attrs_cached_hash"
 
 
@@ -54,23 +57,41 @@ class Anatomy(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     slots: frozenset[str]
     has_dictionary: bool
+    expected: frozenset[str]
+    """The names again, if all of them are kept in the dictionary."""
+    made: bool
+    """Whether the class was made from a description: its objects say UNSET for what is missing."""
     computed: frozenset[str]
     """The names under which cached properties keep what they computed."""
 
     def take_apart(self, value: Any) -> dict[str, Any]:
         """The attributes of an object, declared ones first; those never set are left out."""
+        if self.has_dictionary and not self.slots and value.__dict__.keys() == self.expected:
+            return dict(value.__dict__)
         if self.kind == "namedtuple":
             state = dict(zip(self.names, tuple.__iter__(value), strict=True))
         else:
             state = _declared(value, self.names)
+        if self.made:
+            state = {name: part for name, part in state.items() if part is not msgspec.UNSET}
         for name in self.slots.difference(state):
-            if (found := getattr(value, name, msgspec.UNSET)) is not msgspec.UNSET:
+            if (found := getattr(value, name, _MISSING)) is not _MISSING:
                 state[name] = found
         if self.has_dictionary:
             self._add_dynamic(state, value.__dict__)
         if _HASH_CACHE in state:
             state[_HASH_CACHE] = None  # hashes of text differ between processes
         return state
+
+    def extras(self, value: Any, state: dict[str, Any]) -> dict[str, Any]:
+        """What must be known besides the attributes to make an equal object."""
+        if self.kind == "pydantic":
+            return _model_extras(value, state)
+        if self.kind == "class" and self.names and self.has_dictionary:
+            own = value.__dict__
+            names = [name for name in self.names if name not in own and name not in self.slots]
+            return {INHERITED: names} if names else {}
+        return {}
 
     def _add_dynamic(self, state: dict[str, Any], found: dict[str, Any]) -> None:
         if len(found) > len(state) or not found.keys() <= state.keys():
@@ -91,8 +112,18 @@ def anatomy_of(cls: type) -> Anatomy:
         names,
         frozenset(_slots(cls)),
         getattr(cls, "__dictoffset__", 0) != 0,
+        frozenset(names) if kind in ("dataclass", "attrs", "class", "pydantic") else _NEVER,
+        DESCRIPTION in cls.__dict__,
         frozenset(_computed(cls)),
     )
+
+
+def is_plain_struct(cls: Any) -> bool:
+    """Whether msgspec writes and reads a Struct as an object of its fields, and nothing else."""
+    config = cls.__struct_config__
+    if config.array_like or config.omit_defaults or config.tag or cls.__dictoffset__:
+        return False
+    return bool(cls.__struct_fields__ == cls.__struct_encode_fields__)
 
 
 def value_base(cls: type) -> type:
@@ -124,7 +155,7 @@ _ITEMS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def model_extras(value: Any, state: dict[str, Any]) -> dict[str, Any]:
+def _model_extras(value: Any, state: dict[str, Any]) -> dict[str, Any]:
     """What a pydantic model keeps besides its fields; its undeclared fields go into the state."""
     extras = {}
     state.update(value.__pydantic_extra__ or {})
@@ -164,8 +195,8 @@ def rebuild_value(cls: Any, anatomy: Anatomy, plain: Any, state: dict[str, Any])
 def _declared(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     state = {}
     for name in names:
-        found = getattr(value, name, msgspec.UNSET)
-        if found is not msgspec.UNSET:
+        found = getattr(value, name, _MISSING)
+        if found is not _MISSING:
             state[name] = found
     return state
 

@@ -70,5 +70,5 @@ def _check_sum(view: memoryview) -> None:
     if found != computed:
         raise NotDecodable(
             "a record",
-            why=f"its checksum is {found:08x} and that of its bytes {computed:08x}: they are damaged",
+            why=f"its checksum is {found:08x}, its bytes give {computed:08x}: it is damaged",
         )

@@ -23,6 +23,7 @@ __all__ = ["Route", "Shape", "make_route", "source_of"]
 UNROLLED = 32  # more direct targets than this are a loop: compiling must stay cheap
 NESTING_MARK = "<polycast turn>"
 PLAIN_MARK = "<polycast route>"
+CONTENDED_LINE = 5  # a route that is here has not got the turn, and asks for it
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ class Dispatcher:
         self.order, self.changing = threading.Lock(), threading.RLock()
         self.version = 0
         self._refuse: Callable[[], None] = lambda: None
+        self._stopped = False
         # What publish looks up. Its keys would keep classes alive, so a full collection empties
         # it; `_made` has everything again, weakly.
         self.routes: dict[type, Callable[[Any], Receipt]] = {}
@@ -97,7 +98,7 @@ class Dispatcher:
     def stop(self, refuse: Callable[[], None]) -> None:
         """Let `refuse` answer every further publish."""
         with self.changing:
-            self._refuse = refuse
+            self._refuse, self._stopped = refuse, True
             with self.order:
                 self._expire([(c, t) for c, made in self._made.items() for t in made])
 
@@ -125,6 +126,8 @@ class Dispatcher:
     def route(self, cls: type, topic: str | None) -> Callable[[Any], Receipt]:
         """The generated function for events of a class on a topic."""
         self._refuse()
+        if self._stopped:  # what callbacks publish while the bus drains
+            return partial(self.post, topic=topic)
         self.admit(cls)
         with self.changing:
             made = self._made.setdefault(cls, {})

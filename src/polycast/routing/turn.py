@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from polycast.routing.codegen import NESTING_MARK
+from polycast.routing.codegen import CONTENDED_LINE, NESTING_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,8 @@ class Turn:
         return False
 
     def _runs(self, frame: FrameType) -> bool:
-        return bool(frame.f_globals["give_turn"] == self.give)
+        here = frame.f_lineno or 0
+        return here > CONTENDED_LINE and bool(frame.f_globals["give_turn"] == self.give)
 
     def take(self) -> bool:
         """Wait for the turn and take it; False, at once, if this thread has it already."""

@@ -144,7 +144,9 @@ def _mentions(hint: object, alias: object) -> bool:
 
 
 def _is_class(hint: object) -> bool:
-    return isinstance(hint, type) and not isinstance(hint, types.GenericAlias)
+    # `list[int]` says that it is a type, and in Python 3.11 `Any` is one.
+    alias = type(hint).__name__ == "GenericAlias"
+    return isinstance(hint, type) and not alias and hint is not Any
 
 
 def _class(cls: Any, arguments: tuple[Any, ...]) -> TypeExpression:

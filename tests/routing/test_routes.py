@@ -1,0 +1,222 @@
+"""The generated routes against the slow, obvious dispatcher."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import polycast as pc
+from polycast.matching import Interest
+from polycast.routing import takers
+from polycast.routing.codegen import CONTENDED_LINE, UNROLLED, Shape, source_of
+from polycast.testing import TestBus
+
+
+class Marked(ABC):  # noqa: B024
+    """An interface without members."""
+
+
+class HasSpeaker(Protocol):
+    speaker: str
+
+
+@dataclass(frozen=True)
+class Talk:
+    speaker: str = "?"
+    stars: int = 0
+
+
+@dataclass(frozen=True)
+class Keynote(Talk):
+    hall: str = "A"
+
+
+@dataclass(frozen=True)
+class Panel(Talk, Marked):
+    pass
+
+
+@dataclass(frozen=True)
+class Lunch(Marked):
+    stars: int = 0
+
+
+CLASSES = [Talk, Keynote, Panel, Lunch]
+SELECTORS: list[Any] = [
+    Talk,
+    Keynote,
+    Marked,
+    HasSpeaker,
+    object,
+    Talk | Lunch,
+    pc.all_of(Talk, Marked),
+    "/a",
+    "/a/**",
+    "/*/b",
+    "**",
+    pc.topic("/a/**", Talk),
+]
+FILTERS: list[Callable[[Any], object] | None] = [
+    None,
+    lambda e: e.stars > 2,
+    lambda e: e.speaker == "x",  # fails for Lunch
+    lambda e: 1 / e.stars,  # fails for 0
+    lambda e: [] if e.stars else "yes",
+]
+TOPICS = [None, "/a", "/a/b", "/c/b", "/"]
+
+subscribes = st.tuples(
+    st.just("subscribe"),
+    st.sampled_from(SELECTORS),
+    st.sampled_from(FILTERS),
+    st.booleans(),  # exact
+    st.sampled_from(["inline", "pool"]),
+    st.booleans(),  # with the delivery
+)
+publishes = st.tuples(
+    st.just("publish"), st.sampled_from(CLASSES), st.integers(0, 5), st.sampled_from(TOPICS)
+)
+cancels = st.tuples(st.just("cancel"), st.integers(0, 50))
+pauses = st.tuples(st.sampled_from(["pause", "resume"]), st.integers(0, 50))
+programs = st.lists(st.one_of(subscribes, publishes, publishes, cancels, pauses), max_size=40)
+
+
+class Run:
+    """One program, run on a bus and on the reference at once."""
+
+    def __init__(self, history: int) -> None:
+        self.bus = TestBus(history=history)
+        self.got: dict[str, list[int]] = {}
+        self.expected: dict[str, list[int]] = {}
+        self.interests: dict[str, Interest] = {}
+        self.subscriptions: list[pc.Subscription[Any]] = []
+
+    def subscribe(
+        self, what: Any, where: Any, exact: bool, dispatch: Any, with_delivery: bool
+    ) -> None:
+        name = f"s{len(self.subscriptions)}"
+        got = self.got[name] = []
+        self.expected[name] = []
+
+        def plain(event: Any) -> None:
+            got.append(id(event))
+
+        def with_both(event: Any, delivery: pc.Delivery) -> None:
+            got.append(id(event))
+
+        callback: Any = with_both if with_delivery else plain
+        subscription = self.bus.subscribe(
+            what, callback, where=where, exact=exact, dispatch=dispatch
+        )
+        self.subscriptions.append(subscription)
+        self.interests[name] = subscription.interest
+
+    def publish(self, cls: Any, stars: int, topic: str | None) -> None:
+        event = cls(stars=stars)
+        options: Any = {} if topic is None else {"topic": topic}
+        receipt = self.bus.publish(event, **options)
+        self.keep.append(event)
+        for name in takers(self.interests, event, topic=topic, position=receipt.position):
+            self.expected[name].append(id(event))
+
+    keep: list[Any] = []  # events stay alive, so that their ids stay theirs
+
+    def cancel(self, number: int) -> None:
+        if self.subscriptions:
+            chosen = number % len(self.subscriptions)
+            self.bus.run_until_idle()
+            if self.subscriptions[chosen].state == "paused":
+                self.subscriptions[chosen].resume()
+                self.bus.run_until_idle()
+            self.subscriptions[chosen].cancel()
+            self.interests.pop(f"s{chosen}", None)
+
+    def pause(self, number: int) -> None:
+        self._toggle(number, "pause")
+
+    def resume(self, number: int) -> None:
+        self._toggle(number, "resume")
+
+    def _toggle(self, number: int, action: str) -> None:
+        live = [each for each in self.subscriptions if each.ended is None]
+        if live:
+            getattr(live[number % len(live)], action)()
+
+    def finish(self) -> None:
+        for each in self.subscriptions:
+            if each.state == "paused":
+                each.resume()
+        self.bus.run_until_idle()
+
+
+@pytest.mark.parametrize("history", [0, 100])
+@settings(max_examples=150, deadline=None)
+@given(program=programs)
+def test_generated_routes_deliver_what_the_slow_dispatcher_says(
+    history: int, program: list[Any]
+) -> None:
+    run = Run(history)
+    for name, *arguments in program:
+        getattr(run, name)(*arguments)
+    run.finish()
+    assert run.got == run.expected
+
+
+@pytest.mark.parametrize("count", [1, 2, UNROLLED, UNROLLED + 1, 200])
+def test_any_number_of_direct_subscribers_is_called_once_each(count: int) -> None:
+    got: list[int] = []
+    with pc.Bus() as bus:
+        for number in range(count):
+            bus.subscribe(Talk, lambda _, number=number: got.append(number), dispatch="inline")
+        bus.publish(Talk())
+    assert got == list(range(count))
+
+
+@pytest.mark.parametrize("count", [3, UNROLLED + 3])
+def test_a_subscriber_cancelled_by_an_earlier_one_is_not_called_any_more(count: int) -> None:
+    got: list[int] = []
+    with pc.Bus() as bus:
+        later: list[pc.Subscription[Talk]] = []
+        bus.subscribe(Talk, lambda _: later[1].cancel(), dispatch="inline")
+        for number in range(count):
+            later.append(
+                bus.subscribe(Talk, lambda _, number=number: got.append(number), dispatch="inline")
+            )
+        bus.publish(Talk())
+    assert got == [number for number in range(count) if number != 1]
+
+
+def test_the_source_holds_numbered_names_only() -> None:
+    shape = Shape(queued=(True, False), direct=(True,), logged=True, turn=True, topic=True)
+    assert "Talk" not in source_of(shape)
+    assert "hit_0 = test_0(event)" in source_of(shape)
+
+
+def test_a_subscription_to_an_unrelated_type_leaves_the_route_as_it_is() -> None:
+    with pc.Bus() as bus:
+        bus.subscribe(Talk, print, where=lambda t: False, dispatch="inline")
+        bus.publish(Talk())
+        before = bus._dispatcher.routes[Talk]
+        bus.subscribe(Lunch, print, dispatch="inline")
+        assert bus._dispatcher.routes[Talk] is before
+
+
+def test_a_new_subscription_to_a_supertype_makes_a_new_route() -> None:
+    got: list[Talk] = []
+    with pc.Bus() as bus:
+        bus.publish(Keynote())
+        bus.subscribe(Talk, got.append, dispatch="inline")
+        bus.publish(Keynote())
+    assert len(got) == 1
+
+
+def test_a_route_that_waits_for_the_turn_stands_on_the_line_that_says_so() -> None:
+    shape = Shape(queued=(), direct=(True,), logged=False, turn=True, topic=False)
+    line = source_of(shape).splitlines()[CONTENDED_LINE - 1]
+    assert line.strip() == "return contended(event)"
