@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from measure import Effort, Samples, duration, race
+from measure import Effort, Samples, apart, duration, race
 from peers import BY_NAME_ONLY, CONTENDERS, POLYCAST, WITH_HISTORY, Filtering, Scenario
 from tables import Table
 
@@ -80,9 +80,9 @@ def measure(effort: Effort, report: Callable[[str], None]) -> tuple[Results, Sam
     results: Results = {}
     for scenario in scenarios():
         report(f"publish to {scenario}")
-        results[scenario] = measure_scenario(scenario, effort)
+        results[scenario] = apart(measure_scenario, scenario, effort)
     report("the same with garbage collection")
-    return results, measure_scenario(ONE_EXACT, effort, collecting=True)
+    return results, apart(measure_scenario, ONE_EXACT, effort, collecting=True)
 
 
 def tables(results: Results, collecting: Samples) -> list[Table]:
@@ -140,7 +140,9 @@ def _ratios(results: Results, by_base: bool) -> Table:
         for scenario in _chosen(results, by_base)
     ]
     title = f"Time over polycast's (history=0) in the same round; {_kind(by_base)}"
-    note = "Median, and in brackets what eight in ten rounds lie between. Above 1: polycast is faster."
+    note = (
+        "Median, and in brackets what eight in ten rounds lie between. Above 1: polycast is faster."
+    )
     return Table(title, ("subscribers", "filter", *names), rows, note=note)
 
 

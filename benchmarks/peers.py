@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any, Literal
 
 import blinker
 import bubus
-from measure import Run
+from measure import Run, cpu_time
 from pubsub.core import Publisher
 from pyventus.core.processing.asyncio import AsyncIOProcessingService
 from pyventus.events import AsyncIOEventEmitter, EventLinker
@@ -70,7 +69,7 @@ def limit_of(scenario: Scenario) -> int:
     return 3 if scenario.filtering == "true" else 9
 
 
-# -- polycast --------------------------------------------------------------------------------------
+# -- polycast -------------------------------------------------------------------------------------
 
 
 def polycast_with(history: int) -> Contender:
@@ -84,10 +83,10 @@ def polycast_with(history: int) -> Contender:
             publish = bus.publish
 
             def run(repeats: int) -> float:
-                start = perf_counter()
+                start = cpu_time()
                 for _ in range(repeats):
                     publish(TALK)
-                return perf_counter() - start
+                return cpu_time() - start
 
             yield run
 
@@ -106,7 +105,7 @@ def _subscribe(bus: pc.Bus, scenario: Scenario) -> None:
         bus.subscribe(Talk, handle, where=where, dispatch="inline", exact=True)
 
 
-# -- blinker ---------------------------------------------------------------------------------------
+# -- blinker --------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -123,10 +122,10 @@ def blinker_usual(scenario: Scenario) -> Iterator[Run]:
     send = signal.send
 
     def run(repeats: int) -> float:
-        start = perf_counter()
+        start = cpu_time()
         for _ in range(repeats):
             send(Talk, event=TALK)
-        return perf_counter() - start
+        return cpu_time() - start
 
     yield run
     del receivers
@@ -142,10 +141,10 @@ def blinker_bare(scenario: Scenario) -> Iterator[Run]:
     send = signal.send
 
     def run(repeats: int) -> float:
-        start = perf_counter()
+        start = cpu_time()
         for _ in range(repeats):
             send(TALK)
-        return perf_counter() - start
+        return cpu_time() - start
 
     yield run
     del receivers
@@ -177,7 +176,7 @@ def _receiver(scenario: Scenario) -> Callable[[Any], None]:
     return handle if scenario.filtering == "none" else handle_some
 
 
-# -- PyPubSub --------------------------------------------------------------------------------------
+# -- PyPubSub -------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -191,16 +190,16 @@ def pypubsub(scenario: Scenario) -> Iterator[Run]:
     send = publisher.sendMessage
 
     def run(repeats: int) -> float:
-        start = perf_counter()
+        start = cpu_time()
         for _ in range(repeats):
             send("event.talk", event=TALK)
-        return perf_counter() - start
+        return cpu_time() - start
 
     yield run
     del receivers
 
 
-# -- the asynchronous ones, measured until all subscribers have returned -----------------------------
+# -- the asynchronous ones, measured until all subscribers have returned --------------------------
 
 
 @contextmanager
@@ -216,12 +215,12 @@ def pyventus(scenario: Scenario) -> Iterator[Run]:
     burst = max(1, 200 // scenario.subscribers)
 
     async def publish(repeats: int) -> float:
-        start = perf_counter()
+        start = cpu_time()
         for first in range(0, repeats, burst):
             for _ in range(min(burst, repeats - first)):
                 emit(TALK)
             await asyncio.gather(*AsyncIOProcessingService.all_tasks())
-        return perf_counter() - start
+        return cpu_time() - start
 
     with asyncio.Runner() as runner:
         yield lambda repeats: runner.run(publish(repeats))
@@ -235,10 +234,10 @@ def bubus_bus(scenario: Scenario) -> Iterator[Run]:
 
         async def publish(repeats: int) -> float:
             events = [BubusTalk(stars=5, title=TALK.title) for _ in range(repeats)]
-            start = perf_counter()
+            start = cpu_time()
             for event in events:
                 await bus.dispatch(event)
-            return perf_counter() - start
+            return cpu_time() - start
 
         yield lambda repeats: runner.run(publish(repeats))
         runner.run(bus.stop())

@@ -324,7 +324,10 @@ class WouldDeadlock(PolycastError):
 def _short(value: object) -> str:
     if isinstance(value, type):
         return f"the class {value.__module__}.{value.__qualname__}"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # an error must be told even of a value that cannot say what it is
+        text = object.__repr__(value)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
 

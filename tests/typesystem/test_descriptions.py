@@ -72,7 +72,7 @@ class FromClass:
 class FromTuple(NamedTuple):
     speaker: str
     stars: int = 3
-    tags: list[str] = []  # noqa: RUF012
+    tags: list[str] = []
 
 
 KINDS = [FromDataclass, FromAttrs, FromStruct, FromPydantic, FromClass, FromTuple]
@@ -187,7 +187,7 @@ def test_an_annotation_becomes_data(hint: Any, text: str) -> None:
 
 
 def test_an_alias_made_of_itself_is_any() -> None:
-    json = typing_extensions.TypeAliasType("Json", "dict[str, Json]")  # type: ignore[misc]
+    json = typing_extensions.TypeAliasType("Json", "dict[str, Json]")  # type: ignore[misc]  # noqa: F821
     cls = dataclasses.make_dataclass("Holder", [("value", dict[str, json])])  # type: ignore[valid-type]
     assert written(cls)["value"].startswith("dict[str, ")
 
@@ -230,7 +230,7 @@ class Dated:
 def test_a_field_may_be_called_like_a_type() -> None:
     @dataclasses.dataclass
     class Entry:
-        int: int = 0  # noqa: A003
+        int: int = 0
         float: float | None = None
 
     assert written(Entry) == {"int": "int", "float": "float | None"}
@@ -301,19 +301,21 @@ def test_interfaces_are_protocols_and_abcs_without_state() -> None:
         size: int
 
     class Stateful(abc.ABC):
-        def __init__(self) -> None: ...
+        def __init__(self) -> None:
+            self.side = 1
+
         @abc.abstractmethod
         def area(self) -> float: ...
 
     class Fielded(abc.ABC):
         size: int
 
-    class Slotted(abc.ABC):
+    class Slotted(abc.ABC):  # noqa: B024
         __slots__ = ("size",)
 
     class Model(pydantic.BaseModel): ...
 
-    class Marker(metaclass=abc.ABCMeta): ...
+    class Marker(metaclass=abc.ABCMeta): ...  # noqa: B024
 
     flags = {cls.__name__: describe(cls).interface for cls in (Shape, Sized, Marker)}
     assert flags == {"Shape": True, "Sized": True, "Marker": True}

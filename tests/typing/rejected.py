@@ -159,8 +159,7 @@ async def streams(bus: pc.Bus) -> None:
         print(event.title)  # rejected
     bus.stream(Talk, where=lambda t: t.speeker)  # rejected
     bus.stream(Talk, levels="list")  # rejected
-    for talk in bus.stream(Talk):  # rejected
-        pass
+    list(bus.stream(Talk))  # rejected
 
 
 def publishing(bus: pc.Bus, talk: Talk) -> None:

@@ -3,7 +3,7 @@
 from polycast.bus.bus import Bus
 from polycast.bus.explanation import Explanation
 from polycast.bus.health import Health, SubscriptionHealth, Undelivered
-from polycast.bus.options import Options, Publish, PublishOptions
+from polycast.bus.options import Options, PublishOptions
 from polycast.bus.roster import Advertisement
 from polycast.bus.stream import Stream
 from polycast.bus.subscription import Subscription
@@ -14,7 +14,6 @@ __all__ = [
     "Explanation",
     "Health",
     "Options",
-    "Publish",
     "PublishOptions",
     "Stream",
     "Subscription",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from polycast.bus.annotations import annotated_type
 from polycast.bus.lifetime import close_down, health_of, wait_for_quiet
-from polycast.bus.opening import check_url, publish_for
-from polycast.bus.options import check_options, published_as, settings_for
+from polycast.bus.opening import check_url
+from polycast.bus.options import check_options, settings_for
+from polycast.bus.publishing import Publishing
 from polycast.bus.roster import Advertisement, Roster
 from polycast.bus.stream import Stream
 from polycast.config import SystemClock, seconds
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from polycast.bus.annotations import Registrar
     from polycast.bus.health import Health, Undelivered
-    from polycast.bus.options import Options, Publish, PublishOptions
+    from polycast.bus.options import Options, PublishOptions
     from polycast.bus.subscription import Subscription
     from polycast.config import Clock
     from polycast.delivery import Delivery
@@ -58,8 +59,6 @@ _log = logging.getLogger("polycast")
 
 class Bus:
     """Brings each published object to whoever subscribed to its class or a type it conforms to."""
-
-    publish: Publish
 
     def __init__(
         self,
@@ -90,7 +89,8 @@ class Bus:
         self._services = self._make_services(seconds("stuck_after", stuck_after), dead_letters)
         self._roster.services = self._services
         self._state = "open"
-        self.publish = publish_for(self._dispatcher, self._clock, owner=self)
+        self._routes = self._dispatcher.routes
+        self._publishing = Publishing(self._dispatcher, self._clock)
         # Whoever has a subscription has the bus; threads alone do not keep it, nor outlive it.
         self._roster.owner = self
         threads = (self._services.timers, self._services.pool, self._services.loop)
@@ -112,18 +112,24 @@ class Bus:
 
     # -- publishing --------------------------------------------------------------------------------
 
+    def publish(self, event: object, /, **options: Unpack[PublishOptions]) -> Receipt:
+        """Publish an object to whoever subscribed to its class, a type above it, or the topic."""
+        if options:
+            return self._publishing.publish(event, options)
+        try:
+            route = self._routes[type(event)]
+        except KeyError:
+            route = self._dispatcher.route(type(event), None)
+        return route(event)
+
     def publish_many(
         self, events: Iterable[object], **options: Unpack[PublishOptions]
     ) -> list[Receipt]:
         """Publish several events in one run of positions, all or none."""
-        batch = list(events)
-        about = published_as(options, self._clock)
-        if about["given"] is not None:
+        if options.get("identity") is not None:
             accepted = "an identity is of one event; publish it by itself"
-            raise BadOption("identity", about["given"], accepted=accepted)
-        if not batch:
-            return []
-        return self._dispatcher.post_many(batch, **about)
+            raise BadOption("identity", options.get("identity"), accepted=accepted)
+        return self._publishing.publish_many(list(events), options)
 
     def publish_async(self, event: object, **options: Unpack[PublishOptions]) -> Awaitable[Receipt]:
         """Publish without ever blocking the event loop; its place is taken by the call itself."""

@@ -48,8 +48,10 @@ def _wait(roster: Roster, timeout: float | None, but: tuple[Mailbox | None, ...]
         if left is not None and left <= 0:
             return False
         with quiet:
+            roster.services.waiting += 1
             # A notification may come between the look and the wait: do not wait for long.
             quiet.wait(0.05 if left is None else min(left, 0.05))
+            roster.services.waiting -= 1
     return True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from polycast.config import Settings, level_named, seconds
 from polycast.errors import BadOption, NotAvailable
@@ -14,9 +14,8 @@ from polycast.matching import check_topic
 if TYPE_CHECKING:
     from polycast.config import Clock, Dispatch, LevelName, Overflow
     from polycast.delivery import Callback
-    from polycast.stores import Receipt
 
-__all__ = ["Options", "Publish", "PublishOptions", "check_options", "published_as", "settings_for"]
+__all__ = ["Options", "PublishOptions", "check_options", "published_as", "settings_for"]
 
 
 class Options(TypedDict, total=False):
@@ -49,23 +48,6 @@ class PublishOptions(TypedDict, total=False):
     expires: float | timedelta | datetime | None
     headers: Mapping[str, str] | None
     identity: Identity | None
-
-
-class Publish(Protocol):
-    """The call that publishes one event."""
-
-    def __call__(
-        self,
-        event: object,
-        /,
-        *,
-        topic: str | None = None,
-        priority: int = 0,
-        expires: float | timedelta | datetime | None = None,
-        headers: Mapping[str, str] | None = None,
-        identity: Identity | None = None,
-    ) -> Receipt:
-        """Publish an object to whoever subscribed to its class, a type above it, or the topic."""
 
 
 def check_options(options: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections import deque
+from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -90,8 +91,12 @@ class Roster:
         """Subscribe: find or make the mailbox, attach the callback, begin."""
         if callback is not None:
             check_dispatch(settings, callback)
-        start = None if since is None else self._start_of(since)
-        with self._lock:
+        # All up to a position is in the log only while nobody is publishing in line.
+        with ExitStack() as locked:
+            if since is not None:
+                locked.enter_context(self.dispatcher.turn.hold())
+            start = None if since is None else self._start_of(since)
+            locked.enter_context(self._lock)
             mailbox, is_new = self._mailbox_for(interest, settings, replace=replace)
             handle: Subscription[Any] = Subscription(self, mailbox, interest)
             if is_new:

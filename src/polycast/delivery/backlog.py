@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Backlog", "Parcel"]
 
 
-@dataclass(slots=True, eq=False)
-class Parcel:
+class Parcel(msgspec.Struct, eq=False):
     """One entry on its way to one subscription."""
 
     entry: Entry
@@ -24,7 +24,7 @@ class Parcel:
     count: int = 0  # attempts so far
     token: int = 0
     holder: Any = None  # the consumer that has it
-    tried: set[Any] = field(default_factory=set)  # the consumers that have had it
+    tried: tuple[Any, ...] = ()  # the members of a group that have had it
 
     def __lt__(self, other: Parcel) -> bool:
         mine, theirs = self.entry, other.entry

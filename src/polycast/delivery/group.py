@@ -127,13 +127,20 @@ class Group(Mailbox):
             return self._active
         return min(free, key=lambda each: (each.in_flight, each.idle_since))
 
+    def _hand(self, consumer: Consumer, parcel: Parcel) -> Handed:
+        parcel.tried += (consumer,)
+        return super()._hand(consumer, parcel)
+
+    def _may_hand_out(self) -> bool:
+        return bool(self._free())
+
     def _delay(self, parcel: Parcel, error: BaseException) -> float:
         """Somebody else can try at once; only if all have failed is there a wait."""
         if isinstance(error, Nack) and error.delay is not None:
             return error.delay
         if any(member not in parcel.tried for member in self._wanting(parcel)):
             return 0.0
-        parcel.tried.clear()
+        parcel.tried = ()
         return super()._delay(parcel, error)
 
     def consumers(self) -> tuple[Consumer, ...]:

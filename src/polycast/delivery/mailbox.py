@@ -45,6 +45,7 @@ class Services:
     changed: Callable[[Mailbox], None]  # it is called in another way now
     ended: Callable[[Mailbox], None]
     quiet: threading.Condition  # notified when a mailbox has nothing left to do
+    waiting: int = 0  # how many wait for that
     threaded: bool = True
 
 
@@ -160,8 +161,13 @@ class Mailbox:
         if isinstance(self.ended, CutOff):
             self._bury_all(self.ended)
             self.services.ended(self)
-        else:
+        elif self._may_hand_out():
             self.pump()
+
+    def _may_hand_out(self) -> bool:
+        """Whether handing out is worth a lock; who is busy looks again when it has finished."""
+        consumer = self.consumer
+        return consumer is not None and not consumer.busy and not self.paused
 
     def reserve(self, *, inside: bool) -> None:
         """Wait for room, at most as long as the subscription says."""
@@ -194,7 +200,8 @@ class Mailbox:
         with self.lock:
             handed = self._hand_out()
         self.start(handed)
-        self.refresh()
+        if self.inline:
+            self.refresh()
 
     def pump_later(self) -> None:
         """The same from a thread that must not run callbacks."""
@@ -266,7 +273,6 @@ class Mailbox:
         parcel.count += 1
         parcel.token = token = next(_tokens)
         parcel.holder = consumer
-        parcel.tried.add(consumer)
         self.in_flight[token] = parcel
         consumer.busy = True
         consumer.in_flight += 1
@@ -367,7 +373,7 @@ class Mailbox:
             idle = self.is_idle()
         if changed:
             self.services.changed(self)
-        if idle:
+        if idle and self.services.waiting:
             with self.services.quiet:
                 self.services.quiet.notify_all()
 

@@ -130,11 +130,12 @@ class Reader:
         def lift(cls: type, data: Any) -> Any:
             if type(data) is not dict:
                 raise Malformed(f"{data!r} is no object of {description.name}")
-            state = {
-                name: declared[name](part) if name in declared else self._dynamic(name, part)
-                for name, part in data.items()
-                if not name.startswith("$")
-            }
+            state: dict[str, Any] = {}
+            for name, part in data.items():
+                if name in declared:
+                    state[name] = declared[name](part)
+                elif not name.startswith("$"):
+                    state[name] = self._dynamic(name, part)
             if adapter is not None:
                 adapter.fit(cls, state)
             elif INHERITED in data and anatomy.kind == "class":
@@ -200,7 +201,7 @@ class Reader:
         parts = [part for part in expression.arguments if part.form != "none"]
         if len(parts) != 1 or len(parts) == len(expression.arguments):
             return None
-        inner = self._for(parts[0])
+        inner = self._natural(parts[0]) or self._open
         return lambda data: None if data is None else inner(data)
 
     def _open(self, data: Any) -> Any:
@@ -270,12 +271,13 @@ def _array(data: Any) -> list[Any]:
 
 
 def _member(cls: Any, data: Any) -> Any:
-    if issubclass(cls, enum.Flag):
-        return cls(data)
-    if data not in cls.__members__:
+    try:
+        return cls(data) if issubclass(cls, enum.Flag) else cls.__members__[data]
+    except (KeyError, ValueError, TypeError):
         members = ", ".join(cls.__members__)
-        raise Malformed(f"{data!r} is no member of {cls.__name__} here; its members are {members}")
-    return cls.__members__[data]
+        raise Malformed(
+            f"{data!r} is no member of {cls.__name__} here; its members are {members}"
+        ) from None
 
 
 def _with_shortcut(

@@ -265,11 +265,14 @@ class Writer:
 
 _SCALARS = frozenset(SCALARS.values())
 _NUMBERS = frozenset((int, float))
+_DEEPEST = 100  # what can be written must not be too deep to be read, on any stack
 
 
 def _enter(value: Any, busy: set[int]) -> None:
     if id(value) in busy:
         raise Refused(value, "it contains itself")
+    if len(busy) >= _DEEPEST:
+        raise Refused(value, f"it is nested more than {_DEEPEST} levels deep")
     busy.add(id(value))
 
 

@@ -111,8 +111,10 @@ def _body(shape: Shape) -> Iterator[str]:
 
 def _work(shape: Shape) -> Iterator[str]:
     yield from _queued_tests(shape)
-    if shape.queued or shape.logged:
+    if shape.queued or (shape.logged and not shape.turn):
         yield from _ordered_part(shape)
+    elif shape.logged:
+        yield from _logged_part(shape)
     else:
         yield "position = here = position + 1"
         yield "if stale:"
@@ -156,6 +158,21 @@ def _ordered_part(shape: Shape) -> Iterator[str]:
     for number, filtered in enumerate(shape.queued):
         guard = f"if hit_{number}: " if filtered else ""
         yield f"{guard}box_{number}.wake()"
+
+
+def _logged_part(shape: Shape) -> Iterator[str]:
+    """With the turn and no queue to fill, the log alone does not need the order lock.
+
+    Another thread may append a later position first; the log sorts itself when it is read, and
+    whoever wants all up to a position takes the turn.
+    """
+    topic = ", topic" if shape.topic else ""
+    yield "position = here = position + 1"
+    yield "if stale:"
+    yield " return again(event)"
+    yield "moment = time()"
+    yield "if moment > latest: latest = moment"
+    yield f"append(Entry(here, event, latest, publisher{topic}))"
 
 
 def _direct_calls(shape: Shape) -> Iterator[str]:

@@ -246,6 +246,8 @@ class Dispatcher:
         given: Identity | None = None,
     ) -> list[Receipt]:
         """Publish all or nothing, in one run of positions."""
+        if not events:
+            return []
         self._refuse()
         for event in events:
             self.admit(type(event))
@@ -294,15 +296,11 @@ class Dispatcher:
     @contextmanager
     def _turn_for(self, hits: list[Hits]) -> Iterator[bool]:
         """Take the turn if somebody is called in this thread; True if it was ours before."""
-        if not any(target.inline for each in hits for target, _ in each):
-            yield False
-        elif not self.turn.take():
-            yield True
+        if any(target.inline for each in hits for target, _ in each):
+            with self.turn.hold() as nested:
+                yield nested
         else:
-            try:
-                yield False
-            finally:
-                self.turn.give()
+            yield False
 
     def _accept(
         self,

@@ -11,12 +11,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from polycast.routing.codegen import CONTENDED_LINE, NESTING_MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import CellType, FrameType
 
 __all__ = ["Turn"]
@@ -133,12 +134,21 @@ class Turn:
                 return True
         return False
 
-    def run(self, work: Callable[[], None]) -> None:
-        """Do something with the turn: now, or when the current event has gone to all."""
+    @contextmanager
+    def hold(self) -> Iterator[bool]:
+        """Have the turn for a while; True if this thread had it before, inside a callback."""
         if not self.take():
-            self.pending.append(work)
+            yield True
             return
         try:
-            work()
+            yield False
         finally:
             self.give()
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Do something with the turn: now, or when the current event has gone to all."""
+        with self.hold() as nested:
+            if nested:
+                self.pending.append(work)
+            else:
+                work()

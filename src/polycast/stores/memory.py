@@ -13,7 +13,7 @@ __all__ = ["MemoryLog"]
 
 
 class MemoryLog:
-    """A bounded log. Whoever appends holds the order lock, so positions only grow."""
+    """A bounded log; publishers in different threads may append a little out of order."""
 
     def __init__(self, keep: int) -> None:
         self.keep = keep
@@ -36,11 +36,11 @@ class MemoryLog:
     def has_all_from(self, position: int) -> bool:
         """Whether nothing at or after the position was let go; positions count from one."""
         oldest = self.oldest
-        return oldest is None or oldest <= max(position, 1)
+        return oldest is None or len(self._entries) < self.keep or oldest <= max(position, 1)
 
     def read(self, *, start: int = 0) -> list[Entry]:
         """The entries at and after a position, oldest first."""
-        entries = list(self._entries)
+        entries = sorted(self._entries, key=lambda entry: entry.position)
         return entries[bisect_left(entries, start, key=lambda entry: entry.position) :]
 
     def truncate(self, before: int) -> None:

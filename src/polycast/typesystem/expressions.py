@@ -75,7 +75,7 @@ def classes_in(hint: object) -> list[type]:
     origin = typing.get_origin(hint)
     if origin is typing.Literal:
         return [type(value) for value in typing.get_args(hint) if isinstance(value, enum.Enum)]
-    found = [part for part in (hint, origin) if _is_class(part)]
+    found = [part for part in (hint, origin) if _is_class(part) and part is not types.UnionType]
     for argument in typing.get_args(hint):
         parts = argument if isinstance(argument, list) else [argument]
         found += [cls for part in parts for cls in classes_in(part)]

@@ -13,7 +13,7 @@ from polycast.typesystem.expressions import TypeExpression, expression_of, is_cl
 from polycast.typesystem.hints import annotated_names, hints_of, returned_hint
 from polycast.typesystem.standard import is_machinery, is_standard
 
-__all__ = ["is_special_member", "member_hints", "members_of"]
+__all__ = ["member_hints", "members_of"]
 
 _EMPTY = inspect.Signature.empty
 
@@ -29,10 +29,7 @@ _SPECIAL = frozenset(
     ).split()
 )
 
-
-def is_special_member(name: str) -> bool:
-    """Whether a name with underscores counts as a member all the same."""
-    return name in _SPECIAL
+_SETTINGS = frozenset(("model_config",))  # pydantic puts it into every model
 
 
 def members_of(cls: type, *, standard: bool = False) -> tuple[Member, ...]:
@@ -70,7 +67,7 @@ def _bodies(cls: type, *, standard: bool) -> list[type]:
 
 
 def _counts(name: str) -> bool:
-    return not name.startswith("_") or name in _SPECIAL
+    return name in _SPECIAL or not (name.startswith("_") or name in _SETTINGS)
 
 
 def _is_initial(hint: Any) -> bool:
@@ -111,7 +108,8 @@ def _returned(function: Any, owner: type) -> TypeExpression | None:
 
 
 def _callable_member(name: str, value: Any) -> Member:
-    return _method(name, value, bound=isinstance(value, types.MethodDescriptorType), kind=None)
+    bound = isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType))
+    return _method(name, value, bound=bound, kind=None)
 
 
 def _method(name: str, function: Any, *, bound: bool, kind: TypeExpression | None) -> Member:

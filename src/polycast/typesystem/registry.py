@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import sys
 import threading
 import weakref
@@ -194,11 +195,6 @@ def _attribute_class(module: object, path: str, name: str) -> list[type]:
 
 def _is_event_like(cls: type) -> bool:
     # A name from the wire must not bring to life what was never meant to be an event.
-    description = describe(cls)
-    if description.kind in ("enum", "flag"):
+    if issubclass(cls, enum.Enum):
         return True
-    if is_standard_library(cls) or hasattr(cls, "__del__"):
-        return False
-    if description.kind in ("class", "value"):
-        return description.interface or bool(description.attributes)
-    return True
+    return not (is_standard_library(cls) or hasattr(cls, "__del__") or issubclass(cls, type))

@@ -1,0 +1,168 @@
+"""The pictures of the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+from classifying import BY_INSTANCE, BY_LOOKUP, BY_PATTERN, BY_PREFIX, BY_TYPE
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from measure import Samples, duration
+from peers import CONTENDERS, POLYCAST, WITH_HISTORY, Scenario
+
+STYLE = {
+    "figure.dpi": 120,
+    "figure.figsize": (8.4, 5.0),
+    "font.size": 10,
+    "axes.titlesize": 12,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+}
+# Okabe and Ito's colours, which people who see fewer colours can tell apart.
+COLOURS = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73", "#CC79A7", "#555555")
+MARKS = ("o", "s", "^", "v", "D", "P", "X")
+
+Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+
+
+def draw_fanout(results: Mapping[Scenario, Samples], folder: Path) -> None:
+    """Time per publish against the number of subscribers, of all contenders."""
+    with mpl.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        chosen = [s for s in results if s.filtering == "true" and not s.by_base]
+        lines = {
+            name: (
+                [s.subscribers for s in chosen if name in results[s]],
+                [results[s][name].median for s in chosen if name in results[s]],
+            )
+            for name in CONTENDERS
+        }
+        _draw(axes, lines, bold=(POLYCAST, WITH_HISTORY))
+        _logarithmic(axes, sorted({s.subscribers for s in chosen}))
+        axes.set_title("Publishing to subscribers with a filter that is true")
+        axes.set_xlabel("subscribers to the published class")
+        axes.set_ylabel("time per publish, until handled")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_time(value)))
+        _legend_beside(axes)
+        _save(figure, folder / "in-process-fanout.png")
+
+
+def draw_unrelated(raced: Mapping[int, Samples], folder: Path) -> None:
+    """Time per publish against subscriptions that do not want the event."""
+    with mpl.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(7.2, 3.6))
+        counts = list(raced)
+        times = [raced[count]["publish"].median * 1e9 for count in counts]
+        axes.plot(range(len(counts)), times, marker="o", color=COLOURS[0])
+        axes.set_xticks(range(len(counts)), [f"{count:,}" for count in counts])
+        axes.set_ylim(0, max(times) * 1.6)
+        for place, value in enumerate(times):
+            axes.annotate(
+                f"{value:.0f} ns", (place, value), (0, 8), textcoords="offset points", ha="center"
+            )
+        axes.set_title("Subscriptions to unrelated types do not slow publishing down")
+        axes.set_xlabel("subscriptions to unrelated types on the same bus")
+        axes.set_ylabel("time per publish (ns)")
+        _save(figure, folder / "in-process-unrelated.png")
+
+
+def draw_checks(found: Mapping[int, Samples], folder: Path) -> None:
+    """TPS figure 17."""
+    with mpl.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        names = next(iter(found.values()))
+        lines = {
+            name: (list(found), [samples[name].median for samples in found.values()])
+            for name in names
+        }
+        _draw(axes, lines, bold=(BY_INSTANCE, BY_LOOKUP, BY_PREFIX), colours=_by_kind(lines))
+        _logarithmic(axes, list(found))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_time(value)))
+        axes.set_title("Finding out the kind of a message, by topic and by type (TPS figure 17)")
+        axes.set_xlabel("kinds that the message is checked against")
+        axes.set_ylabel("latency per message")
+        _legend_beside(axes)
+        _save(figure, folder / "tps-figure-17.png")
+
+
+def draw_publishing(found: Mapping[int, Samples], folder: Path) -> None:
+    """TPS figure 18a."""
+    with mpl.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        names = next(iter(found.values()))
+        lines = {
+            name: (list(found), [1 / samples[name].median for samples in found.values()])
+            for name in names
+        }
+        _draw(axes, lines, bold=(BY_TYPE,), colours=("#0072B2", "#D55E00", "#E69F00"))
+        _logarithmic(axes, list(found))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
+        axes.set_title("Publishing by type and by topic (TPS figure 18a)")
+        axes.set_xlabel("subscribers")
+        axes.set_ylabel("events per second")
+        axes.legend(loc="lower left")
+        _save(figure, folder / "tps-figure-18a.png")
+
+
+def _by_kind(lines: Lines) -> list[str]:
+    """Warm colours for topics, cold ones for types."""
+    warm, cold = iter(("#D55E00", "#E69F00")), iter(("#0072B2", "#56B4E9", "#009E73"))
+    return [next(warm if name in (BY_PREFIX, BY_PATTERN) else cold) for name in lines]
+
+
+def _draw(
+    axes: Axes, lines: Lines, *, bold: Sequence[str], colours: Sequence[str] = COLOURS
+) -> None:
+    for (name, (across, up)), colour, mark in zip(lines.items(), colours, MARKS, strict=False):
+        width = 2.4 if name in bold else 1.5
+        axes.plot(across, up, label=name, color=colour, marker=mark, linewidth=width)
+
+
+def _logarithmic(axes: Axes, ticks: Sequence[float]) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.minorticks_off()
+
+
+def _legend_beside(axes: Axes) -> None:
+    """At the right, in the order of the lines' ends, topmost first."""
+    handles, labels = axes.get_legend_handles_labels()
+    order = sorted(range(len(handles)), key=lambda n: -float(handles[n].get_ydata()[-1]))
+    axes.legend(
+        [handles[n] for n in order],
+        [labels[n] for n in order],
+        loc="center left",
+        bbox_to_anchor=(1.01, 0.5),
+    )
+
+
+def _round_time(seconds: float) -> str:
+    text = duration(seconds * 1.0001)  # powers of ten are not exact
+    number, unit = text.split()
+    return f"{float(number.replace(',', '')):g} {unit}"
+
+
+def _round_count(count: float) -> str:
+    return f"{count / 1e6:g} million" if count >= 1e6 else f"{count:,.0f}"
+
+
+def _save(figure: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, bbox_inches="tight", metadata={"Software": None})
+    plt.close(figure)

@@ -1,0 +1,318 @@
+"""Delivery outside the publisher's thread: pool threads and coroutines, until all is handled."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import statistics
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import bubus
+from measure import Effort, Run, Samples, apart, duration, figures, quiet_gc, race, wall_time
+from peers import TALK, BubusTalk, Talk
+from pyventus.core.processing.asyncio import AsyncIOProcessingService
+from pyventus.events import AsyncIOEventEmitter, EventLinker, ExecutorEventEmitter
+from tables import Table
+
+import polycast as pc
+
+COUNTS = (1, 10)
+AT_ONCE = 2_000  # events published before the publisher waits: well below the queue's 10,000
+
+
+class Countdown:
+    """Opens a gate when so many calls have come, one count per subscriber so that none is lost."""
+
+    def __init__(self, subscribers: int) -> None:
+        self.left = [0] * subscribers
+        self.open = [threading.Event() for _ in range(subscribers)]
+
+    def reset(self, calls: int) -> None:
+        for number, event in enumerate(self.open):
+            self.left[number] = calls
+            event.clear()
+
+    def wait(self) -> None:
+        for event in self.open:
+            if not event.wait(60):
+                raise TimeoutError("events were lost")
+
+    def callback(self, number: int) -> Callable[[object], None]:
+        left, event = self.left, self.open[number]
+
+        def handle(_: object) -> None:
+            left[number] -= 1
+            if not left[number]:
+                event.set()
+
+        return handle
+
+    def coroutine(self, number: int) -> Callable[[object], Any]:
+        callback = self.callback(number)
+
+        async def handle(event: object) -> None:
+            callback(event)
+
+        return handle
+
+
+def until_handled(publish: Callable[[], object], countdown: Countdown) -> Run:
+    """Publish in bursts and wait for the last callback of each."""
+
+    def run(repeats: int) -> float:
+        start = wall_time()
+        for first in range(0, repeats, AT_ONCE):
+            burst = min(AT_ONCE, repeats - first)
+            countdown.reset(burst)
+            for _ in range(burst):
+                publish()
+            countdown.wait()
+        return wall_time() - start
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A way to deliver: how to publish one event, and how to see that it was handled."""
+
+    publish: Callable[[], object]
+    countdown: Countdown
+
+
+@contextmanager
+def polycast_line(subscribers: int, *, coroutines: bool, history: int = 0) -> Iterator[Line]:
+    """polycast's pool, or its own event loop for coroutine functions."""
+    countdown = Countdown(subscribers)
+    with pc.Bus(history=history) as bus:
+        for number in range(subscribers):
+            make = countdown.coroutine if coroutines else countdown.callback
+            bus.subscribe(Talk, make(number))
+        yield Line(lambda: bus.publish(TALK), countdown)
+
+
+@contextmanager
+def executor_line(subscribers: int) -> Iterator[Line]:
+    """The standard library's pool, called by hand: no types, order, retries or bound."""
+    countdown = Countdown(subscribers)
+    callbacks = [countdown.callback(number) for number in range(subscribers)]
+    # One thread: with more, nothing would keep the calls of one subscriber apart.
+    with ThreadPoolExecutor(1) as pool:
+
+        def publish() -> None:
+            for callback in callbacks:
+                pool.submit(callback, TALK)
+
+        yield Line(publish, countdown)
+
+
+@contextmanager
+def thread_line(subscribers: int) -> Iterator[Line]:
+    """A queue and a thread by hand: the least that anybody could write."""
+    countdown = Countdown(subscribers)
+    callbacks = [countdown.callback(number) for number in range(subscribers)]
+    waiting: queue.SimpleQueue[object] = queue.SimpleQueue()
+
+    def work() -> None:
+        while (event := waiting.get()) is not None:
+            for callback in callbacks:
+                callback(event)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    yield Line(lambda: waiting.put(TALK), countdown)
+    waiting.put(None)
+    thread.join()
+
+
+@contextmanager
+def pyventus_threads(subscribers: int) -> Iterator[Line]:
+    """pyventus over a thread pool."""
+
+    class Linker(EventLinker):
+        """Registers are class-wide."""
+
+    countdown = Countdown(subscribers)
+    for number in range(subscribers):
+        Linker.subscribe(Talk, event_callback=countdown.callback(number))
+    with ThreadPoolExecutor(1) as pool:
+        emit = ExecutorEventEmitter(pool, event_linker=Linker, debug=False).emit
+        yield Line(lambda: emit(TALK), countdown)
+
+
+LINES: dict[str, Callable[[int], Any]] = {
+    "polycast, pool": lambda count: polycast_line(count, coroutines=False),
+    "polycast, pool, history=1000": lambda count: polycast_line(
+        count, coroutines=False, history=1000
+    ),
+    "polycast, async callbacks": lambda count: polycast_line(count, coroutines=True),
+    "by hand: queue and thread": thread_line,
+    "by hand: ThreadPoolExecutor": executor_line,
+    "pyventus, ThreadPoolExecutor": pyventus_threads,
+}
+
+
+# -- coroutines inside the publisher's own loop ---------------------------------------------------
+
+
+@contextmanager
+def pyventus_coroutines(subscribers: int) -> Iterator[Run]:
+    """pyventus with coroutine functions in a running loop."""
+
+    class Linker(EventLinker):
+        """Registers are class-wide."""
+
+    countdown = Countdown(subscribers)
+    for number in range(subscribers):
+        Linker.subscribe(Talk, event_callback=countdown.coroutine(number))
+    emit = AsyncIOEventEmitter(event_linker=Linker, debug=False).emit
+
+    async def publish(repeats: int) -> float:
+        start = wall_time()
+        for first in range(0, repeats, 100):
+            for _ in range(min(100, repeats - first)):
+                emit(TALK)
+            await asyncio.gather(*AsyncIOProcessingService.all_tasks())
+        return wall_time() - start
+
+    with asyncio.Runner() as runner:
+        yield lambda repeats: runner.run(publish(repeats))
+
+
+@contextmanager
+def bubus_coroutines(subscribers: int) -> Iterator[Run]:
+    """bubus with coroutine functions."""
+    with asyncio.Runner() as runner:
+        bus = runner.run(_bubus_with(subscribers))
+
+        async def publish(repeats: int) -> float:
+            events = [BubusTalk(stars=5, title=TALK.title) for _ in range(repeats)]
+            start = wall_time()
+            for event in events:
+                await bus.dispatch(event)
+            return wall_time() - start
+
+        yield lambda repeats: runner.run(publish(repeats))
+        runner.run(bus.stop())
+
+
+async def _bubus_with(subscribers: int) -> bubus.EventBus:
+    bus, countdown = bubus.EventBus(), Countdown(subscribers)
+    for number in range(subscribers):
+        handler = countdown.coroutine(number)
+        handler.__name__ = f"handle_{number}"
+        bus.on(BubusTalk, handler)
+    return bus
+
+
+LOOPS = {"pyventus, coroutines": pyventus_coroutines, "bubus, coroutines": bubus_coroutines}
+
+
+# -- measuring ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Of one event at a time: until publish returns, and until it is handled."""
+
+    returned: list[float]
+    handled: list[float]
+
+
+Results = dict[int, tuple[Samples, dict[str, Latency]]]
+
+
+def measure(effort: Effort, report: Callable[[str], None]) -> Results:
+    """Throughput of all ways, and latency of those that have a thread of their own."""
+    results: Results = {}
+    for count in COUNTS:
+        report(f"queued delivery to {count}")
+        results[count] = apart(_measured, count, effort)
+    return results
+
+
+def _measured(count: int, effort: Effort) -> tuple[Samples, dict[str, Latency]]:
+    with ExitStack() as stack:
+        lines = {name: stack.enter_context(make(count)) for name, make in LINES.items()}
+        runs = {name: until_handled(each.publish, each.countdown) for name, each in lines.items()}
+        runs |= {name: stack.enter_context(make(count)) for name, make in LOOPS.items()}
+        samples = race(runs, Effort(effort.rounds, effort.slice * 4, effort.longest))
+        singly = 50 if effort.is_quick else 500
+        return samples, {name: _latency(each, singly) for name, each in lines.items()}
+
+
+def _latency(line: Line, events: int) -> Latency:
+    returned, handled = [], []
+    with quiet_gc():
+        for _ in range(events):
+            line.countdown.reset(1)
+            start = wall_time()
+            line.publish()
+            returned.append(wall_time() - start)
+            line.countdown.wait()
+            handled.append(wall_time() - start)
+    return Latency(returned, handled)
+
+
+def tables(results: Results) -> list[Table]:
+    """One table for each number of subscribers."""
+    return [_table(count, *found) for count, found in results.items()]
+
+
+def _table(count: int, samples: Samples, latencies: dict[str, Latency]) -> Table:
+    ours = samples["polycast, pool"]
+    rows = []
+    for name, sample in samples.items():
+        latency = latencies.get(name)
+        rows.append(
+            (
+                name,
+                f"{figures(1 / sample.median)}",
+                str(sample.over(ours)),
+                *(("-", "-", "-") if latency is None else _latency_cells(latency)),
+            )
+        )
+    columns = (
+        "way",
+        "events/s until handled",
+        "time over polycast's pool",
+        "publish returns: median",
+        "handled: median",
+        "handled: 99 %",
+    )
+    title = f"Outside the publisher's thread, {count} subscriber{'s' * (count > 1)}"
+    note = f"Throughput in bursts of up to {AT_ONCE:,}; latency with one event at a time."
+    return Table(title, columns, rows, note=note)
+
+
+def _latency_cells(latency: Latency) -> tuple[str, str, str]:
+    worst = statistics.quantiles(latency.handled, n=100)[98]
+    return (
+        duration(statistics.median(latency.returned)),
+        duration(statistics.median(latency.handled)),
+        duration(worst),
+    )
+
+
+def plain(results: Results) -> list[dict[str, object]]:
+    """For the file of results."""
+    return [
+        {
+            "subscribers": count,
+            "seconds": {name: list(each.times) for name, each in samples.items()},
+            "latency": {
+                name: {
+                    "returned": statistics.median(each.returned),
+                    "handled": statistics.median(each.handled),
+                    "handled_99": statistics.quantiles(each.handled, n=100)[98],
+                }
+                for name, each in latencies.items()
+            },
+        }
+        for count, (samples, latencies) in results.items()
+    ]

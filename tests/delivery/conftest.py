@@ -1,0 +1,60 @@
+"""A bus that is closed afterwards, and waiting for a condition."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import polycast as pc
+from polycast.testing import TestBus
+
+DEADLINE = 10.0  # only a broken program reaches it
+
+
+@pytest.fixture
+def bus() -> Iterator[TestBus]:
+    """A bus without threads."""
+    bus = TestBus()
+    yield bus
+    bus.close()
+
+
+@pytest.fixture
+def live() -> Iterator[pc.Bus]:
+    """A bus with threads."""
+    bus = pc.Bus()
+    yield bus
+    bus.close(timeout=1)
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object]], None]:
+    """Wait until a condition holds; fail if it does not in time."""
+
+    def wait(condition: Callable[[], object]) -> None:
+        pause, deadline = threading.Event(), time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < deadline, "it did not come true in time"
+            pause.wait(0.001)
+
+    return wait
+
+
+@pytest.fixture
+def in_thread() -> Iterator[Callable[[Callable[[], object]], threading.Thread]]:
+    """Start functions in threads of their own; they must have ended when the test ends."""
+    started: list[threading.Thread] = []
+
+    def start(function: Callable[[], object]) -> threading.Thread:
+        thread = threading.Thread(target=function, daemon=True)
+        started.append(thread)
+        thread.start()
+        return thread
+
+    yield start
+    for thread in started:
+        thread.join(DEADLINE)
+    assert not any(thread.is_alive() for thread in started)

@@ -1,0 +1,427 @@
+"""Acknowledging: on return or by hand, again after a failure, and the dead letters at last."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import polycast as pc
+from polycast.testing import ManualClock, Recorder, TestBus
+
+Wait = Callable[[Callable[[], object]], None]
+WAIT = 10.0
+
+
+@dataclass
+class Order:
+    number: int = 0
+
+
+def always(order: Order) -> Exception:
+    """What a subscriber says that never succeeds."""
+    return OSError(f"no {order.number}")
+
+
+def in_flight(bus: TestBus) -> int:
+    """How many events are in flight for the only subscription."""
+    (health,) = bus.health().subscriptions
+    return health.in_flight
+
+
+# -- by hand ---------------------------------------------------------------------------------------
+
+
+def test_a_callback_that_returns_has_acknowledged(bus: TestBus) -> None:
+    bus.subscribe(Order, lambda order: None)
+    bus.publish(Order())
+    bus.run_until_idle()
+    assert (in_flight(bus), bus.health().counts.delivered) == (0, 1)
+
+
+def test_with_manual_ack_returning_does_not_acknowledge(bus: TestBus) -> None:
+    bus.subscribe(Order, lambda order: None, ack="manual")
+    bus.publish(Order())
+    bus.run_until_idle()
+    assert in_flight(bus) == 1
+
+
+def test_ack_settles_the_delivery(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual")
+    bus.publish(Order())
+    bus.run_until_idle()
+    seen.deliveries[0].ack()
+    assert (in_flight(bus), bus.health().counts.delivered) == (0, 1)
+
+
+def test_an_ordered_level_waits_for_the_acknowledgement(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual")
+    bus.publish_many([Order(1), Order(2)])
+    bus.run_until_idle()
+    assert seen.events == [Order(1)]
+
+
+def test_an_unordered_level_does_not_wait_for_the_acknowledgement(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual", level="strong_set")
+    bus.publish_many([Order(1), Order(2)])
+    bus.run_until_idle()
+    assert seen.events == [Order(1), Order(2)]
+
+
+def test_the_next_comes_after_the_acknowledgement(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual")
+    bus.publish_many([Order(1), Order(2)])
+    bus.run_until_idle()
+    seen.deliveries[0].ack()
+    bus.run_until_idle()
+    assert seen.events == [Order(1), Order(2)]
+
+
+def test_ack_inside_the_callback_is_enough(bus: TestBus) -> None:
+    bus.subscribe(Order, lambda order, delivery: delivery.ack(), ack="manual")
+    bus.publish_many([Order(1), Order(2)])
+    bus.run_until_idle()
+    assert bus.health().counts.delivered == 2
+
+
+def test_ack_inside_an_automatic_callback_counts_once(bus: TestBus) -> None:
+    bus.subscribe(Order, lambda order, delivery: delivery.ack())
+    bus.publish(Order())
+    bus.run_until_idle()
+    assert bus.health().counts.delivered == 1
+
+
+def test_manual_ack_works_in_line(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual", dispatch="inline")
+    bus.publish_many([Order(1), Order(2)])
+    seen.deliveries[0].ack()
+    assert seen.events == [Order(1), Order(2)]
+
+
+def test_nack_brings_the_event_again(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual")
+    bus.publish(Order())
+    bus.run_until_idle()
+    seen.deliveries[0].nack()
+    bus.advance(1)
+    assert [each.count for each in seen.deliveries] == [1, 2]
+
+
+def test_nack_with_a_delay_waits_that_long(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual")
+    bus.publish(Order())
+    bus.run_until_idle()
+    seen.deliveries[0].nack(60)
+    bus.advance(59)
+    before = len(seen.deliveries)
+    bus.advance(1)
+    assert (before, len(seen.deliveries)) == (1, 2)
+
+
+def test_nack_without_waiting_brings_it_at_once(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual")
+    bus.publish(Order())
+    bus.run_until_idle()
+    seen.deliveries[0].nack(0)
+    bus.run_until_idle()
+    assert len(seen.deliveries) == 2
+
+
+@pytest.mark.parametrize("delay", ["soon", -1, object()])
+def test_nack_with_a_delay_that_is_none_is_refused(bus: TestBus, delay: Any) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual")
+    bus.publish(Order())
+    bus.run_until_idle()
+    with pytest.raises(pc.BadOption, match="delay"):
+        seen.deliveries[0].nack(delay)
+
+
+def test_a_refused_nack_leaves_the_delivery_to_be_settled(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual")
+    bus.publish(Order())
+    bus.run_until_idle()
+    with pytest.raises(Exception, match=r".*"):
+        seen.deliveries[0].nack("soon")  # type: ignore[arg-type]
+    seen.deliveries[0].ack()
+    assert bus.health().counts.delivered == 1
+
+
+def test_reject_goes_to_the_dead_letters_at_once(bus: TestBus) -> None:
+    bus.subscribe(Order, lambda order, delivery: delivery.reject("no such item"), ack="manual")
+    bus.publish(Order(7))
+    bus.run_until_idle()
+    (letter,) = bus.dead_letters()
+    assert (letter.event, letter.reason, letter.attempts) == (Order(7), "no such item", 1)
+
+
+def test_reject_in_an_automatic_callback_is_not_undone_by_returning(bus: TestBus) -> None:
+    bus.subscribe(Order, lambda order, delivery: delivery.reject("no"))
+    bus.publish(Order())
+    bus.run_until_idle()
+    assert (len(bus.dead_letters()), bus.health().counts.delivered) == (1, 0)
+
+
+@pytest.mark.parametrize("action", ["ack", "nack", "reject"])
+def test_a_delivery_is_settled_once(bus: TestBus, action: str) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual")
+    bus.publish(Order())
+    bus.run_until_idle()
+    seen.deliveries[0].ack()
+    with pytest.raises(pc.NotSettled, match=action):
+        getattr(seen.deliveries[0], action)()
+
+
+def test_an_acknowledgement_with_a_stale_token_is_refused(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual", ack_within=10)
+    bus.publish(Order())
+    bus.run_until_idle()
+    bus.advance(10)
+    bus.advance(1)
+    first, second = seen.deliveries
+    assert second.token > first.token
+    with pytest.raises(pc.NotSettled):
+        first.ack()
+
+
+def test_an_acknowledgement_after_the_end_of_the_subscription_is_refused(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    sub = bus.subscribe(Order, seen, ack="manual")
+    bus.publish(Order())
+    bus.run_until_idle()
+    sub.cancel()
+    with pytest.raises(pc.NotSettled):
+        seen.deliveries[0].ack()
+
+
+# -- within a time ---------------------------------------------------------------------------------
+
+
+def test_a_delivery_not_acknowledged_in_time_is_made_again(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual", ack_within=30)
+    bus.publish(Order())
+    bus.run_until_idle()
+    bus.advance(29)
+    before = len(seen.deliveries)
+    bus.advance(1)
+    bus.advance(1)
+    assert (before, len(seen.deliveries)) == (1, 2)
+
+
+def test_ack_within_takes_a_timedelta(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual", ack_within=timedelta(minutes=1))
+    bus.publish(Order())
+    bus.run_until_idle()
+    bus.advance(timedelta(minutes=2))
+    bus.advance(1)
+    assert len(seen.deliveries) == 2
+
+
+def test_a_delivery_never_acknowledged_ends_in_the_dead_letters(bus: TestBus) -> None:
+    bus.subscribe(Order, lambda order: None, ack="manual", ack_within=1, attempts=3)
+    bus.publish(Order())
+    for _ in range(20):
+        bus.advance(1)
+    (letter,) = bus.dead_letters()
+    assert letter.attempts == 3
+
+
+def test_one_acknowledged_in_time_is_not_made_again(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, ack="manual", ack_within=30)
+    bus.publish(Order())
+    bus.run_until_idle()
+    seen.deliveries[0].ack()
+    bus.advance(100)
+    assert len(seen.deliveries) == 1
+
+
+def test_a_late_return_does_not_acknowledge_for_the_member_that_has_it_now(
+    eventually: Wait,
+) -> None:
+    clock, gate, passed_on = ManualClock(), threading.Event(), threading.Event()
+    first_is_back = threading.Event()
+    calls: list[str] = []
+    with pc.Bus(clock=clock) as bus:
+
+        def slow(order: Order) -> None:
+            calls.append("slow")
+            if calls == ["slow"]:
+                gate.wait(WAIT)
+
+        def failing(order: Order) -> None:
+            calls.append("failing")
+            passed_on.set()
+            first_is_back.wait(WAIT)
+            raise OSError("no")
+
+        bus.subscribe(Order, slow, group="g", ack_within=10, attempts=2)
+        bus.subscribe(Order, failing, group="g", ack_within=10, attempts=2)
+        bus.publish(Order())
+        eventually(lambda: calls)
+        clock.advance(10)
+        assert passed_on.wait(WAIT)
+        gate.set()
+        eventually(lambda: bus.health().subscriptions[0].in_flight <= 1)
+        threading.Event().wait(0.05)  # let the late return be seen
+        first_is_back.set()
+        bus.flush(WAIT)
+        dead = [letter.attempts for letter in bus.dead_letters()]
+    assert dead == [2]
+
+
+def test_a_member_that_missed_its_deadline_loses_the_event_to_another(bus: TestBus) -> None:
+    one: Recorder[Order] = Recorder()
+    other: Recorder[Order] = Recorder()
+    bus.subscribe(Order, one, group="g", ack="manual", ack_within=10)
+    bus.subscribe(Order, other, group="g", ack="manual", ack_within=10)
+    bus.publish(Order())
+    bus.run_until_idle()
+    bus.advance(10)
+    assert (len(one.deliveries), len(other.deliveries)) == (1, 1)
+
+
+# -- failing ---------------------------------------------------------------------------------------
+
+
+def test_attempts_are_counted_from_one(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder(fail=always)
+    bus.subscribe(Order, seen, attempts=3)
+    bus.publish(Order())
+    for _ in range(10):
+        bus.advance(60)
+    assert [each.count for each in seen.deliveries] == [1, 2, 3]
+
+
+def test_after_the_last_attempt_it_is_a_dead_letter_with_its_reason(bus: TestBus) -> None:
+    sub = bus.subscribe(Order, Recorder(fail=always), attempts=2)
+    receipt = bus.publish(Order(5))
+    for _ in range(10):
+        bus.advance(60)
+    (letter,) = bus.dead_letters()
+    told = (letter.event, letter.position, letter.identity, letter.subscription, letter.attempts)
+    assert told == (Order(5), receipt.position, receipt.identity, sub.name, 2)
+    assert "OSError: no 5" in letter.reason
+
+
+def test_five_attempts_are_the_default(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder(fail=always)
+    bus.subscribe(Order, seen)
+    bus.publish(Order())
+    for _ in range(20):
+        bus.advance(60)
+    assert len(seen.deliveries) == 5
+
+
+def test_attempts_are_further_and_further_apart(bus: TestBus) -> None:
+    times: list[float] = []
+
+    def callback(order: Order) -> None:
+        times.append(bus.clock.monotonic())
+        raise OSError
+
+    bus.subscribe(Order, callback, attempts=5, backoff=1)
+    bus.publish(Order())
+    for _ in range(200):
+        bus.advance(0.25)
+    waits = [later - sooner for sooner, later in zip(times, times[1:], strict=False)]
+    assert waits == sorted(set(waits))
+
+
+@pytest.mark.parametrize("level", ["weak_bag", "weak_set"])
+def test_weak_levels_are_never_retried(bus: TestBus, level: Any) -> None:
+    seen: Recorder[Order] = Recorder(fail=always)
+    bus.subscribe(Order, seen, level=level)
+    bus.publish(Order())
+    bus.run_until_idle()
+    bus.advance(60)
+    assert (len(seen.deliveries), len(bus.dead_letters())) == (1, 0)
+
+
+@pytest.mark.parametrize("level", ["weak_bag", "weak_set"])
+def test_weak_levels_are_not_retried_after_nack(bus: TestBus, level: Any) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen, level=level, ack="manual")
+    bus.publish(Order())
+    bus.run_until_idle()
+    seen.deliveries[0].nack(0)
+    bus.advance(60)
+    assert len(seen.deliveries) == 1
+
+
+def test_one_that_failed_and_then_succeeded_is_no_dead_letter(bus: TestBus) -> None:
+    failures = iter([OSError("once")])
+    seen: Recorder[Order] = Recorder(fail=lambda order: next(failures, None))
+    bus.subscribe(Order, seen, attempts=2)
+    bus.publish(Order())
+    bus.run_until_idle()
+    bus.advance(60)
+    assert (seen.events, len(bus.dead_letters())) == ([Order()], 0)
+
+
+def test_a_failure_is_counted(bus: TestBus) -> None:
+    bus.subscribe(Order, Recorder(fail=always), attempts=2)
+    bus.publish(Order())
+    bus.run_until_idle()
+    bus.advance(60)
+    counts = bus.health().counts
+    assert (counts.failed, counts.retried, counts.dead) == (2, 1, 1)
+
+
+# -- exactly-once effects --------------------------------------------------------------------------
+
+
+def effects_of(bus: TestBus, connection: sqlite3.Connection, *, fail_after: bool) -> list[int]:
+    """The rows that a subscriber has written, whose first delivery is not acknowledged."""
+    connection.execute("CREATE TABLE sold (number INTEGER)")
+    connection.commit()
+
+    def callback(order: Order, delivery: pc.Delivery) -> None:
+        with delivery.transaction(connection) as fresh:
+            if fresh:
+                connection.execute("INSERT INTO sold VALUES (?)", (order.number,))
+                if not fail_after and delivery.count == 1:
+                    raise OSError("in the transaction")
+        if fail_after and delivery.count == 1:
+            raise OSError("after the transaction")
+
+    bus.subscribe(Order, callback)
+    bus.publish_many([Order(1), Order(2)])
+    for _ in range(5):
+        bus.advance(1)
+    return [row[0] for row in connection.execute("SELECT number FROM sold ORDER BY number")]
+
+
+@pytest.mark.parametrize("fail_after", [True, False])
+def test_an_effect_in_a_transaction_happens_once(bus: TestBus, fail_after: bool) -> None:
+    connection = sqlite3.connect(":memory:")
+    rows = effects_of(bus, connection, fail_after=fail_after)
+    connection.close()
+    assert rows == [1, 2]
+
+
+def test_a_transaction_needs_a_connection(bus: TestBus) -> None:
+    seen: Recorder[Order] = Recorder()
+    bus.subscribe(Order, seen)
+    bus.publish(Order())
+    bus.run_until_idle()
+    with pytest.raises(pc.BadOption, match="DB-API connection"):
+        seen.deliveries[0].transaction("not a connection")

@@ -1,0 +1,241 @@
+"""What the codecs refuse: values without a form, bytes that are no event."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import enum
+import gc
+import math
+import pathlib
+import threading
+import weakref
+import zoneinfo
+from typing import Any, NamedTuple
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wire_trip import CODECS, Keynote, Talk, round_trip
+
+from polycast.errors import BadOption, NameClash, NotDecodable, NotSerialisable
+from polycast.events import JSON, MSGPACK, Codec, Encoded, codec_for
+from polycast.typesystem import Registry, describe, event, wire_name
+
+
+@dataclasses.dataclass
+class Program:
+    first: Talk
+    all: list[Talk] = dataclasses.field(default_factory=list)
+    other: Any = None
+    named: dict[str, Talk] = dataclasses.field(default_factory=dict)
+    either: Talk | int = 0
+
+
+class Color(enum.Enum):
+    RED = "r"
+    BLUE = "b"
+
+
+class Right(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class Text(str):
+    pass
+
+
+class Point(NamedTuple):
+    x: int
+    y: Talk
+
+
+class Model(pydantic.BaseModel):
+    x: int
+    y: Any = None
+
+
+@dataclasses.dataclass
+class Line:
+    handle: Any
+
+
+@dataclasses.dataclass
+class Order:
+    lines: list[Line]
+    by_name: dict[str, Line] = dataclasses.field(default_factory=dict)
+
+
+@CODECS
+@pytest.mark.parametrize(
+    "value",
+    [
+        threading.Lock(),
+        lambda: None,
+        print,
+        math,
+        Talk,
+        (x for x in ()),
+        pathlib.PurePosixPath("a"),
+        collections.OrderedDict(a=1),
+        collections.deque([1]),
+        complex(1, 2),
+        object(),
+        type("Moment", (datetime.datetime,), {})(2020, 1, 1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_without_a_form_is_named_by_its_path(codec: Codec, value: Any) -> None:
+    with pytest.raises(NotSerialisable) as raised:
+        codec.encode(Order([Line(1), Line(2), Line(value)]), registry=Registry())
+    assert raised.value.path == "Order.lines[2].handle"
+    with pytest.raises(NotSerialisable) as raised:
+        codec.encode(Order([], {"a": Line({"b": (value,)})}), registry=Registry())
+    assert raised.value.path == "Order.by_name['a'].handle['b'][0]"
+
+
+def test_a_key_without_a_form_is_named_too() -> None:
+    with pytest.raises(NotSerialisable) as raised:
+        JSON.encode(Line({object(): 1}), registry=Registry())
+    assert raised.value.path == "Line.handle.keys()"
+
+
+@CODECS
+def test_an_open_file_is_refused(codec: Codec, tmp_path: pathlib.Path) -> None:
+    with (tmp_path / "x").open("w") as file, pytest.raises(NotSerialisable):
+        codec.encode(Line(file), registry=Registry())
+
+
+@CODECS
+def test_what_contains_itself_is_refused(codec: Codec) -> None:
+    line = Line(None)
+    line.handle = [line]
+    with pytest.raises(NotSerialisable, match="contains itself") as raised:
+        codec.encode(line, registry=Registry())
+    assert raised.value.path == "Line.handle[0]"
+
+
+@CODECS
+def test_the_same_object_twice_is_no_cycle(codec: Codec) -> None:
+    line = Line(1)
+    assert round_trip(codec, Order([line, line])) == Order([line, line])
+
+
+@CODECS
+def test_what_is_nested_too_deep_is_refused(codec: Codec) -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(NotSerialisable):
+        codec.encode(deep, registry=Registry())
+    while deep:
+        deep = deep.pop()
+
+
+def test_an_attribute_that_looks_like_a_mark_is_refused() -> None:
+    line = Line(1)
+    setattr(line, "$", 1)
+    with pytest.raises(NotSerialisable, match="mark"):
+        JSON.encode(line, registry=Registry())
+
+
+def test_a_zone_without_an_offset_is_refused() -> None:
+    moment = datetime.time(1, tzinfo=zoneinfo.ZoneInfo("Europe/Zurich"))
+    with pytest.raises(NotSerialisable, match="offset"):
+        JSON.encode(moment, registry=Registry())
+
+
+def test_encoding_binds_the_classes_it_meets() -> None:
+    registry = Registry()
+    JSON.encode(Line([Keynote("x")]), registry=registry)
+    names = {description.name for description in registry.descriptions()}
+    assert names == {wire_name(cls) for cls in (Line, Keynote, Talk)}
+
+
+def test_a_clash_inside_an_event_is_a_clash() -> None:
+    registry = Registry()
+    registry.bind(event(name="shop.Thing")(type("A", (), {"__annotations__": {"x": int}})))
+    other = event(name="shop.Thing")(type("B", (), {"__annotations__": {"x": str}}))
+    with pytest.raises(NameClash):
+        JSON.encode(Line(other()), registry=registry)
+
+
+def test_codecs_keep_no_class_alive() -> None:
+    registry = Registry()
+    cls = dataclasses.make_dataclass("Short", [("x", int), ("y", int)])
+    sent = cls(1, 2)
+    assert JSON.decode(JSON.encode(sent, registry=registry), registry=registry) == sent
+    assert JSON.decode(JSON.encode(sent, registry=registry), registry=registry) == sent
+    gone = weakref.ref(cls)
+    del cls, sent
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_codec_is_found_by_its_name() -> None:
+    assert codec_for("json") is JSON
+    assert codec_for("msgpack") is MSGPACK
+    with pytest.raises(BadOption, match="msgpack"):
+        codec_for("msgpak")
+
+
+def prepared() -> Registry:
+    registry = Registry()
+    for cls in (Program, Order, Model, Point, Text):
+        registry.bind(cls)
+    return registry
+
+
+@CODECS
+@pytest.mark.parametrize("cls", [Program, Order, Keynote, Model, Point, Text, Color, Right, int])
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_only_not_decodable_ever_comes_out_of_damaged_data(
+    codec: Codec, cls: type, data: st.DataObject
+) -> None:
+    names = [part.name for part in describe(cls).attributes]
+    marks = ["$", "$value", "$version", "$set", "$private", "$inherited", "__class__", *names]
+    words = st.sampled_from([wire_name(Talk), "builtins.dict", "builtins.ValueError", "x", *marks])
+    leaf = st.none() | st.integers() | st.floats() | words | st.binary(max_size=3)
+    tree = st.recursive(
+        leaf,
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(marks), inner, max_size=4)
+        ),
+        max_leaves=8,
+    )
+    module = msgspec.json if codec.form == "json" else msgspec.msgpack
+    try:
+        payload = data.draw(tree.map(module.encode) | st.binary(max_size=20))
+    except OverflowError:
+        return
+    description = describe(cls)
+    encoded = Encoded(description.name, 1, description.hash, codec.form, payload)
+    try:
+        codec.decode(encoded, registry=prepared())
+    except NotDecodable:
+        pass
+
+
+def test_an_unknown_description_is_named() -> None:
+    encoded = Encoded("far.Away", 2, "ab" * 16, "json", b"{}")
+    with pytest.raises(NotDecodable, match=r"'far\.Away' version 2.*abab"):
+        JSON.decode(encoded, registry=Registry())
+
+
+def test_an_unknown_nested_description_is_named() -> None:
+    payload = b'{"handle":{"$":"far.Away","x":1}}'
+    encoded = Encoded(wire_name(Line), 1, describe(Line).hash, "json", payload)
+    with pytest.raises(NotDecodable, match=r"far\.Away"):
+        JSON.decode(encoded, registry=Registry())
+
+
+def test_data_brings_no_class_of_the_standard_library_to_life() -> None:
+    payload = b'{"handle":{"$":"subprocess.Popen","args":"x"}}'
+    encoded = Encoded(wire_name(Line), 1, describe(Line).hash, "json", payload)
+    with pytest.raises(NotDecodable, match=r"subprocess\.Popen"):
+        JSON.decode(encoded, registry=Registry())
