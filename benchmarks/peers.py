@@ -58,7 +58,8 @@ class Scenario:
 
     def __str__(self) -> str:
         kind = "base class" if self.by_base else "exact class"
-        return f"{self.subscribers} subscribers, filter: {self.filtering}, {kind}"
+        plural = "" if self.subscribers == 1 else "s"
+        return f"{self.subscribers:,} subscriber{plural}, filter: {self.filtering}, {kind}"
 
 
 Contender = Callable[[Scenario], Any]

@@ -13,6 +13,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from classifying import BY_INSTANCE, BY_LOOKUP, BY_PATTERN, BY_PREFIX, BY_TYPE
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from measure import Samples, duration
 from peers import CONTENDERS, POLYCAST, WITH_HISTORY, Scenario
@@ -107,7 +108,8 @@ def draw_publishing(found: Mapping[int, Samples], folder: Path) -> None:
             name: (list(found), [1 / samples[name].median for samples in found.values()])
             for name in names
         }
-        _draw(axes, lines, bold=(BY_TYPE,), colours=("#0072B2", "#D55E00", "#E69F00"))
+        _draw(axes, lines, bold=(BY_TYPE,), colours=("#0072B2", "#E69F00", "#D55E00"))
+        _open_marks(axes.lines[-1])  # it lies on the line before
         _logarithmic(axes, list(found))
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
@@ -130,6 +132,10 @@ def _draw(
     for (name, (across, up)), colour, mark in zip(lines.items(), colours, MARKS, strict=False):
         width = 2.4 if name in bold else 1.5
         axes.plot(across, up, label=name, color=colour, marker=mark, linewidth=width)
+
+
+def _open_marks(line: Line2D) -> None:
+    line.set(linestyle="--", markerfacecolor="none", markersize=9)
 
 
 def _logarithmic(axes: Axes, ticks: Sequence[float]) -> None:

@@ -9,9 +9,12 @@ from polycast.bus import (
     PublishOptions,
     Stream,
     Subscription,
+    SubscriptionHealth,
+    Undelivered,
 )
 from polycast.collections import (
     DAArray,
+    DACollection,
     DAList,
     DASortedBag,
     DASortedSet,
@@ -19,9 +22,10 @@ from polycast.collections import (
     DAStrongSet,
     DAWeakBag,
     DAWeakSet,
+    Supply,
 )
 from polycast.config import Clock
-from polycast.delivery import DeadLetter, Delivery
+from polycast.delivery import DeadLetter, DeadLetters, Delivery
 from polycast.errors import (
     BadCallback,
     BadOption,
@@ -67,6 +71,7 @@ __all__ = [
     "Clock",
     "CutOff",
     "DAArray",
+    "DACollection",
     "DAList",
     "DASortedBag",
     "DASortedSet",
@@ -75,6 +80,7 @@ __all__ = [
     "DAWeakBag",
     "DAWeakSet",
     "DeadLetter",
+    "DeadLetters",
     "Delivery",
     "DurableChanged",
     "Explanation",
@@ -104,7 +110,10 @@ __all__ = [
     "Stream",
     "Subscription",
     "SubscriptionEnded",
+    "SubscriptionHealth",
+    "Supply",
     "TakenOver",
+    "Undelivered",
     "WouldDeadlock",
     "all_of",
     "conforming",

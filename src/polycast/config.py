@@ -18,6 +18,8 @@ __all__ = [
     "Overflow",
     "Settings",
     "SystemClock",
+    "check_count",
+    "check_name",
     "level_named",
     "seconds",
 ]
@@ -35,6 +37,9 @@ LevelName = Literal[
 ]
 Dispatch = Literal["pool", "inline"]
 Overflow = Literal["drop_oldest", "drop_newest", "block", "spill", "cut_off"]
+
+
+FOREVER = 1e10  # seconds; what is longer is a mistake
 
 
 class Clock(Protocol):
@@ -128,9 +133,22 @@ class Settings:
 def seconds(option: str, given: float | timedelta) -> float:
     """A duration in seconds, from a number or a timedelta; it must be positive."""
     number = given.total_seconds() if isinstance(given, timedelta) else given
-    if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < FOREVER:
         raise BadOption(option, given, accepted="a positive number of seconds, or a timedelta")
     return float(number)
+
+
+def check_count(option: str, given: object) -> None:
+    """A whole number that is not negative."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise BadOption(option, given, accepted="a whole number of at least 0")
+
+
+def check_name(option: str, given: object) -> str:
+    """A string that is not empty."""
+    if not isinstance(given, str) or not given:
+        raise BadOption(option, given, accepted="a name: a string that is not empty")
+    return given
 
 
 def _one_of(option: str, given: object, choices: tuple[str, ...]) -> None:

@@ -76,9 +76,11 @@ class PolycastError(Exception):
 class NotAType(PolycastError, TypeError):
     """What was given is no event type and no topic."""
 
-    def __init__(self, given: object, *, why: str, accepted: str) -> None:
+    def __init__(
+        self, given: object, *, why: str, accepted: str, action: str = "to subscribe to"
+    ) -> None:
         self.given = given
-        super().__init__(f"{_short(given)} is not something to subscribe to: {why}. {accepted}")
+        super().__init__(f"{_short(given)} is not something {action}: {why}. {accepted}")
 
 
 class NameClash(PolycastError):
@@ -150,7 +152,7 @@ class BadTopic(PolycastError, ValueError):
         self.topic = topic
         super().__init__(
             f"{topic!r} is not a topic: {why}. A topic looks like '/Chat/Insomnia'; "
-            f"in a subscription '*' stands for one level and a final '**' for all below"
+            f"in a subscription '*' stands for one level and '**' for any number of levels"
         )
 
 

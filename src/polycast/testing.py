@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
+    from polycast.bus import Undelivered
     from polycast.delivery import Delivery
     from polycast.delivery.pool import Job
 
@@ -116,7 +117,7 @@ class TestBus(Bus):
         self.run_until_idle()
         return all(box.is_idle() for box in self._roster.mailboxes.values())
 
-    def close(self, timeout: float = 0.0) -> Any:
+    def close(self, timeout: float = 0.0) -> tuple[Undelivered, ...]:
         """Run until idle, then close; what is left is named."""
         if self._state == "open":
             self.run_until_idle()

@@ -98,6 +98,14 @@ def test_a_value_without_a_form_is_named_by_its_path(codec: Codec, value: Any) -
     assert raised.value.path == "Order.by_name['a'].handle['b'][0]"
 
 
+def test_a_path_goes_through_objects_that_extend_built_in_classes() -> None:
+    text = Text("a")
+    text.handle = object()  # type: ignore[attr-defined]
+    with pytest.raises(NotSerialisable) as raised:
+        JSON.encode(Line([text]), registry=Registry())
+    assert raised.value.path == "Line.handle[0].handle"
+
+
 def test_a_key_without_a_form_is_named_too() -> None:
     with pytest.raises(NotSerialisable) as raised:
         JSON.encode(Line({object(): 1}), registry=Registry())
@@ -125,15 +133,30 @@ def test_the_same_object_twice_is_no_cycle(codec: Codec) -> None:
     assert round_trip(codec, Order([line, line])) == Order([line, line])
 
 
+@dataclasses.dataclass
+class Node:
+    value: Any
+    next: Node | None = None
+
+
+def lists(depth: int) -> Any:
+    return [lists(depth - 1)] if depth else 1
+
+
+def linked(depth: int) -> Any:
+    return Node(1, linked(depth - 1)) if depth else None
+
+
+def boxed(depth: int) -> Any:
+    return Node(boxed(depth - 1)) if depth else None
+
+
 @CODECS
-def test_what_is_nested_too_deep_is_refused(codec: Codec) -> None:
-    deep: Any = []
-    for _ in range(100_000):
-        deep = [deep]
-    with pytest.raises(NotSerialisable):
-        codec.encode(deep, registry=Registry())
-    while deep:
-        deep = deep.pop()
+@pytest.mark.parametrize("build", [lists, linked, boxed])
+def test_what_can_be_written_can_be_read_and_deeper_is_refused(codec: Codec, build: Any) -> None:
+    assert round_trip(codec, build(100)) == build(100)
+    with pytest.raises(NotSerialisable, match="100 levels"):
+        codec.encode(build(101), registry=Registry())
 
 
 def test_an_attribute_that_looks_like_a_mark_is_refused() -> None:

@@ -107,12 +107,12 @@ VALUES = [
 ]
 
 
+def shown(value: Any) -> str:
+    return hex(value)[:30] if type(value) is int else ascii(value)[:30]
+
+
 @CODECS
-@pytest.mark.parametrize(
-    "value",
-    VALUES,
-    ids=lambda value: ascii(value)[:30] if type(value) is not int else hex(value)[:30],
-)
+@pytest.mark.parametrize("value", VALUES, ids=shown)
 def test_a_value_comes_back_exactly_as_an_event_and_inside_one(codec: Codec, value: Any) -> None:
     for sent in (value, [value], {"k": value}, (value,), Program(Talk("x"), other=value)):
         back = round_trip(codec, sent)

@@ -226,6 +226,21 @@ def test_republishing_an_unknown_class_loses_nothing(codec: Codec) -> None:
     assert (type(back), back._speaker, back.extra) == (Obvent, "me", Talk("x"))
 
 
+class PlainTalk:
+    speaker: str = "nobody"
+
+
+@CODECS
+def test_a_default_of_an_unknown_class_is_not_lost_with_the_class(codec: Codec) -> None:
+    class Keynote(PlainTalk):
+        fee: int = 5
+
+    encoded, elsewhere = sent(codec, Keynote())
+    found = codec.decode(encoded, registry=elsewhere)
+    assert isinstance(found, PlainTalk)
+    assert (found.speaker, found.fee) == ("nobody", 5)
+
+
 @CODECS
 def test_the_real_class_is_used_as_soon_as_it_is_bound(codec: Codec) -> None:
     cls = dataclasses.make_dataclass(

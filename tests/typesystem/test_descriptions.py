@@ -9,6 +9,7 @@ import decimal
 import enum
 import functools
 import gc
+import pathlib
 import subprocess
 import sys
 import typing
@@ -19,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Proto
 import attrs
 import msgspec
 import pydantic
+import pydantic.json_schema
 import pytest
 import typing_extensions
 
@@ -352,6 +354,15 @@ def test_what_methods_return_is_described_too() -> None:
 
     names = {found.name.rpartition(".")[2] for found in describe_all(Library)}
     assert names == {"Library", "Person", "Student"}
+
+
+def test_what_methods_return_from_other_packages_is_left_where_it_is() -> None:
+    class Report:
+        def model(self) -> pydantic.BaseModel: ...
+        def path(self) -> pathlib.Path: ...
+        def config(self) -> pydantic.json_schema.GenerateJsonSchema: ...
+
+    assert [found.name.rpartition(".")[2] for found in describe_all(Report)] == ["Report"]
 
 
 def test_equal_classes_have_equal_hashes_and_others_do_not() -> None:

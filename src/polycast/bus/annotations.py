@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, get_origin, overload
 
 from polycast.errors import BadCallback
 
@@ -37,17 +37,21 @@ class Annotated:
 
 def annotated_type(what: object) -> Annotated | None:
     """If `what` is a function, the annotation of its first parameter."""
-    if not inspect.isroutine(what):
+    if not _is_callback(what):
         return None
     try:
-        parameters = list(inspect.signature(what).parameters)
-        hints = get_type_hints(what)
+        parameters = list(inspect.signature(what, eval_str=True).parameters.values())
     except (ValueError, TypeError, NameError) as error:
         raise BadCallback(what, why=f"its annotations cannot be read: {error}") from error
-    if not parameters or parameters[0] not in hints:
+    if not parameters or parameters[0].annotation is inspect.Parameter.empty:
         raise BadCallback(
             what,
             why="plain @bus.on reads the type from the annotation of the first parameter, "
             "and there is none; annotate it or say @bus.on(Type)",
         )
-    return Annotated(hints[parameters[0]])
+    return Annotated(parameters[0].annotation)
+
+
+def _is_callback(what: object) -> TypeGuard[Callable[..., object]]:
+    """A function or callable object, and not one of the callables that stand for a type."""
+    return callable(what) and not isinstance(what, type) and get_origin(what) is None

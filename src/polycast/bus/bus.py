@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from polycast.bus.annotations import annotated_type
 from polycast.bus.lifetime import close_down, health_of, wait_for_quiet
-from polycast.bus.opening import check_url
+from polycast.bus.opening import admit, check_clock, check_url
 from polycast.bus.options import check_options, settings_for
 from polycast.bus.publishing import Publishing
 from polycast.bus.roster import Advertisement, Roster
 from polycast.bus.stream import Stream
-from polycast.config import SystemClock, seconds
+from polycast.config import SystemClock, check_count, check_name, seconds
 from polycast.delivery import (
     Callback,
     DeadLetters,
@@ -35,7 +35,7 @@ from polycast.stores import MemoryLog, Publisher, Receipt
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
     from datetime import timedelta
     from types import TracebackType
     from typing import Self
@@ -76,14 +76,15 @@ class Bus:
         for option, given in (("context", context), ("federation", federation)):
             if given is not None:
                 raise _no_contexts(f"{option}=")
-        if isinstance(history, bool) or not isinstance(history, int) or history < 0:
-            raise BadOption("history", history, accepted="how many events to keep: 0 or more")
-        self._clock: Clock = clock if clock is not None else SystemClock()
-        self.publisher = publisher if publisher is not None else f"bus-{uuid.uuid4().hex[:12]}"
+        check_count("history", history)
+        self._clock: Clock = check_clock(clock) if clock is not None else SystemClock()
+        name = publisher if publisher is not None else f"bus-{uuid.uuid4().hex[:12]}"
+        self.publisher = check_name("publisher", name)
+        check_count("dead_letters", dead_letters)
         self._registry = Registry()
         log = MemoryLog(history) if history else None
         self._dispatcher = Dispatcher(
-            Publisher(self.publisher, 1), clock=self._clock, log=log, admit=self._registry.bind
+            Publisher(self.publisher, 1), clock=self._clock, log=log, admit=admit(self._registry)
         )
         self._roster = Roster(self._dispatcher, log)
         self._services = self._make_services(seconds("stuck_after", stuck_after), dead_letters)
@@ -131,7 +132,9 @@ class Bus:
             raise BadOption("identity", options.get("identity"), accepted=accepted)
         return self._publishing.publish_many(list(events), options)
 
-    def publish_async(self, event: object, **options: Unpack[PublishOptions]) -> Awaitable[Receipt]:
+    def publish_async(
+        self, event: object, **options: Unpack[PublishOptions]
+    ) -> Coroutine[Any, Any, Receipt]:
         """Publish without ever blocking the event loop; its place is taken by the call itself."""
         mark = inside.set(inside.get() or _NOWHERE)  # where nothing may wait for room
         try:
@@ -262,7 +265,14 @@ class Bus:
         )
 
     @overload
-    def on(self, what: str, /, **options: Unpack[Options]) -> Registrar[Any]: ...
+    def on(
+        self,
+        what: str,
+        /,
+        *,
+        where: Callable[[Any], object] | None = None,
+        **options: Unpack[Options],
+    ) -> Registrar[Any]: ...
     @overload
     def on(
         self,
@@ -351,7 +361,7 @@ class Bus:
         advertisement = Advertisement(self._roster, str(selector_for(what)))
         self._roster.advertisements.add(advertisement)
         if lease is not None:
-            advertisement.renew(seconds("lease", lease))
+            advertisement.renew(lease)
         return advertisement
 
     def within(self, context: object) -> Bus:

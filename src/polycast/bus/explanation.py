@@ -65,8 +65,9 @@ def explain_event(interest: Interest, event: Any, topic: str | None, state: str)
         verdict, text = _filter_verdict(interest, event)
         reasons.append(text)
         passes = verdict
-    if passes and state != "active":
+    if state != "active":
         reasons.append(f"the subscription is {state}")
+        passes = passes and state in ("paused", "detached")  # it waits in the queue
     reasons.append("it is delivered" if passes else "it is not delivered")
     return Explanation(passes, tuple(reasons))
 

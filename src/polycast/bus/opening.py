@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from polycast.errors import BadOption, NotAvailable
+from typing import TYPE_CHECKING
 
-__all__ = ["check_url"]
+from polycast.errors import BadOption, NotAType, NotAvailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+    from polycast.typesystem import Registry
+
+__all__ = ["admit", "check_clock", "check_url"]
 
 _LATER = {
     "sqlite": "a durable bus",
@@ -27,3 +35,24 @@ def check_url(url: object) -> None:
                 instead="Open it with pc.Bus()",
             )
     raise BadOption("url", url, accepted="'memory:', which is the default")
+
+
+def check_clock(clock: Clock) -> Clock:
+    """A clock tells two kinds of time."""
+    for method in ("time", "monotonic"):
+        if not callable(getattr(clock, method, None)):
+            accepted = "an object with time() and monotonic(), both in seconds"
+            raise BadOption("clock", clock, accepted=accepted)
+    return clock
+
+
+def admit(registry: Registry) -> Callable[[type], object]:
+    """Lets the objects of a class onto a bus, once its name is bound there."""
+
+    def bind(cls: type) -> object:
+        if issubclass(cls, type):
+            why = "it is a class, and events are objects"
+            raise NotAType(cls, why=why, accepted="Publish an object of it", action="to publish")
+        return registry.bind(cls)
+
+    return bind

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from polycast.config import Settings, level_named, seconds
+from polycast.config import Settings, check_name, level_named, seconds
 from polycast.errors import BadOption, NotAvailable
 from polycast.events import Identity
 from polycast.matching import check_topic
@@ -54,11 +54,15 @@ def check_options(options: Mapping[str, Any]) -> None:
     """Refuse what nobody knows and what is not there yet."""
     for name, value in options.items():
         if name not in Options.__annotations__:
-            raise BadOption.unknown(name, value, Options.__annotations__)
+            raise BadOption.unknown(name, value, [*Options.__annotations__, "where"])
     for name in ("group", "durable"):
-        value = options.get(name)
-        if value is not None and (not isinstance(value, str) or not value):
-            raise BadOption(name, value, accepted="a name: a string that is not empty")
+        if options.get(name) is not None:
+            check_name(name, options[name])
+    for name in ("exact", "replace"):
+        if not isinstance(options.get(name, False), bool):
+            raise BadOption(name, options[name], accepted="True or False")
+    if options.get("replace") and options.get("durable") is None:
+        raise BadOption("replace", True, accepted="it goes with durable='name'")
     engine = options.get("engine", "direct")
     if engine == "spark":
         raise NotAvailable(
@@ -95,7 +99,10 @@ def settings_for(options: Mapping[str, Any], *, pull: Literal["fifo", "lifo"] | 
 
 
 def check_dispatch(settings: Settings, callback: Callback) -> None:
-    """A coroutine function cannot run in the publisher's thread."""
+    """Refuse what can never work: in line for a coroutine, acknowledging without a delivery."""
+    if settings.manual_ack and not callback.wants_delivery:
+        accepted = "'auto' for a callback that takes (event); 'manual' needs (event, delivery)"
+        raise BadOption("ack", "manual", accepted=accepted)
     if callback.is_async and settings.dispatch == "inline":
         accepted = "'pool' for an async callback, which runs in an event loop in any case"
         raise BadOption("dispatch", "inline", accepted=accepted)

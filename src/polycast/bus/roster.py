@@ -7,11 +7,12 @@ import itertools
 import threading
 from collections import deque
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from polycast.bus.options import check_dispatch
 from polycast.bus.subscription import Subscription
+from polycast.config import seconds
 from polycast.delivery import (
     AsyncConsumer,
     Consumer,
@@ -49,11 +50,12 @@ class Advertisement:
         self._roster, self.what = roster, what
         self._timer: Timer | None = None
 
-    def renew(self, lease: float) -> None:
+    def renew(self, lease: float | timedelta) -> None:
         """It ends so many seconds from now."""
+        wait = seconds("lease", lease)
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._roster.services.timers.after(lease, self.cancel)
+        self._timer = self._roster.services.timers.after(wait, self.cancel)
 
     def cancel(self) -> None:
         """Take it back."""
@@ -187,6 +189,10 @@ class Roster:
 
     def _start_of(self, since: object) -> int:
         """The first position of the history that is asked for."""
+        position = isinstance(since, int) and not isinstance(since, bool)
+        if not (position or isinstance(since, datetime) or since == "beginning"):
+            accepted = "'beginning', a position, or a datetime with a time zone"
+            raise BadOption("since", since, accepted=accepted)
         if self._log is None:
             raise NoHistory()
         oldest = self._log.oldest
@@ -194,9 +200,7 @@ class Roster:
             return oldest or 1
         if isinstance(since, datetime):
             return self._position_at(since)
-        if isinstance(since, bool) or not isinstance(since, int):
-            accepted = "'beginning', a position, or a datetime with a time zone"
-            raise BadOption("since", since, accepted=accepted)
+        assert isinstance(since, int)
         if not self._log.has_all_from(since):
             raise HistoryGone(since, oldest=oldest)
         return since

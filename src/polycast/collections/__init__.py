@@ -1,5 +1,6 @@
 """The eight distributed asynchronous collections (DAC figure 19)."""
 
+from polycast.collections.collection import DACollection
 from polycast.collections.kinds import (
     DAArray,
     DAList,
@@ -14,6 +15,7 @@ from polycast.collections.supply import Supply
 
 __all__ = [
     "DAArray",
+    "DACollection",
     "DAList",
     "DASortedBag",
     "DASortedSet",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from polycast.errors import BadOption
+from polycast.config import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import timedelta
 
     from polycast.bus import Subscription
     from polycast.delivery import Mailbox
@@ -25,13 +26,12 @@ class Buffer(Generic[E]):
         self._mailbox: Mailbox = subscription.mailbox
         self._token: int | None = None
 
-    def get(self, timeout: float | None) -> E | None:
+    def get(self, timeout: float | timedelta | None) -> E | None:
         """Take the next, waiting for it if asked to."""
-        if timeout is not None and (isinstance(timeout, bool) or timeout < 0):
-            raise BadOption("timeout", timeout, accepted="a number of seconds, or None")
+        wait = None if not timeout else seconds("timeout", timeout)
         self._subscription.check("get()")
         self.ack()
-        parcel = self._mailbox.pull(timeout, keep=self._keep)
+        parcel = self._mailbox.pull(wait, keep=self._keep)
         if parcel is None:
             return None
         self._token = parcel.token if self._keep else None
@@ -57,12 +57,12 @@ class Buffer(Generic[E]):
             self._mailbox.backlog.clear()
 
     def __len__(self) -> int:
-        return len(self._mailbox.backlog)
+        return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[E]:
         with self._mailbox.lock:
-            waiting = [parcel.entry.event for parcel in self._mailbox.backlog]
-        return iter(cast("list[E]", waiting))
+            waiting = [p for p in self._mailbox.backlog if not self._mailbox.is_expired(p)]
+        return iter(cast("list[E]", [parcel.entry.event for parcel in waiting]))
 
     def __contains__(self, event: object) -> bool:
         return any(each == event for each in self)

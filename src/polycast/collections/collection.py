@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, overload
 
+from polycast.bus import Bus
 from polycast.collections.buffer import Buffer
-from polycast.collections.supply import Supply
+from polycast.collections.supply import Supply, check_supplier
 from polycast.config import seconds
 from polycast.delivery import callback_for
 from polycast.errors import BadOption, NotAPullCollection, NotAType
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm, Unpack
 
-    from polycast.bus import Bus, Options, PublishOptions, Subscription
+    from polycast.bus import Options, PublishOptions, Subscription
     from polycast.config import Level, Overflow
     from polycast.delivery import Delivery
     from polycast.stores import Receipt
@@ -98,6 +99,8 @@ class DACollection(Collection[E], Generic[E]):
         queue: int = 10_000,
         overflow: Overflow | None = None,
     ) -> None:
+        if not isinstance(bus, Bus):
+            raise BadOption("bus", bus, accepted="a pc.Bus")
         self._bus = bus
         self._selector: Selector[Any] = selector_for(what)
         # "/Chat" alone is that topic only; `/` and `**` are the root and all below.
@@ -126,14 +129,19 @@ class DACollection(Collection[E], Generic[E]):
         topic = self._selector.topic
         if not self._selector.covers_class(type(event)):
             why = f"it does not conform to {self.name}"
-            raise NotAType(event, why=why, accepted=f"This collection takes {self.name}")
+            accepted = f"This collection takes {self.name}"
+            raise NotAType(event, why=why, accepted=accepted, action="to add here")
         if topic is not None:
+            if options.get("topic") is not None:
+                accepted = f"nothing: this collection is the topic {self.name}"
+                raise BadOption("topic", options.get("topic"), accepted=accepted)
             options["topic"] = "/" if self._root else topic.text
         return self._bus.publish(event, **options)
 
     def supply(self, produce: Callable[[], E | None], *, every: float | timedelta = 0.1) -> Supply:
         """Ask a function for events every so many seconds; None means nothing now."""
         wait = seconds("every", every)
+        check_supplier(produce)
         return Supply(produce, self.add, self._bus._services, every=wait, title=self.name)
 
     # -- subscribing -------------------------------------------------------------------------------
@@ -227,7 +235,7 @@ class DACollection(Collection[E], Generic[E]):
     ) -> Subscription[E]:
         for taken in ("level", "exact"):
             if taken in options:
-                accepted = f"{type(self).__name__}.contains and contains_all decide it"
+                accepted = "nothing: the collection and its method decide it"
                 raise BadOption(taken, options[taken], accepted=accepted)
         selector = self._meant(below=below)
         options["level"] = self.level.name
@@ -249,7 +257,7 @@ class DACollection(Collection[E], Generic[E]):
 
     # -- pulling -----------------------------------------------------------------------------------
 
-    def get(self, timeout: float | None = None) -> E | None:
+    def get(self, timeout: float | timedelta | None = None) -> E | None:
         """Take the next event; None if there is none, or none in time."""
         return self._pulled("get()").get(timeout)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any
+
+from typing_extensions import TypeVar
 
 from polycast.collections.collection import DACollection
 from polycast.config import LEVELS
@@ -18,7 +20,7 @@ __all__ = [
     "DAWeakSet",
 ]
 
-E = TypeVar("E")
+E = TypeVar("E", default=Any)  # any value may be on a topic
 
 
 class DAWeakBag(DACollection[E]):

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import BusClosed
+from polycast.errors import BadOption, BusClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.delivery import Services, Timer
 
-__all__ = ["Supply"]
+__all__ = ["Supply", "check_supplier"]
 
 _log = logging.getLogger("polycast")
+
+
+def check_supplier(produce: object) -> None:
+    """A supplier is called without arguments."""
+    if not callable(produce):
+        raise BadOption("produce", produce, accepted="a function that takes nothing")
+    try:
+        inspect.signature(produce).bind()
+    except TypeError as error:
+        raise BadOption("produce", produce, accepted="a function that takes nothing") from error
+    except ValueError:  # some built-ins tell nothing about themselves
+        pass
 
 
 class Supply:

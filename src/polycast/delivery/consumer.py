@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from polycast.delivery.pool import Pool
     from polycast.errors import SubscriptionEnded
 
-__all__ = ["PENDING", "AsyncConsumer", "Consumer", "InlineConsumer", "PoolConsumer"]
+__all__ = ["EXPIRED", "PENDING", "AsyncConsumer", "Consumer", "InlineConsumer", "PoolConsumer"]
 
 QUANTUM = 64  # callbacks in a row before another subscription gets the thread
 PENDING = object()  # the callback returned, and the acknowledgement is still to come
-Outcome = object  # None: handled; PENDING; or the exception
+EXPIRED = object()  # it was too late to call back
+Outcome = object  # None: handled; PENDING; EXPIRED; or the exception
 _turns = itertools.count()
 
 
@@ -60,6 +61,8 @@ class Consumer:
 
     def call(self, parcel: Parcel) -> Outcome:
         """Call back in this thread."""
+        if self.mailbox.is_expired(parcel):
+            return EXPIRED
         mark = inside.set(self.mailbox)
         try:
             self.callback.function(*self.arguments(parcel))
@@ -139,6 +142,8 @@ class AsyncConsumer(Consumer):
                 await asyncio.sleep(0)
 
     async def _call(self, parcel: Parcel) -> Outcome:
+        if self.mailbox.is_expired(parcel):
+            return EXPIRED
         mark = inside.set(self.mailbox)
         try:
             await self.callback.function(*self.arguments(parcel))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from polycast.delivery.backlog import Backlog, Parcel
-from polycast.delivery.consumer import PENDING, Consumer
+from polycast.delivery.consumer import EXPIRED, PENDING, Consumer
 from polycast.delivery.dead_letters import DeadLetter, DeadLetters
 from polycast.delivery.delivery import Nack, Reject
 from polycast.delivery.inside import inside
@@ -263,11 +263,15 @@ class Mailbox:
             parcel = self.backlog.pop()
             if self.blocking:
                 self.moved.notify_all()
-            expires = parcel.entry.expires
-            if expires is None or self.services.clock.time() < expires:
+            if not self.is_expired(parcel):
                 return parcel
             self.counts.expired += 1
         return None
+
+    def is_expired(self, parcel: Parcel) -> bool:
+        """Whether it is too late for it."""
+        expires = parcel.entry.expires
+        return expires is not None and self.services.clock.time() >= expires
 
     def _hand(self, consumer: Consumer, parcel: Parcel) -> Handed:
         parcel.count += 1
@@ -307,6 +311,8 @@ class Mailbox:
         """Count, try again, or bury. The lock is held."""
         if outcome is None:
             self.counts.delivered += 1
+        elif outcome is EXPIRED:
+            self.counts.expired += 1
         elif self.ended is None:
             assert isinstance(outcome, BaseException)
             self.counts.failed += 1

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Timer", "Timers"]
 
 LOOK = 0.05  # how often a clock that somebody else turns is looked at, in real seconds
+LONGEST = 3_600.0  # a wait may not be as long as a timer
 _log = logging.getLogger("polycast")
 
 
@@ -96,7 +97,7 @@ class Timers:
     def _until_next(self) -> float | None:
         if not self._heap:
             return None
-        left = max(0.0, self._heap[0].when - self.clock.monotonic())
+        left = min(max(0.0, self._heap[0].when - self.clock.monotonic()), LONGEST)
         return left if isinstance(self.clock, SystemClock) else min(left, LOOK)
 
     def close(self) -> None:

@@ -138,7 +138,7 @@ class Reader:
                     state[name] = self._dynamic(name, part)
             if adapter is not None:
                 adapter.fit(cls, state)
-            elif INHERITED in data and anatomy.kind == "class":
+            elif INHERITED in data and anatomy.kind == "class" and not anatomy.made:
                 state = {name: part for name, part in state.items() if name not in data[INHERITED]}
             extras = {key: self._open(data[key]) for key in (FIELDS_SET, PRIVATE) if key in data}
             return rebuild(cls, anatomy, state, extras)

@@ -21,14 +21,14 @@ from polycast.events.forms import (
     lower_scalar,
 )
 from polycast.events.instances import Anatomy, anatomy_of, base_value, is_plain_struct, value_base
-from polycast.typesystem import TypeExpression, describe, wire_name
+from polycast.typesystem import Description, TypeExpression, describe, wire_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.events.closed import Closed
     from polycast.events.forms import Form
-    from polycast.typesystem import Description, Registry
+    from polycast.typesystem import Registry
 
     Lower = Callable[[Any, set[int]], Any]
 
@@ -107,24 +107,23 @@ class Writer:
                     state[name] = declared.get(name, open_)(part, busy)
                 for name, part in extras.items():
                     state[name] = open_(part, busy)
+                return state
             except Refused as refused:
                 refused.path.append(f".{name}")
                 raise
             finally:
                 busy.discard(id(value))
-            return state
 
         return lower
 
     def _extended(self, anatomy: Anatomy, base: type) -> Lower:
+        dynamic = self._object(anatomy, Description(""))
+
         def lower(value: Any, busy: set[int]) -> Any:
+            state = dynamic(value, busy)
             _enter(value, busy)
             try:
-                state = {
-                    name: self._open(part, busy) for name, part in anatomy.take_apart(value).items()
-                }
-                plain = base_value(value, base)
-                return {VALUE: self._marked(plain, busy), **state}
+                return {VALUE: self._marked(base_value(value, base), busy), **state}
             finally:
                 busy.discard(id(value))
 

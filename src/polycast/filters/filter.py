@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from polycast.errors import BadOption
@@ -28,6 +29,7 @@ class Filter(Generic[T_contra]):
         self.function: Callable[[T_contra], object] = (
             function.function if isinstance(function, Filter) else function
         )
+        _check_shape(self.function)
         self._key = _identity(self.function)
 
     def __call__(self, event: T_contra, /) -> object:
@@ -55,6 +57,19 @@ class Filter(Generic[T_contra]):
 
     def __repr__(self) -> str:
         return f"Filter({self})"
+
+
+def _check_shape(function: object) -> None:
+    """Refuse at once what could never answer about an event."""
+    accepted = "a plain function that takes the event"
+    if inspect.iscoroutinefunction(function):
+        raise BadOption("where", function, accepted=f"{accepted}; this one is async")
+    try:
+        inspect.signature(function).bind(object())  # type: ignore[arg-type]
+    except TypeError as error:
+        raise BadOption("where", function, accepted=f"{accepted}: {error}") from error
+    except ValueError:  # some built-ins tell nothing about themselves
+        pass
 
 
 def _identity(function: object) -> tuple[object, ...]:

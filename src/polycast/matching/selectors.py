@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import types
 import typing
+from abc import ABCMeta
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, cast, overload
 
-from polycast.errors import BadTopic, NotAType
+import typing_extensions
+
+from polycast.errors import BadOption, BadTopic, NotAType
 from polycast.matching.topics import TopicPattern
 from polycast.typesystem import conforms, conforms_exactly, wire_name
 
@@ -35,6 +38,12 @@ class Selector(Generic[T_co]):
 
     def covers_class(self, cls: type) -> bool:
         """Whether events of that very class are meant, whatever their topic."""
+        try:
+            return self._covers_class(cls)
+        except Exception:  # a user's __subclasscheck__ or __subclasshook__: no verdict, no event
+            return False
+
+    def _covers_class(self, cls: type) -> bool:
         if self.every:
             return self._covers_all(cls)
         if self.exact:
@@ -46,6 +55,14 @@ class Selector(Generic[T_co]):
         if self.topic is not None and (topic is None or not self.topic.matches(topic)):
             return False
         return self.covers_class(cls)
+
+    @property
+    def registrable(self) -> bool:
+        """Whether a class that does not conform now may be made to by `ABC.register`."""
+        return any(
+            isinstance(cls, ABCMeta) and not hasattr(cls, "__pydantic_fields__")
+            for cls in self.types
+        )
 
     def _covers_all(self, cls: type) -> bool:
         if self.exact:
@@ -66,6 +83,8 @@ def all_of(first: type[T], /, *others: type[Any]) -> Selector[T]: ...
 def all_of(first: type[Any], /, *others: type[Any], view: type[T]) -> Selector[T]: ...
 @overload
 def all_of(first: TypeForm[T], /, *others: TypeForm[Any]) -> Selector[T]: ...
+@overload
+def all_of(first: TypeForm[Any], /, *others: TypeForm[Any], view: TypeForm[T]) -> Selector[T]: ...
 def all_of(first: Any, /, *others: Any, view: Any = None) -> Selector[Any]:
     """Only what conforms to all the types (TPS 7.2); typed as the first, or as `view`."""
     if view is not None:
@@ -93,7 +112,8 @@ def selector_for(what: object, *, topic: str | None = None, exact: bool = False)
     pattern = selector.topic
     if topic is not None:
         if pattern is not None:
-            raise BadTopic(topic, why=f"{pattern.text!r} is asked for already")
+            accepted = f"nothing: the topic {pattern.text!r} is asked for already"
+            raise BadOption("topic", topic, accepted=accepted)
         pattern = _pattern(topic)
     return Selector(selector.types, selector.every, exact or selector.exact, pattern)
 
@@ -112,8 +132,19 @@ def _selector(what: object) -> Selector[Any]:
 def check_class(what: object) -> type:
     """A class to subscribe to, or an error that says what is wrong with it."""
     origin = typing.get_origin(what)
+    if what is Any:
+        return object
+    if typing_extensions.is_typeddict(what):
+        why = "its events are plain dicts, which do not know that they are meant"
+        raise NotAType(what, why=why, accepted=f"Subscribe to dict with a filter. {ACCEPTED}")
     if isinstance(what, type) and origin is None:  # list[int] calls itself a type
         return what
+    if origin is typing.Annotated:
+        why = "an annotation is not known when an event arrives"
+        raise NotAType(what, why=why, accepted=ACCEPTED)
+    if origin is Union or isinstance(what, types.UnionType):
+        why = "a union cannot be a part here"
+        raise NotAType(what, why=why, accepted="Subscribe once for each of its members")
     if isinstance(origin, type):
         why = f"the parameters of {what} are not known when an event arrives"
         raise NotAType(what, why=why, accepted=f"Subscribe to {origin.__name__}. {ACCEPTED}")

@@ -35,6 +35,7 @@ class Shape:
     logged: bool
     turn: bool  # some target runs in the publisher's thread
     topic: bool
+    registrable: bool = False  # ABC.register may give it targets it does not have now
 
     @property
     def looped(self) -> bool:
@@ -110,6 +111,9 @@ def _body(shape: Shape) -> Iterator[str]:
 
 
 def _work(shape: Shape) -> Iterator[str]:
+    if shape.registrable:
+        yield "if token() != known:"
+        yield " return registered(event)"
     yield from _queued_tests(shape)
     if shape.queued or (shape.logged and not shape.turn):
         yield from _ordered_part(shape)

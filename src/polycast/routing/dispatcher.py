@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from abc import get_cache_token
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import CellType
@@ -158,6 +159,7 @@ class Dispatcher:
             logged=self.log is not None,
             turn=any(target.inline for target in targets),
             topic=topic is not None,
+            registrable=self.plan.registrable(cls, topic),
         )
         names = self._names(shape, topic, direct)
         names.update(names_for(queued, tests))
@@ -179,6 +181,9 @@ class Dispatcher:
             "resume": self.turn.resume,
             "give_turn": self.turn.give,
             "contended": partial(self.post, topic=topic),
+            "token": get_cache_token,
+            "known": get_cache_token(),
+            "registered": partial(self._registered, topic=topic, turn=shape.turn),
             "again": partial(self._again, topic=topic, turn=shape.turn),
             "rest": partial(self._rest, direct, topic),
             "raised": partial(self._raised, direct, topic),
@@ -220,6 +225,14 @@ class Dispatcher:
         if turn:
             self.turn.give()
         return self.post(event, topic=topic)
+
+    def _registered(self, event: Any, *, topic: str | None, turn: bool) -> Receipt:
+        """A class was registered with some ABC, so old verdicts may be wrong."""
+        if turn:
+            self.turn.give()
+        with self.changing, self.order:
+            self._expire([(type(event), topic)])
+        return self.route(type(event), topic)(event)
 
     # -- the slow path, for everything ------------------------------------------------------------
 

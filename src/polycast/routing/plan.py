@@ -89,6 +89,13 @@ class Plan:
         general = [*self._by_topic.get(None, ())]
         return general if topic is None else [*general, *self._by_topic.get(topic, ())]
 
+    def registrable(self, cls: type, topic: str | None) -> bool:
+        """Whether `ABC.register` may give a class targets that it does not have now."""
+        return any(
+            selector.registrable and not selector.covers_class(cls)
+            for selector in self._candidates(topic)
+        )
+
     def selectors(self, target: Target) -> list[Selector[Any]]:
         """What a target is in the plan for."""
         return self._chosen.get(target, [])

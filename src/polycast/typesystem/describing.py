@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from polycast.typesystem.attributes import attributes_of
+from polycast.typesystem.attributes import attributes_of, declared_defaults
 from polycast.typesystem.descriptions import Constant, Description
 from polycast.typesystem.expressions import classes_in, is_plain
+from polycast.typesystem.hints import hints_of
 from polycast.typesystem.kinds import is_interface, kind_of
 from polycast.typesystem.members import member_hints, members_of
 from polycast.typesystem.naming import DESCRIPTION, wire_aliases, wire_name, wire_version
@@ -50,22 +51,35 @@ def supertypes_of(cls: type) -> tuple[type, ...]:
 
 
 def reachable(cls: type) -> list[type]:
-    """A class and all it needs to be understood elsewhere, built-in classes left out."""
+    """A class and all it needs to be understood elsewhere, built-in classes left out.
+
+    Attributes are followed to the end, since their values travel. What members return is only
+    compared with what a Protocol wants: of that, classes of the same package and their supertypes.
+    """
     seen: dict[type, None] = {}
     waiting = [cls]
     while waiting:
         current = waiting.pop(0)
-        if current not in seen:
+        if current not in seen and not (_is_everywhere(current) and current is not cls):
             seen[current] = None
-            waiting += [part for part in _mentioned(current) if not _is_everywhere(part)]
+            waiting += [*supertypes_of(current), *_held(current)]
+    for returned in _returned(cls):
+        seen |= dict.fromkeys(part for part in returned.__mro__ if not _is_everywhere(part))
     return list(seen)
 
 
-def _mentioned(cls: type) -> list[type]:
+def _held(cls: type) -> list[type]:
+    hints = {} if is_standard(cls) else hints_of(cls)
+    held = [hints[name] for name in declared_defaults(cls) if name in hints] if hints else []
+    return [part for hint in held for part in classes_in(hint)]
+
+
+def _returned(cls: type) -> list[type]:
     if is_standard(cls):
         return []
-    hinted = [part for hint in member_hints(cls) for part in classes_in(hint)]
-    return [*supertypes_of(cls), *hinted]
+    package = cls.__module__.partition(".")[0]
+    found = [part for hint in member_hints(cls) for part in classes_in(hint)]
+    return [part for part in found if part.__module__.partition(".")[0] == package]
 
 
 def _is_everywhere(cls: type) -> bool:

@@ -1,0 +1,207 @@
+"""What is not accepted is a named error that says what would be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+import polycast as pc
+from polycast.testing import ManualClock, TestBus
+
+
+@dataclass
+class Talk:
+    title: str = ""
+
+
+SUBSCRIBE: list[tuple[str, Any, str]] = [
+    ("level", "strongest", "strong_set"),
+    ("level", 3, "sorted_set"),
+    ("dispatch", "thread", "'pool', 'inline'"),
+    ("overflow", "drop", "drop_oldest"),
+    ("queue", 0, "at least 1"),
+    ("queue", 1.5, "whole number"),
+    ("queue", True, "whole number"),
+    ("attempts", 0, "at least 1"),
+    ("attempts", "5", "whole number"),
+    ("lease", 0, "positive number of seconds"),
+    ("lease", -1, "positive number of seconds"),
+    ("lease", "60", "timedelta"),
+    ("ack", "never", "'auto', 'manual'"),
+    ("ack_within", 0, "positive"),
+    ("backoff", -1, "positive"),
+    ("block_for", 0, "positive"),
+    ("group", "", "not empty"),
+    ("group", 5, "a string"),
+    ("durable", "", "not empty"),
+    ("durable", 5, "a string"),
+    ("engine", "flink", "direct"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "accepted"), SUBSCRIBE)
+def test_a_bad_option_of_subscribe_says_what_is_accepted(
+    bus: TestBus, option: str, value: Any, accepted: str
+) -> None:
+    with pytest.raises(pc.BadOption, match=accepted) as caught:
+        bus.subscribe(Talk, print, **{option: value})  # type: ignore[call-overload]
+    assert (caught.value.option, caught.value.given) == (option, value)
+
+
+@pytest.mark.parametrize(("option", "value", "accepted"), SUBSCRIBE)
+def test_a_bad_option_leaves_no_subscription_behind(
+    bus: TestBus, option: str, value: Any, accepted: str
+) -> None:
+    with pytest.raises(pc.BadOption):
+        bus.subscribe(Talk, print, **{option: value})  # type: ignore[call-overload]
+    assert bus.health().subscriptions == ()
+
+
+PUBLISH: list[tuple[str, Any, str]] = [
+    ("priority", "high", "whole number"),
+    ("priority", 1.5, "whole number"),
+    ("priority", True, "whole number"),
+    ("expires", 0, "positive"),
+    ("expires", -1, "positive"),
+    ("expires", "soon", "seconds from now"),
+    ("expires", datetime(2026, 1, 1), "time zone"),
+    ("headers", "a=b", "strings to strings"),
+    ("headers", {"a": 1}, "strings to strings"),
+    ("identity", "p/1/1", "receipt"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "accepted"), PUBLISH)
+def test_a_bad_option_of_publish_says_what_is_accepted(
+    bus: TestBus, option: str, value: Any, accepted: str
+) -> None:
+    with pytest.raises(pc.BadOption, match=accepted):
+        bus.publish(Talk(), **{option: value})
+
+
+@pytest.mark.parametrize(("option", "value", "accepted"), PUBLISH)
+def test_a_refused_publish_takes_no_position(
+    bus: TestBus, option: str, value: Any, accepted: str
+) -> None:
+    with pytest.raises(pc.BadOption):
+        bus.publish(Talk(), **{option: value})
+    assert bus.publish(Talk()).position == 1
+
+
+def test_an_unknown_option_of_subscribe_names_the_nearest(bus: TestBus) -> None:
+    with pytest.raises(pc.BadOption, match="did you mean queue="):
+        bus.subscribe(Talk, print, queu=5)  # type: ignore[call-overload]
+
+
+def test_an_unknown_option_of_publish_names_the_nearest(bus: TestBus) -> None:
+    with pytest.raises(pc.BadOption, match="did you mean priority="):
+        bus.publish(Talk(), prioritt=5)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    "what", [5, None, "Talk", Talk(), list[int], dict[str, int], int | list[int], (Talk, int)]
+)
+def test_what_is_no_type_says_what_is_accepted(bus: TestBus, what: Any) -> None:
+    with pytest.raises(pc.NotAType, match=r"pc\.all_of"):
+        bus.subscribe(what, print)
+
+
+@pytest.mark.parametrize("parts", [(5,), (Talk, 5), (Talk, "/a"), (list[int],)])
+def test_all_of_wants_classes(parts: tuple[Any, ...]) -> None:
+    with pytest.raises(pc.NotAType, match="Accepted"):
+        pc.all_of(*parts)
+
+
+OPENING: list[tuple[dict[str, Any], str]] = [
+    ({"history": -1}, "0 or more"),
+    ({"history": 1.5}, "how many"),
+    ({"history": True}, "how many"),
+    ({"stuck_after": 0}, "positive"),
+    ({"stuck_after": "30"}, "positive"),
+    ({"url": "ftp://x"}, "memory:"),
+    ({"url": 5}, "memory:"),
+    ({"dead_letters": -1}, "dead_letters"),
+    ({"dead_letters": "many"}, "dead_letters"),
+    ({"publisher": ""}, "publisher"),
+    ({"publisher": 7}, "publisher"),
+]
+
+
+@pytest.mark.parametrize(("options", "accepted"), OPENING)
+def test_a_bus_that_cannot_be_opened_says_what_is_accepted(
+    options: dict[str, Any], accepted: str
+) -> None:
+    with pytest.raises(pc.BadOption, match=accepted):
+        pc.Bus(**options).close()
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:///events.db", "polycast://host:1", "polycasts://host:1", "kafka://host"]
+)
+def test_what_this_version_does_not_have_is_a_named_error(url: str) -> None:
+    with pytest.raises(pc.NotAvailable, match=r"pc\.Bus\(\)"):
+        pc.Bus(url)
+
+
+@pytest.mark.parametrize("option", ["context", "federation"])
+def test_contexts_are_not_there_yet(option: str) -> None:
+    with pytest.raises(pc.NotAvailable, match=option):
+        pc.Bus(**{option: object()})
+
+
+def test_a_view_from_a_context_is_not_there_yet(bus: TestBus) -> None:
+    with pytest.raises(pc.NotAvailable, match="within"):
+        bus.within("us")
+
+
+def test_the_spark_engine_is_not_there_yet(bus: TestBus) -> None:
+    with pytest.raises(pc.NotAvailable, match="engine='direct'"):
+        bus.subscribe(Talk, print, engine="spark")
+
+
+SUBSCRIPTION: dict[str, Callable[[Any], object]] = {
+    "renew for nothing": lambda sub: sub.renew(0),
+    "renew for words": lambda sub: sub.renew("60"),
+}
+
+
+@pytest.mark.parametrize("use", SUBSCRIPTION.values(), ids=SUBSCRIPTION)
+def test_a_bad_renewal_is_refused(bus: TestBus, use: Callable[[Any], object]) -> None:
+    with pytest.raises(pc.BadOption, match="positive number of seconds"):
+        use(bus.subscribe(Talk, print, lease=60))
+
+
+@pytest.mark.parametrize("lease", [0, -5, "60"])
+def test_a_bad_lease_of_an_advertisement_is_refused(bus: TestBus, lease: Any) -> None:
+    with pytest.raises(pc.BadOption, match="positive"):
+        bus.advertise(Talk, lease=lease)
+
+
+@pytest.mark.parametrize("lease", [0, -5, "60"])
+def test_a_bad_renewal_of_an_advertisement_is_refused(bus: TestBus, lease: Any) -> None:
+    with pytest.raises(pc.BadOption, match="positive"):
+        bus.advertise(Talk).renew(lease)
+
+
+def test_a_refused_advertisement_is_not_listed(bus: TestBus) -> None:
+    with pytest.raises(pc.BadOption):
+        bus.advertise(Talk, lease=0)
+    assert bus.health().advertised == ()
+
+
+def test_a_clock_does_not_go_back() -> None:
+    with pytest.raises(pc.BadOption, match="time does not go back"):
+        ManualClock().advance(-1)
+
+
+def test_every_error_is_a_polycast_error() -> None:
+    errors = [
+        each
+        for name in pc.__all__
+        if isinstance(each := getattr(pc, name), type) and issubclass(each, Exception)
+    ]
+    assert all(issubclass(each, pc.PolycastError) for each in errors)
