@@ -138,10 +138,10 @@ def seconds(option: str, given: float | timedelta) -> float:
     return float(number)
 
 
-def check_count(option: str, given: object) -> None:
+def check_count(option: str, given: object, *, of: str) -> None:
     """A whole number that is not negative."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise BadOption(option, given, accepted="a whole number of at least 0")
+        raise BadOption(option, given, accepted=f"how many {of}: a whole number of at least 0")
 
 
 def check_name(option: str, given: object) -> str:

@@ -189,7 +189,7 @@ def test_subscriptions_of_a_closed_bus_are_closed() -> None:
     sub = bus.subscribe(Note, print)
     bus.close()
     assert sub.state == "closed"
-    with pytest.raises(pc.SubscriptionEnded, match="bus was closed|too late"):
+    with pytest.raises(pc.SubscriptionEnded, match=r"bus was closed|too late"):
         sub.pause()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -229,3 +230,45 @@ def test_there_is_no_seam_under_concurrent_publishing(dispatch: Any) -> None:
         last = bus.publish(Sale()).position
         assert bus.flush(10)
     assert all(positions == list(range(1, last + 1)) for positions in seen)
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads that take turns a thousand times as often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_history_that_goes_while_it_is_asked_for_is_an_error_not_a_gap(hasty: None) -> None:
+    gaps: list[tuple[int, int]] = []
+    with pc.Bus(history=20) as bus:
+        stop = threading.Event()
+
+        def publish() -> None:
+            while not stop.is_set():
+                bus.publish(Sale())
+
+        threads = [threading.Thread(target=publish, daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(300):
+            since = max(1, bus.health().published - 15)
+            first: list[int] = []
+            try:
+                bus.subscribe(
+                    Sale,
+                    lambda sale, delivery, mine=first: mine.append(delivery.position),
+                    since=since,
+                    dispatch="inline",
+                    overflow="spill",
+                ).cancel()
+            except pc.HistoryGone:
+                continue
+            if first and first[0] != since:
+                gaps.append((since, first[0]))
+        stop.set()
+        for thread in threads:
+            thread.join(10)
+    assert gaps == []

@@ -160,7 +160,7 @@ def test_what_is_no_pattern_cannot_be_the_topic_of_a_type(bus: TestBus, pattern:
 
 
 def test_a_topic_cannot_be_asked_for_twice(bus: TestBus) -> None:
-    with pytest.raises(pc.BadTopic, match="already"):
+    with pytest.raises(pc.PolycastError, match="already"):
         bus.subscribe("/Chat", print, topic="/News")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,6 @@ import polycast as pc
 from polycast.testing import Recorder, TestBus
 
 WAIT = 10.0
-Wait = Callable[[Callable[[], object]], None]
 
 
 @dataclass
@@ -314,9 +312,7 @@ def test_a_totally_ordered_group_has_one_active_member(bus: TestBus, level: Any)
 
 
 @pytest.mark.parametrize("level", ["sorted_bag", "sorted_set"])
-def test_another_member_becomes_active_when_the_active_one_leaves(
-    bus: TestBus, level: Any
-) -> None:
+def test_another_member_becomes_active_when_the_active_one_leaves(bus: TestBus, level: Any) -> None:
     recorders: list[Recorder[Order]] = [Recorder(), Recorder()]
     subs = [bus.subscribe(Order, each, group="g", level=level) for each in recorders]
     bus.publish(Order(0))

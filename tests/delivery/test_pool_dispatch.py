@@ -150,14 +150,14 @@ def test_all_stuck_callbacks_are_reported(watched: Watched) -> None:
 def test_more_stuck_callbacks_than_the_pool_has_threads_hold_up_nobody(
     watched: Watched, eventually: Wait
 ) -> None:
-    for _ in range(300):
+    for _ in range(260):
         watched.bus.subscribe(Job, watched.hang)
     watched.bus.publish(Job())
     done = threading.Event()
     watched.bus.subscribe(Other, lambda other: done.set())
     watched.clock.advance(31)
     watched.bus.publish(Other())
-    assert done.wait(20)
+    assert done.wait(12)
 
 
 def test_an_async_callback_that_does_not_return_is_reported(watched: Watched) -> None:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from polycast.delivery import StuckCallback
     from polycast.metrics import Counts
 
-__all__ = ["Health", "SubscriptionHealth", "Undelivered"]
+__all__ = ["Health", "StuckCallback", "SubscriptionHealth", "Undelivered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +20,14 @@ class SubscriptionHealth:
     waiting: int
     in_flight: int
     counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class StuckCallback:
+    """A callback that has not returned for too long."""
+
+    subscription: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

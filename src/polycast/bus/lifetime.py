@@ -8,22 +8,24 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING
 
-from polycast.bus.health import Health, SubscriptionHealth, Undelivered
+from polycast.bus.health import Health, StuckCallback, SubscriptionHealth, Undelivered
 from polycast.delivery import AsyncConsumer
 from polycast.delivery.inside import inside
 from polycast.errors import BusClosed, SubscriptionEnded, WouldDeadlock
 from polycast.metrics import Counts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from polycast.bus.roster import Roster
-    from polycast.delivery import Mailbox
+    from polycast.delivery import Mailbox, Services
 
 __all__ = ["close_down", "health_of", "wait_for_quiet"]
 
 
 def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     """Wait until no mailbox has anything left to do."""
-    if inside.get() is not None or roster.dispatcher.turn.is_mine():
+    if _own(roster) or roster.dispatcher.turn.is_mine():
         raise WouldDeadlock("flush()", why="it was called inside a callback")
     if any(_needs_this_loop(box) for box in roster.mailboxes.values()):
         why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
@@ -58,7 +60,7 @@ def _wait(roster: Roster, timeout: float | None, but: tuple[Mailbox | None, ...]
 def health_of(roster: Roster, *, closed: bool) -> Health:
     """How everybody is doing."""
     boxes = list(roster.mailboxes.values())
-    stuck = tuple(roster.services.pool.stuck())
+    stuck = tuple(_stuck(boxes, roster.services))
     letters = roster.services.dead_letters
     return Health(
         state="closed" if closed else "open",
@@ -68,7 +70,7 @@ def health_of(roster: Roster, *, closed: bool) -> Health:
         stuck=stuck,
         dead_letters=len(letters),
         counts=reduce(add, (box.counts for box in [*boxes, *roster.cut_off]), Counts()),
-        problems=tuple(_problems(roster, boxes)),
+        problems=tuple(_problems(roster, boxes, stuck)),
     )
 
 
@@ -79,11 +81,20 @@ def _subscription(box: Mailbox) -> SubscriptionHealth:
     )
 
 
-def _problems(roster: Roster, boxes: list[Mailbox]) -> list[str]:
+def _stuck(boxes: list[Mailbox], services: Services) -> Iterator[StuckCallback]:
+    """READY 4.5: a time stamp for each callback under way; in line nobody watches."""
+    now = services.clock.monotonic()
+    for consumer in (each for box in boxes for each in box.consumers() if not each.inline):
+        since = consumer.started
+        if since is not None and now - since >= services.pool.stuck_after:
+            yield StuckCallback(consumer.title, now - since)
+
+
+def _problems(roster: Roster, boxes: list[Mailbox], stuck: tuple[StuckCallback, ...]) -> list[str]:
     letters = roster.services.dead_letters
     problems = [
         f"the callback of {each.subscription} has not returned for {each.seconds:.0f} s"
-        for each in roster.services.pool.stuck()
+        for each in stuck
     ]
     problems += [f"{box.name} was cut off: its queue was full" for box in roster.cut_off]
     problems += [
@@ -105,16 +116,16 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
 
     def refuse() -> None:
         # Who is called back while the bus drains may still publish; nobody else.
-        if roster.drained or not (inside.get() is not None or dispatcher.turn.is_mine()):
+        if roster.drained or not (_own(roster) or dispatcher.turn.is_mine()):
             raise BusClosed("publish")
 
-    own = inside.get()
+    own = _own(roster)
     in_turn = dispatcher.turn.is_mine()
     dispatcher.stop(refuse)
     but = tuple(
         box
         for box in roster.mailboxes.values()
-        if box is own or (in_turn and box.inline) or _needs_this_loop(box)
+        if box in own or (in_turn and box.inline) or _needs_this_loop(box)
     )
     _wait(roster, timeout, but)
     roster.drained = True
@@ -132,9 +143,15 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
     return undelivered
 
 
-def _left(box: Mailbox, own: Mailbox | None) -> int:
+def _left(box: Mailbox, own: tuple[Mailbox, ...]) -> int:
     """What is left of a mailbox, less the event whose callback is closing the bus."""
-    return len(box.backlog) + len(box.in_flight) + len(box.delayed) - (box is own)
+    return len(box.backlog) + len(box.in_flight) + len(box.delayed) - (box in own)
+
+
+def _own(roster: Roster) -> tuple[Mailbox, ...]:
+    """The mailboxes of this bus in whose callbacks this code runs."""
+    boxes = roster.mailboxes.values()
+    return tuple(box for box in inside.get() if any(box is each for each in boxes))
 
 
 def _why(box: Mailbox) -> str:

@@ -99,10 +99,7 @@ def settings_for(options: Mapping[str, Any], *, pull: Literal["fifo", "lifo"] | 
 
 
 def check_dispatch(settings: Settings, callback: Callback) -> None:
-    """Refuse what can never work: in line for a coroutine, acknowledging without a delivery."""
-    if settings.manual_ack and not callback.wants_delivery:
-        accepted = "'auto' for a callback that takes (event); 'manual' needs (event, delivery)"
-        raise BadOption("ack", "manual", accepted=accepted)
+    """A coroutine function cannot run in the publisher's thread."""
     if callback.is_async and settings.dispatch == "inline":
         accepted = "'pool' for an async callback, which runs in an event loop in any case"
         raise BadOption("dispatch", "inline", accepted=accepted)

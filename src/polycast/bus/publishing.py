@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import asyncio
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from polycast.bus.options import published_as
-from polycast.stores import Receipt
+from polycast.delivery.inside import inside
+from polycast.errors import QueueFull
+from polycast.matching import check_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from polycast.config import Clock
-    from polycast.events import Identity
     from polycast.routing import Dispatcher
+    from polycast.stores import Receipt
 
 __all__ = ["Publishing"]
-
-IDENTITIES_KEPT = 100_000
 
 
 class Publishing:
@@ -25,41 +26,72 @@ class Publishing:
 
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
         self._dispatcher, self._clock = dispatcher, clock
-        self._retried: OrderedDict[Identity, Receipt] = OrderedDict()
+        # Those who wait for room without blocking their event loop stand in one line.
+        self._line: ThreadPoolExecutor | None = None
+        self._waiting = 0
 
-    def publish(self, event: Any, options: Mapping[str, Any]) -> Receipt:
+    def publish(
+        self,
+        event: Any,
+        topic: object,
+        priority: object,
+        expires: object,
+        headers: object,
+        identity: object,
+    ) -> Receipt:
         """Publish one event with options; a topic alone has a generated route of its own."""
-        if len(options) == 1 and options.get("topic") is not None:
-            return self._on_topic(event, options)
-        about = published_as(options, self._clock)
-        given = about["given"]
-        if given is None:
-            return self._dispatcher.post(event, **about)
-        return self._once(event, given, about)
+        if not priority and expires is headers is identity is None:
+            return self._on_topic(event, topic)
+        options = {
+            "topic": topic,
+            "priority": priority,
+            "expires": expires,
+            "headers": headers,
+            "identity": identity,
+        }
+        return self._dispatcher.post(event, **published_as(options, self._clock))
 
     def publish_many(self, events: list[Any], options: Mapping[str, Any]) -> list[Receipt]:
         """Publish several events, all or none."""
         return self._dispatcher.post_many(events, **published_as(options, self._clock))
 
-    def _on_topic(self, event: Any, options: Mapping[str, Any]) -> Receipt:
+    def publish_async(self, publish: Callable[[], Receipt]) -> Coroutine[Any, Any, Receipt]:
+        """Publish now, or wait for room in a thread; who comes later gets a later place."""
+        if self._waiting == 0:
+            mark = inside.set((*inside.get(), None))  # where nothing may wait for room
+            try:
+                return _settled(publish())
+            except QueueFull:
+                pass
+            finally:
+                inside.reset(mark)
+        if self._line is None:
+            self._line = ThreadPoolExecutor(1, thread_name_prefix="polycast-waiting")
+        self._waiting += 1
+        place = self._line.submit(publish)
+        place.add_done_callback(self._one_less)
+        return _arrived(place)
+
+    def _one_less(self, place: Future[Receipt]) -> None:
+        del place
+        self._waiting -= 1
+
+    def close(self) -> None:
+        """Let nobody stand in line any more."""
+        if self._line is not None:
+            self._line.shutdown(wait=False, cancel_futures=True)
+
+    def _on_topic(self, event: Any, topic: Any) -> Receipt:
         try:
-            route = self._dispatcher.topic_routes[type(event), options["topic"]]
+            route = self._dispatcher.topic_routes[type(event), topic]
         except (KeyError, TypeError):
-            topic = published_as(options, self._clock)["topic"]
-            route = self._dispatcher.route(type(event), topic)
+            route = self._dispatcher.route(type(event), check_topic(topic))
         return route(event)
 
-    def _once(self, event: Any, given: Identity, about: dict[str, Any]) -> Receipt:
-        """Publish under an identity that may have been published before."""
-        known = self._retried.get(given) or self._own(given)
-        if known is None:
-            known = self._retried[given] = self._dispatcher.post(event, **about)
-            if len(self._retried) > IDENTITIES_KEPT:
-                self._retried.popitem(last=False)
-        return known
 
-    def _own(self, given: Identity) -> Receipt | None:
-        ours = self._dispatcher.publisher
-        is_mine = (given.publisher, given.epoch) == (ours.name, ours.epoch)
-        is_known = is_mine and 0 < given.sequence <= self._dispatcher.turn.newest()
-        return Receipt(given.sequence, ours) if is_known else None
+async def _settled(receipt: Receipt) -> Receipt:
+    return receipt
+
+
+async def _arrived(place: Future[Receipt]) -> Receipt:
+    return await asyncio.wrap_future(place)

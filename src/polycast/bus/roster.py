@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+import weakref
 from collections import deque
 from contextlib import ExitStack
-from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from polycast.bus.history import History
 from polycast.bus.options import check_dispatch
 from polycast.bus.subscription import Subscription
 from polycast.config import seconds
@@ -20,22 +22,24 @@ from polycast.delivery import (
     InlineConsumer,
     Mailbox,
     PoolConsumer,
+    Puller,
 )
 from polycast.errors import (
-    BadOption,
     Cancelled,
     CutOff,
     DurableChanged,
     HistoryGone,
-    NoHistory,
+    LeaseExpired,
     TakenOver,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
+    from datetime import timedelta
 
     from polycast.config import Settings
     from polycast.delivery import Callback, DeadLetter, Services, Timer
+    from polycast.errors import SubscriptionEnded
     from polycast.matching import Interest
     from polycast.routing import Dispatcher
     from polycast.stores import Entry, MemoryLog
@@ -63,17 +67,22 @@ class Advertisement:
 
 
 class Roster:
-    """All subscriptions of one bus."""
+    """All subscriptions of one bus.
+
+    Its lock is taken before the dispatcher's, and no user code runs while it is held.
+    """
 
     def __init__(self, dispatcher: Dispatcher, log: MemoryLog | None) -> None:
-        self.services: Services  # set by the bus, which both need
-        self.owner: object = None
-        self.dispatcher, self._log = dispatcher, log
+        self.services: Services  # set by the bus, as is `owner`, which finds it
+        self.owner: Callable[[], Any] = lambda: None
+        self.dispatcher, self._history = dispatcher, History(dispatcher, log)
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
         self.mailboxes: dict[str, Mailbox] = {}
         self._groups: dict[str, Group] = {}
         self._durables: dict[str, Mailbox] = {}
+        self._handles: weakref.WeakValueDictionary[Consumer, Subscription[Any]]
+        self._handles = weakref.WeakValueDictionary()
         self.cut_off: deque[Mailbox] = deque(maxlen=100)
         self.advertisements: set[Advertisement] = set()
         self.drained = False  # the bus is closed and has delivered what it could
@@ -93,188 +102,182 @@ class Roster:
         """Subscribe: find or make the mailbox, attach the callback, begin."""
         if callback is not None:
             check_dispatch(settings, callback)
-        # All up to a position is in the log only while nobody is publishing in line.
+        if since is not None:
+            self._history.check(since)
         with ExitStack() as locked:
-            if since is not None:
+            # All up to a position is in the log only while nobody is publishing in line.
+            if since is not None or replace:
                 locked.enter_context(self.dispatcher.turn.hold())
-            start = None if since is None else self._start_of(since)
             locked.enter_context(self._lock)
-            mailbox, is_new = self._mailbox_for(interest, settings, replace=replace)
-            handle: Subscription[Any] = Subscription(self, mailbox, interest)
-            if is_new:
-                mailbox.held = start is not None
-            self._attach(mailbox, interest, settings, callback, handle)
-            mailbox.refresh()
-            history: list[Entry] = []
-            if is_new:
-                history = self._begin(mailbox, start)
-                handle.interest = mailbox.interest
-            else:
-                self.dispatcher.change(mailbox)
-                handle.interest = interest.starting(self.dispatcher.turn.newest() + 1)
+            known = self._known(interest, replace=replace)
+            mailbox = known if known is not None else self._new(interest, settings)
+            consumer = self._consumer(mailbox, interest, settings, callback)
+            consumer.subscription = partial(self.handle, consumer)
+            mailbox.attach(consumer, settings)
+            history = self._begin(mailbox, consumer, since, is_new=known is None)
         # From here on user code may run, so nothing is locked.
         if lease is not None:
-            handle.renew(lease)
-        mailbox.prefill(self._wanted(mailbox, history))
-        return handle
+            self.set_lease(consumer, lease)
+        if history or mailbox.held:
+            mailbox.prefill(self._history.wanted(mailbox, history))
+        mailbox.pump()
+        return self.handle(consumer)
 
-    def _mailbox_for(
-        self, interest: Interest, settings: Settings, *, replace: bool
-    ) -> tuple[Mailbox, bool]:
-        if interest.durable is not None and interest.durable in self._durables:
-            known = self._durables[interest.durable]
-            self._reconcile(known, interest, settings, replace=replace)
-            return known, False
-        if interest.group is not None and interest.group in self._groups:
-            return self._groups[interest.group], False
+    def _known(self, interest: Interest, *, replace: bool) -> Mailbox | None:
+        """The mailbox of that durable name or group, if it is there and means the same."""
+        known = self._durables.get(interest.durable or "")
+        if known is None:
+            return self._groups.get(interest.group or "")
+        difference = known.interest.difference(interest)
+        if difference and not replace:
+            raise DurableChanged(known.name, difference)
+        return None if difference else known
+
+    def _new(self, interest: Interest, settings: Settings) -> Mailbox:
         name = interest.durable or f"{interest.selector}#{next(self._numbers)}"
         kind = Mailbox if interest.group is None else Group
         mailbox = kind(name, interest, settings, self.services)
+        before = self.mailboxes.get(name)
+        if before is not None:
+            self._replace(before, mailbox)
         self.mailboxes[name] = mailbox
         if interest.durable is not None:
             self._durables[interest.durable] = mailbox
         if isinstance(mailbox, Group) and interest.group is not None:
             self._groups[interest.group] = mailbox
-        return mailbox, True
+        return mailbox
 
-    def _reconcile(
-        self, known: Mailbox, interest: Interest, settings: Settings, *, replace: bool
-    ) -> None:
-        """Attach to a durable name: the definition must be the same, or be replaced."""
-        difference = known.interest.difference(interest)
-        if not difference:
-            return
-        if not replace or "group" in difference:
-            raise DurableChanged(known.name, difference)
-        with known.lock:
-            known.interest, known.settings = interest.starting(known.interest.start), settings
-            waiting = list(known.backlog)
-        unwanted = [p for p in waiting if not interest.wants(p.entry.event, p.entry.topic)]
-        known.withdraw(unwanted)
+    def _replace(self, before: Mailbox, mailbox: Mailbox) -> None:
+        """A durable name with a new definition: its place is kept, what waits is asked again."""
+        for consumer in before.consumers():
+            consumer.ended = TakenOver(before.title)
+        mailbox.succeeds = before
+        mailbox.held = True
 
-    def _attach(
-        self,
-        mailbox: Mailbox,
-        interest: Interest,
-        settings: Settings,
-        callback: Callback | None,
-        handle: Subscription[Any],
-    ) -> None:
-        if callback is None:
-            return
-        consumer = self._consumer(mailbox, settings, callback, handle)
-        handle.consumer = consumer
-        if isinstance(mailbox, Group):
-            mailbox.join(consumer, interest, settings)
-            return
-        before = mailbox.consumer
-        if before is not None:
-            before.handle.take_over(TakenOver(mailbox.title))
-        mailbox.attach(consumer)
+    def _begin(
+        self, mailbox: Mailbox, consumer: Consumer, since: object, *, is_new: bool
+    ) -> list[Entry]:
+        """Into the plan; what of the log has to come first, up to where the plan takes over."""
+        mailbox.refresh()
+        if not is_new:
+            self.dispatcher.change(mailbox)
+            consumer.interest = consumer.interest.starting(self.dispatcher.turn.newest() + 1)
+            return []
+        entries: list[Entry] = []
+
+        def begin(position: int) -> None:
+            start = self._history.start_of(since)
+            mailbox.held = mailbox.held or start is not None
+            mailbox.waits_for = start if start is not None and start > position else 0
+            first = position if start is None else start
+            mailbox.interest = mailbox.interest.starting(first)
+            consumer.interest = consumer.interest.starting(first)
+            entries.extend(self._history.before(mailbox, start))
+
+        try:
+            self.dispatcher.add(mailbox, begin)
+        except HistoryGone:
+            self.forget(mailbox)
+            raise
+        mailbox.refresh()
+        if mailbox.succeeds is not None:
+            before, mailbox.succeeds = mailbox.succeeds, None
+            self.dispatcher.remove(before)
+        return entries
 
     def _consumer(
-        self, mailbox: Mailbox, settings: Settings, callback: Callback, handle: Any
+        self, mailbox: Mailbox, interest: Interest, settings: Settings, callback: Callback | None
     ) -> Consumer:
+        if callback is None:
+            return Puller(mailbox, interest=interest)
+        manual, services = settings.manual_ack, self.services
         if callback.is_async:
             try:
                 loop = asyncio.get_running_loop()
             except RuntimeError:
-                loop = self.services.loop.get()
-            return AsyncConsumer(mailbox, callback, handle=handle, loop=loop)
+                loop = services.loop.get()
+            return AsyncConsumer(mailbox, callback, interest=interest, manual=manual, loop=loop)
         if settings.dispatch == "inline":
-            return InlineConsumer(mailbox, callback, handle=handle)
-        return PoolConsumer(mailbox, callback, handle=handle, pool=self.services.pool)
+            return InlineConsumer(mailbox, callback, interest=interest, manual=manual)
+        pool = services.pool
+        return PoolConsumer(mailbox, callback, interest=interest, manual=manual, pool=pool)
 
-    # -- history ---------------------------------------------------------------------------------
-
-    def _start_of(self, since: object) -> int:
-        """The first position of the history that is asked for."""
-        position = isinstance(since, int) and not isinstance(since, bool)
-        if not (position or isinstance(since, datetime) or since == "beginning"):
-            accepted = "'beginning', a position, or a datetime with a time zone"
-            raise BadOption("since", since, accepted=accepted)
-        if self._log is None:
-            raise NoHistory()
-        oldest = self._log.oldest
-        if since == "beginning":
-            return oldest or 1
-        if isinstance(since, datetime):
-            return self._position_at(since)
-        assert isinstance(since, int)
-        if not self._log.has_all_from(since):
-            raise HistoryGone(since, oldest=oldest)
-        return since
-
-    def _position_at(self, moment: datetime) -> int:
-        assert self._log is not None
-        if moment.tzinfo is None:
-            raise BadOption("since", moment, accepted="a datetime with a time zone")
-        entries = self._log.read()
-        later = [each.position for each in entries if each.time >= moment.timestamp()]
-        if entries and later and later[0] == entries[0].position and later[0] > 1:
-            raise HistoryGone(moment, oldest=entries[0].position)
-        return later[0] if later else self.dispatcher.turn.newest() + 1
-
-    def _begin(self, mailbox: Mailbox, start: int | None) -> list[Entry]:
-        """Into the plan; the history that was asked for, up to where the plan takes over."""
-        history: list[Entry] = []
-
-        def begin(position: int) -> None:
-            mailbox.interest = mailbox.interest.starting(start or position)
-            if start is not None and self._log is not None:
-                history.extend(self._log.read(start=start))
-
-        self.dispatcher.add(mailbox, begin)
-        return history
-
-    def _wanted(self, mailbox: Mailbox, history: Iterable[Entry]) -> list[tuple[Entry, object]]:
-        wanted = []
-        for entry in history:
-            cls, topic = type(entry.event), entry.topic
-            if not any(each.selector.covers(cls, topic) for each in mailbox.interests()):
-                continue
-            test = mailbox.test_for(cls, topic)
-            try:
-                verdict = True if test is None else test(entry.event)
-            except Exception as error:
-                mailbox.unfit(error)
-                continue
-            if verdict:
-                wanted.append((entry, verdict))
-        return wanted
+    def handle(self, consumer: Consumer) -> Subscription[Any]:
+        """What subscribe() returned; made again if nobody has it any more."""
+        with self._lock:
+            known = self._handles.get(consumer)
+            if known is None:
+                known = self._handles[consumer] = Subscription(self, consumer)
+            return known
 
     # -- leaving ---------------------------------------------------------------------------------
 
-    def changed(self, mailbox: Mailbox) -> None:
-        """The plan calls it in another way from now on."""
-        mailbox.refresh()
-        self.dispatcher.change(mailbox)
+    def cancel(self, consumer: Consumer, why: SubscriptionEnded) -> None:
+        """One subscription is over; the last member ends a group."""
+        mailbox = consumer.mailbox
+        if isinstance(mailbox, Group):
+            consumer.ended = why
+            if consumer.lease is not None:
+                consumer.lease.cancel()
+            if self._leave(mailbox, consumer) == 0:
+                mailbox.end(Cancelled(mailbox.title))
+        else:
+            mailbox.end(why)
 
-    def leave(self, group: Group, member: Consumer, *, forget: bool) -> None:
-        """A member goes; the last one ends a group, unless that is durable and to be kept."""
+    def detach(self, consumer: Consumer) -> None:
+        """One subscription goes away; its durable name stays, and its place."""
+        consumer.mailbox.place = self.dispatcher.turn.newest() + 1
+        self._leave(consumer.mailbox, consumer)
+
+    def _leave(self, mailbox: Mailbox, consumer: Consumer) -> int:
         with self._lock:
-            left = group.leave(member)
-            if left:
-                self.changed(group)
-        group.pump()
-        if not left and (forget or group.interest.durable is None):
-            group.end(Cancelled(group.title))
+            mailbox.detach(consumer)
+            mailbox.refresh()
+            left = len(mailbox.consumers())
+            if left or mailbox.interest.durable is not None:
+                self.dispatcher.change(mailbox)
+        if left:
+            mailbox.pump()
+        return left
+
+    def pause(self, consumer: Consumer) -> None:
+        """Call one subscription back no more, for a while."""
+        if isinstance(consumer.mailbox, Group):
+            consumer.paused = True
+        else:
+            consumer.mailbox.pause()
+
+    def set_lease(self, consumer: Consumer, lease: float) -> None:
+        """One subscription ends after so many seconds from now."""
+        if not isinstance(consumer.mailbox, Group):
+            consumer.mailbox.set_lease(lease)
+            return
+        if consumer.lease is not None:
+            consumer.lease.cancel()
+        why = LeaseExpired(consumer.title)
+        consumer.lease = self.services.timers.after(lease, lambda: self.cancel(consumer, why))
 
     def forget(self, mailbox: Mailbox) -> None:
         """It has ended."""
         with self._lock:
-            known = self.mailboxes.pop(mailbox.name, None)
-            if known is not None and isinstance(mailbox.ended, CutOff):
-                self.cut_off.append(mailbox)
+            if self.mailboxes.get(mailbox.name) is mailbox:
+                del self.mailboxes[mailbox.name]
+                if isinstance(mailbox.ended, CutOff):
+                    self.cut_off.append(mailbox)
             for names in (self._groups, self._durables):
                 for name in [n for n, box in names.items() if box is mailbox]:
                     del names[name]
         self.dispatcher.remove(mailbox)
 
-    def replay(self, letter: DeadLetter) -> bool:
-        """Give a dead letter to its subscription once more, if that still exists."""
-        mailbox = self.mailboxes.get(letter.subscription)
-        if mailbox is None or mailbox.ended is not None:
-            return False
-        mailbox.prefill([(letter.entry, True)])
-        return True
+    def replay(self, letters: list[DeadLetter]) -> list[DeadLetter]:
+        """Give dead letters to their subscriptions once more; those that still exist."""
+        taken = []
+        for name in dict.fromkeys(letter.subscription for letter in letters):
+            mailbox = self.mailboxes.get(name)
+            if mailbox is None or mailbox.ended is not None:
+                continue
+            mine = [letter for letter in letters if letter.subscription == name]
+            mailbox.prefill([(letter.entry, True) for letter in mine])
+            mailbox.pump()
+            taken += mine
+        return taken

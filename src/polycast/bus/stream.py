@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.delivery import Callback, Delivery
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Stream"]
 
 T_co = TypeVar("T_co", covariant=True)
+LOOK = 0.25  # seconds
 
 
 class Stream(Generic[T_co]):
@@ -23,7 +26,8 @@ class Stream(Generic[T_co]):
 
     def __init__(self) -> None:
         self.subscription: Subscription[Any]  # set by the bus, which subscribes `_receive`
-        self._arrived: asyncio.Queue[tuple[Any, Delivery]] = asyncio.Queue()
+        self._arrived: deque[tuple[Any, Delivery]] = deque()
+        self._bell = asyncio.Event()
         self._current: Delivery | None = None
 
     def callback(self) -> Callback:
@@ -31,21 +35,21 @@ class Stream(Generic[T_co]):
         return Callback(self._receive, wants_delivery=True, is_async=True)
 
     async def _receive(self, event: Any, delivery: Delivery) -> None:
-        self._arrived.put_nowait((event, delivery))
+        self._arrived.append((event, delivery))
+        self._bell.set()
 
     def __aiter__(self) -> Stream[T_co]:
         return self
 
     async def __anext__(self) -> T_co:
         self._acknowledge()
-        getting = asyncio.ensure_future(self._arrived.get())
-        try:
-            while not getting.done():
-                self._stop_if_ended()
-                await asyncio.wait([getting], timeout=0.5)
-            event, self._current = getting.result()
-        finally:
-            getting.cancel()
+        while not self._arrived:
+            self._stop_if_ended()
+            self._bell.clear()
+            with suppress(TimeoutError):  # look now and then whether it has ended
+                await asyncio.wait_for(self._bell.wait(), LOOK)
+        # Nothing is awaited from here on, so who gives up waiting loses nothing.
+        event, self._current = self._arrived.popleft()
         return event  # type: ignore[no-any-return]
 
     def _acknowledge(self) -> None:
@@ -57,7 +61,7 @@ class Stream(Generic[T_co]):
         ended = self.subscription.ended
         if isinstance(ended, CutOff):
             raise ended
-        if ended is not None and self._arrived.empty():
+        if ended is not None:
             raise StopAsyncIteration
 
     async def aclose(self) -> None:

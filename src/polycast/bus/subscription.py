@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.bus.explanation import Explanation, explain_event, explain_subscription
 from polycast.config import seconds
-from polycast.delivery import Consumer, Group, Mailbox
 from polycast.errors import BadOption, Cancelled, CutOff, LeaseExpired, SubscriptionEnded, TakenOver
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from polycast.bus.roster import Roster
-    from polycast.delivery import Timer
+    from polycast.delivery import Consumer, Mailbox
     from polycast.matching import Interest
 
 __all__ = ["Subscription"]
@@ -33,12 +32,24 @@ _ENDS = {
 class Subscription(Generic[T_co]):
     """One subscription of this process; usable as a context manager that cancels it."""
 
-    def __init__(self, roster: Roster, mailbox: Mailbox, interest: Interest) -> None:
-        self._roster, self.mailbox, self.interest = roster, mailbox, interest
-        self.consumer: Consumer | None = None
-        self._over: SubscriptionEnded | None = None  # its own end, where the mailbox lives on
-        self._detached = False
-        self._lease: Timer | None = None  # as a member of a group; else the mailbox has it
+    def __init__(self, roster: Roster, consumer: Consumer) -> None:
+        self._roster, self._consumer = roster, consumer
+        self._bus = roster.owner()  # who has a subscription has the bus
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """Where its events wait."""
+        return self._consumer.mailbox
+
+    @property
+    def interest(self) -> Interest:
+        """What it wants, as data."""
+        return self._consumer.interest
+
+    @property
+    def consumer(self) -> Consumer:
+        """Who is called back."""
+        return self._consumer
 
     @property
     def name(self) -> str:
@@ -53,17 +64,16 @@ class Subscription(Generic[T_co]):
     @property
     def ended(self) -> SubscriptionEnded | None:
         """Why it is over, or None."""
-        return self._over or self.mailbox.ended
+        return self._consumer.ended or self.mailbox.ended
 
     @property
     def state(self) -> str:
         """One of active, paused, detached, cancelled, expired, taken over, cut off, closed."""
         if self.ended is not None:
             return _ENDS[type(self.ended)]
-        if self._detached:
+        if self._consumer.detached:
             return "detached"
-        paused = self.mailbox.paused or (self.consumer is not None and self.consumer.paused)
-        return "paused" if paused else "active"
+        return "paused" if self.mailbox.paused or self._consumer.paused else "active"
 
     def explain(self, event: Any = _NOTHING, *, topic: str | None = None) -> Explanation:
         """What it means; with an event, why it gets it or not."""
@@ -73,67 +83,32 @@ class Subscription(Generic[T_co]):
 
     def cancel(self) -> None:
         """It is over, and so is its durable name; what waits is let go. Twice is once."""
-        if self.ended is not None:
-            return
-        if isinstance(self.mailbox, Group) and self.consumer is not None:
-            self._leave(Cancelled(self.mailbox.title))
-        else:
-            self.mailbox.end(Cancelled(self.mailbox.title))
-
-    def _leave(self, why: SubscriptionEnded) -> None:
-        assert isinstance(self.mailbox, Group)
-        if self.ended is None and self.consumer is not None:
-            self._over = why
-            if self._lease is not None:
-                self._lease.cancel()
-            self._roster.leave(self.mailbox, self.consumer, forget=True)
+        if self.ended is None:
+            self._roster.cancel(self._consumer, Cancelled(self.mailbox.title))
 
     def detach(self) -> None:
         """Go away and let the durable subscription collect events until somebody attaches."""
         self.check("detach()")
-        if self.interest.durable is None:
+        if not self.durable:
             accepted = "detach() is for durable subscriptions; cancel() ends this one"
             raise BadOption("durable", None, accepted=accepted)
-        self._detached = True
-        if isinstance(self.mailbox, Group) and self.consumer is not None:
-            self._roster.leave(self.mailbox, self.consumer, forget=False)
-        else:
-            self.mailbox.attach(None)
-            self._roster.changed(self.mailbox)
+        self._roster.detach(self._consumer)
 
     def renew(self, lease: float | timedelta) -> None:
         """Prolong its lease: it ends so many seconds from now."""
         self.check("renew()")
-        wait = seconds("lease", lease)
-        if isinstance(self.mailbox, Group):
-            if self._lease is not None:
-                self._lease.cancel()
-            self._lease = self._roster.services.timers.after(wait, self._expire)
-        else:
-            self.mailbox.set_lease(wait)
-
-    def _expire(self) -> None:
-        """The lease of a member of a group is over."""
-        self._leave(LeaseExpired(self.mailbox.title))
+        self._roster.set_lease(self._consumer, seconds("lease", lease))
 
     def pause(self) -> None:
         """Be called back no more until resume(); what comes meanwhile waits in its queue."""
         self.check("pause()")
-        if isinstance(self.mailbox, Group) and self.consumer is not None:
-            self.consumer.paused = True
-        else:
-            self.mailbox.pause()
+        self._roster.pause(self._consumer)
 
     def resume(self) -> None:
         """Be called back again."""
         self.check("resume()")
-        if self.consumer is not None:
-            self.consumer.paused = False
+        self._consumer.paused = False
         self.mailbox.resume()
-
-    def take_over(self, why: SubscriptionEnded) -> None:
-        """Another attachment has its durable name now."""
-        self._over = why
 
     def check(self, operation: str) -> None:
         """Refuse an operation on a subscription that is over."""
@@ -151,6 +126,12 @@ class Subscription(Generic[T_co]):
         trace: TracebackType | None,
     ) -> None:
         self.cancel()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Subscription) and self._consumer is other._consumer
+
+    def __hash__(self) -> int:
+        return hash(self._consumer)
 
     def __repr__(self) -> str:
         return f"<Subscription to {self.mailbox.title}: {self.state}>"

@@ -31,7 +31,7 @@ class Buffer(Generic[E]):
         wait = None if not timeout else seconds("timeout", timeout)
         self._subscription.check("get()")
         self.ack()
-        parcel = self._mailbox.pull(wait, keep=self._keep)
+        parcel = self._mailbox.pull(self._subscription.consumer, wait, keep=self._keep)
         if parcel is None:
             return None
         self._token = parcel.token if self._keep else None
@@ -48,7 +48,9 @@ class Buffer(Generic[E]):
         if self._subscription.ended is not None:
             return
         self.ack()
-        if not self._keep:
+        if self._keep:
+            self._subscription.detach()
+        else:
             self._subscription.cancel()
 
     def purge(self) -> None:

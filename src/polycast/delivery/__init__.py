@@ -2,13 +2,20 @@
 
 from polycast.delivery.backlog import Backlog
 from polycast.delivery.callbacks import Callback, callback_for
-from polycast.delivery.consumer import AsyncConsumer, Consumer, InlineConsumer, PoolConsumer
+from polycast.delivery.consumer import (
+    AsyncConsumer,
+    Consumer,
+    InlineConsumer,
+    PoolConsumer,
+    Puller,
+)
 from polycast.delivery.dead_letters import DeadLetter, DeadLetters
 from polycast.delivery.delivery import Delivery
 from polycast.delivery.group import Group
+from polycast.delivery.inbox import Services
 from polycast.delivery.loop import LoopThread
-from polycast.delivery.mailbox import Mailbox, Services
-from polycast.delivery.pool import Pool, StuckCallback
+from polycast.delivery.mailbox import Mailbox
+from polycast.delivery.pool import Pool
 from polycast.delivery.timers import Timer, Timers
 
 __all__ = [
@@ -25,8 +32,8 @@ __all__ = [
     "Mailbox",
     "Pool",
     "PoolConsumer",
+    "Puller",
     "Services",
-    "StuckCallback",
     "Timer",
     "Timers",
     "callback_for",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from polycast.stores import Entry
 
@@ -17,7 +17,7 @@ __all__ = ["Backlog", "Parcel"]
 
 
 class Parcel(msgspec.Struct, eq=False):
-    """One entry on its way to one subscription."""
+    """One entry on its way to one subscription, for one attempt."""
 
     entry: Entry
     takers: tuple[Any, ...] = ()  # the members of a group that want it; empty: anyone
@@ -25,6 +25,17 @@ class Parcel(msgspec.Struct, eq=False):
     token: int = 0
     holder: Any = None  # the consumer that has it
     tried: tuple[Any, ...] = ()  # the members of a group that have had it
+    prior: bool = False  # history or a replay: it does not count against the bound
+
+    def anew(self) -> Parcel:
+        """The same for another attempt; who still has the old one can do nothing with it."""
+        return Parcel(self.entry, self.takers, self.count, tried=self.tried, prior=self.prior)
+
+    @property
+    def publisher(self) -> str:
+        """Whose event it is."""
+        given = self.entry.given
+        return self.entry.publisher.name if given is None else given.publisher
 
     def __lt__(self, other: Parcel) -> bool:
         mine, theirs = self.entry, other.entry
@@ -38,6 +49,7 @@ class Backlog:
         self._ordered, self._lifo = ordered, lifo
         self._plain: deque[Parcel] = deque()
         self._ranked: list[Parcel] = []  # a heap of those with a priority of their own
+        self.bounded = 0  # how many count against the bound of the queue
 
     def __len__(self) -> int:
         return len(self._plain) + len(self._ranked)
@@ -53,53 +65,69 @@ class Backlog:
 
     def append(self, parcel: Parcel) -> None:
         """Add what came last."""
+        self.bounded += not parcel.prior
         if parcel.entry.priority and not self._ordered:
             heapq.heappush(self._ranked, parcel)
         else:
             self._plain.append(parcel)
 
-    def push_back(self, parcel: Parcel) -> None:
-        """Put back what was taken, before everything else."""
-        if self._lifo:
-            self._plain.append(parcel)
+    def merge(self, parcels: Iterable[Parcel]) -> None:
+        """Put parcels where they stand in the log, among those that wait."""
+        more = list(parcels)
+        if not more:
+            return
+        ranked = [p for p in more if p.entry.priority and not self._ordered]
+        self.bounded += sum(not parcel.prior for parcel in more)
+        plain = [p for p in more if p not in ranked]
+        self._plain = deque(sorted([*self._plain, *plain], key=lambda p: p.entry.position))
+        for parcel in ranked:
+            heapq.heappush(self._ranked, parcel)
+
+    def put_back(self, parcel: Parcel) -> None:
+        """Put one where it stands in the log; mostly it was the first."""
+        if self._plain and self._plain[0].entry.position < parcel.entry.position:
+            self.merge([parcel])
+        elif parcel.entry.priority and not self._ordered:
+            self.append(parcel)
         else:
+            self.bounded += not parcel.prior
             self._plain.appendleft(parcel)
-
-    def peek(self) -> Parcel | None:
-        """What would be taken next."""
-        return next(iter(self), None) if self._ranked else self._next_plain()
-
-    def _next_plain(self) -> Parcel | None:
-        if not self._plain:
-            return None
-        return self._plain[-1] if self._lifo else self._plain[0]
 
     def pop(self) -> Parcel:
         """Take the next."""
         if self._ranked and (not self._plain or self._ranked[0].entry.priority > 0):
-            return heapq.heappop(self._ranked)
-        return self._plain.pop() if self._lifo else self._plain.popleft()
+            parcel = heapq.heappop(self._ranked)
+        else:
+            parcel = self._plain.pop() if self._lifo else self._plain.popleft()
+        self.bounded -= not parcel.prior
+        return parcel
 
-    def drop_oldest(self) -> Parcel:
+    def pop_first(self, fits: Callable[[Parcel], bool]) -> Parcel | None:
+        """Take the first that fits."""
+        chosen = next((parcel for parcel in self if fits(parcel)), None)
+        if chosen is not None:
+            self.remove(chosen)
+        return chosen
+
+    def drop_oldest(self) -> None:
         """Take away the one that has waited longest, of the lowest priority."""
-        if self._plain:
-            return self._plain.popleft()
-        last = max(self._ranked)
-        self._ranked.remove(last)
-        heapq.heapify(self._ranked)
-        return last
+        self.remove(self._plain[0] if self._plain else max(self._ranked))
 
     def remove(self, parcel: Parcel) -> None:
-        """Take out one of them."""
-        if parcel in self._plain:
-            self._plain.remove(parcel)
-        else:
+        """Take out one of them, if it is there."""
+        if parcel in self._ranked:
             self._ranked.remove(parcel)
             heapq.heapify(self._ranked)
+        elif parcel in self._plain:
+            self._plain.remove(parcel)
+        else:
+            return
+        self.bounded -= not parcel.prior
 
     def clear(self) -> list[Parcel]:
         """Take out all of them."""
         everything = list(self)
         self._plain.clear()
         self._ranked.clear()
+        self.bounded = 0
         return everything

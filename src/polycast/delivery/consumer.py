@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from polycast.delivery.callbacks import Callback
 from polycast.delivery.delivery import Delivery
 from polycast.delivery.inside import inside
 
@@ -13,17 +14,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.delivery.backlog import Parcel
-    from polycast.delivery.callbacks import Callback
     from polycast.delivery.mailbox import Mailbox
     from polycast.delivery.pool import Pool
+    from polycast.delivery.timers import Timer
     from polycast.errors import SubscriptionEnded
+    from polycast.matching import Interest
 
-__all__ = ["EXPIRED", "PENDING", "AsyncConsumer", "Consumer", "InlineConsumer", "PoolConsumer"]
+__all__ = [
+    "EXPIRED",
+    "PENDING",
+    "SKIPPED",
+    "AsyncConsumer",
+    "Consumer",
+    "InlineConsumer",
+    "PoolConsumer",
+    "Puller",
+]
 
 QUANTUM = 64  # callbacks in a row before another subscription gets the thread
 PENDING = object()  # the callback returned, and the acknowledgement is still to come
 EXPIRED = object()  # it was too late to call back
-Outcome = object  # None: handled; PENDING; EXPIRED; or the exception
+SKIPPED = object()  # it was taken away before the callback could begin
+Outcome = object  # None: handled; one of the above; or the exception
 _turns = itertools.count()
 
 
@@ -31,23 +43,34 @@ class Consumer:
     """A callback attached to a mailbox; it handles one parcel at a time."""
 
     inline = False
+    pulls = False
 
-    def __init__(self, mailbox: Mailbox, callback: Callback, *, handle: Any) -> None:
-        self.mailbox, self.callback, self.handle = mailbox, callback, handle
-        self.busy = False
-        self.paused = False
+    def __init__(
+        self, mailbox: Mailbox, callback: Callback, *, interest: Interest, manual: bool
+    ) -> None:
+        self.mailbox, self.callback = mailbox, callback
+        self.interest, self.manual = interest, manual
+        self.subscription: Callable[[], Any] = lambda: None  # finds what subscribe() returned
+        self.busy = False  # it has a parcel
+        self.started: float | None = None  # since when it has been in its callback
+        self.paused = self.detached = False
+        self.ended: SubscriptionEnded | None = None
         self.in_flight = 0
         self.idle_since = next(_turns)
-        self.ended: SubscriptionEnded | None = None
+        self.lease: Timer | None = None  # as a member of a group; else the mailbox has it
 
     @property
     def title(self) -> str:
         """What it is subscribed to, in words."""
         return self.mailbox.title
 
+    def is_away(self) -> bool:
+        """Whether it must not be called back."""
+        return self.paused or self.detached or self.ended is not None
+
     def rest(self) -> None:
         """It has returned; from now on it is idle."""
-        self.busy, self.idle_since = False, next(_turns)
+        self.busy, self.started, self.idle_since = False, None, next(_turns)
 
     def arguments(self, parcel: Parcel) -> tuple[Any, ...]:
         """What the callback is called with."""
@@ -57,13 +80,14 @@ class Consumer:
 
     def returned(self) -> Outcome:
         """What it means that the callback returned."""
-        return PENDING if self.mailbox.settings.manual_ack else None
+        return PENDING if self.manual else None
 
     def call(self, parcel: Parcel) -> Outcome:
         """Call back in this thread."""
-        if self.mailbox.is_expired(parcel):
-            return EXPIRED
-        mark = inside.set(self.mailbox)
+        if not self.mailbox.may_begin(self, parcel):
+            return SKIPPED
+        self.started = self.mailbox.services.clock.monotonic()
+        mark = inside.set((*inside.get(), self.mailbox))
         try:
             self.callback.function(*self.arguments(parcel))
         except Exception as error:
@@ -83,11 +107,29 @@ class InlineConsumer(Consumer):
     inline = True
 
 
+class Puller(Consumer):
+    """Who takes events out of a buffer: never called."""
+
+    pulls = True
+
+    def __init__(self, mailbox: Mailbox, *, interest: Interest) -> None:
+        nothing = Callback(lambda event: None, wants_delivery=False, is_async=False)
+        super().__init__(mailbox, nothing, interest=interest, manual=False)
+
+
 class PoolConsumer(Consumer):
     """Called in a thread of the pool."""
 
-    def __init__(self, mailbox: Mailbox, callback: Callback, *, handle: Any, pool: Pool) -> None:
-        super().__init__(mailbox, callback, handle=handle)
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        callback: Callback,
+        *,
+        interest: Interest,
+        manual: bool,
+        pool: Pool,
+    ) -> None:
+        super().__init__(mailbox, callback, interest=interest, manual=manual)
         self._pool = pool
         self._next: Parcel | None = None
 
@@ -104,7 +146,10 @@ class PoolConsumer(Consumer):
             if parcel is None:
                 return
             beat()
-            outcome = self.call(parcel)
+            try:
+                outcome = self.call(parcel)
+            except BaseException as error:  # SystemExit: the thread is ours, so it stays
+                outcome = error
             parcel = self.mailbox.finish(self, parcel, outcome)
         if parcel is not None:
             self.start(parcel)
@@ -114,9 +159,15 @@ class AsyncConsumer(Consumer):
     """A coroutine function, called in an event loop."""
 
     def __init__(
-        self, mailbox: Mailbox, callback: Callback, *, handle: Any, loop: asyncio.AbstractEventLoop
+        self,
+        mailbox: Mailbox,
+        callback: Callback,
+        *,
+        interest: Interest,
+        manual: bool,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        super().__init__(mailbox, callback, handle=handle)
+        super().__init__(mailbox, callback, interest=interest, manual=manual)
         self.loop = loop
         self._task: asyncio.Task[None] | None = None
 
@@ -142,9 +193,10 @@ class AsyncConsumer(Consumer):
                 await asyncio.sleep(0)
 
     async def _call(self, parcel: Parcel) -> Outcome:
-        if self.mailbox.is_expired(parcel):
-            return EXPIRED
-        mark = inside.set(self.mailbox)
+        if not self.mailbox.may_begin(self, parcel):
+            return SKIPPED
+        self.started = self.mailbox.services.clock.monotonic()
+        mark = inside.set((*inside.get(), self.mailbox))
         try:
             await self.callback.function(*self.arguments(parcel))
         except Exception as error:

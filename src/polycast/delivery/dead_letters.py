@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["DeadLetter", "DeadLetters"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DeadLetter:
     """One event that one subscription did not handle, and why."""
 
@@ -53,7 +53,7 @@ class DeadLetter:
 class DeadLetters(Sequence[DeadLetter]):
     """All dead letters of a bus, oldest first; beyond `keep` the oldest are let go and counted."""
 
-    def __init__(self, *, keep: int, post: Callable[[DeadLetter], bool]) -> None:
+    def __init__(self, *, keep: int, post: Callable[[list[DeadLetter]], list[DeadLetter]]) -> None:
         self._letters: deque[DeadLetter] = deque()
         self._keep, self._post = keep, post
         self._lock = threading.Lock()
@@ -86,19 +86,21 @@ class DeadLetters(Sequence[DeadLetter]):
 
     def replay(self, *letters: DeadLetter) -> int:
         """Give these, or all, to their subscriptions once more; how many went."""
-        chosen = [each for each in (letters or tuple(self)) if self._post(each)]
-        self._forget(chosen)
-        return len(chosen)
+        taken = self._take(letters)
+        went = self._post(taken)
+        for letter in taken:
+            if letter not in went:
+                self.add(letter)
+        return len(went)
 
     def purge(self, *letters: DeadLetter) -> int:
         """Throw these, or all, away; how many went."""
-        chosen = list(letters or self)
-        self._forget(chosen)
-        return len(chosen)
+        return len(self._take(letters))
 
-    def _forget(self, letters: list[DeadLetter]) -> None:
-        gone = {id(each) for each in letters}
+    def _take(self, letters: tuple[DeadLetter, ...]) -> list[DeadLetter]:
+        """Take out those of them, or all, that are still here."""
         with self._lock:
-            kept = [each for each in self._letters if id(each) not in gone]
-            self._letters.clear()
-            self._letters.extend(kept)
+            chosen = {id(each) for each in letters or self._letters}
+            taken = [each for each in self._letters if id(each) in chosen]
+            self._letters = deque(each for each in self._letters if id(each) not in chosen)
+        return taken

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from polycast.config import seconds
 from polycast.delivery.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Delivery:
     @property
     def subscription(self) -> Any:
         """The subscription, as subscribe() returned it."""
-        return self._consumer.handle
+        return self._consumer.subscription()
 
     @property
     def topic(self) -> str | None:
@@ -81,9 +82,12 @@ class Delivery:
         """It is handled."""
         self._consumer.mailbox.settle("ack()", self.token, None)
 
-    def nack(self, delay: float | None = None) -> None:
+    def nack(self, delay: float | timedelta | None = None) -> None:
         """It is not handled: try again, after a delay if one is given."""
-        self._consumer.mailbox.settle("nack()", self.token, Nack(delay))
+        wait = 0.0 if delay in (0, timedelta(0)) else None
+        if delay is not None and wait is None:
+            wait = seconds("delay", delay)
+        self._consumer.mailbox.settle("nack()", self.token, Nack(wait))
 
     def reject(self, reason: str = "rejected by its callback") -> None:
         """It can not be handled: to the dead letters with it."""

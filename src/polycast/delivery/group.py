@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from polycast.config import Settings
     from polycast.delivery.backlog import Parcel
     from polycast.delivery.consumer import Consumer
-    from polycast.delivery.mailbox import Handed, Services
+    from polycast.delivery.inbox import Services
+    from polycast.delivery.mailbox import Handed
+    from polycast.filters import Filter
     from polycast.matching import Interest
     from polycast.stores import Entry
 
@@ -31,9 +33,7 @@ class Group(Mailbox):
     ) -> None:
         super().__init__(name, interest, settings, services)
         self.members: dict[Consumer, Interest] = {}
-        self._active: Consumer | None = (
-            None  # under total order one member goes on as long as it can
-        )
+        self._active: Consumer | None = None  # under total order one goes on as long as it can
 
     @property
     def title(self) -> str:
@@ -49,20 +49,18 @@ class Group(Mailbox):
         """What the members want; without members, what the group was made for."""
         return tuple(self.members.values()) or (self.interest,)
 
-    def join(self, member: Consumer, interest: Interest, settings: Settings) -> None:
+    def attach(self, consumer: Consumer, settings: Settings) -> None:
         """One more member."""
         with self.lock:
-            self.members[member] = interest
+            self.members[consumer] = consumer.interest
             self.settings = _strictest(self.settings, settings)
 
-    def leave(self, member: Consumer) -> int:
-        """One member less; what it holds without being called right now goes to the others."""
+    def detach(self, consumer: Consumer) -> None:
+        """One member less; what it has without being busy with it goes to the others."""
         with self.lock:
-            self.members.pop(member, None)
-            if not member.busy:
-                for token in [t for t, p in self.in_flight.items() if p.holder is member]:
-                    self.backlog.push_back(self.in_flight.pop(token))
-            return len(self.members)
+            consumer.detached = True
+            self.members.pop(consumer, None)
+            self._give_up(consumer)
 
     def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
         """Which members want an event: a tuple of them, empty if none does."""
@@ -71,14 +69,20 @@ class Group(Mailbox):
             for member, interest in self.members.items()
             if interest.selector.covers(cls, topic)
         ]
-        if not self.members and self.interest.selector.covers(cls, topic):
-            where = self.interest.where
-            return None if where is None else where.matches
+        if not self.members:
+            pairs = [(self, self.interest.where)]  # type: ignore[list-item]  # nobody is here
 
         def takers(event: Any) -> tuple[Consumer, ...]:
-            return tuple(m for m, where in pairs if where is None or where.matches(event))
+            return tuple(member for member, where in pairs if self._passes(where, event))
 
         return takers
+
+    def _passes(self, where: Filter[Any] | None, event: Any) -> bool:
+        try:
+            return where is None or bool(where.function(event))
+        except Exception as error:
+            self.unfit(error)
+            return False
 
     def _parcel(self, entry: Entry, verdict: object) -> Parcel:
         parcel = super()._parcel(entry, verdict)
@@ -88,7 +92,7 @@ class Group(Mailbox):
     def _hand_out(self) -> list[Handed]:
         handed: list[Handed] = []
         skipped: list[Parcel] = []
-        while self._free() and not self._is_held():
+        while self._free():
             parcel = self._take()
             if parcel is None:
                 break
@@ -99,17 +103,25 @@ class Group(Mailbox):
                 skipped.append(parcel)
                 if self.settings.level.order != "none":
                     break
-        for parcel in reversed(skipped):
-            self.backlog.push_back(parcel)
+        self.backlog.merge(skipped)
         return handed
+
+    def _hand(self, consumer: Consumer, parcel: Parcel) -> Handed:
+        parcel.tried += (consumer,)
+        return super()._hand(consumer, parcel)
+
+    def _may_hand_out(self) -> bool:
+        return bool(self._free())
 
     def _free(self) -> list[Consumer]:
         return [each for each in self.members if not each.busy and not each.paused]
 
     def _wanting(self, parcel: Parcel) -> list[Consumer]:
-        return [each for each in parcel.takers if each in self.members] or (
-            [] if parcel.takers and self.interest.durable is None else list(self.members)
-        )
+        """The members that want it; of a durable group, whose members are alike, all of them."""
+        wanting = [each for each in parcel.takers if each in self.members]
+        if not wanting and (not parcel.takers or self.interest.durable is not None):
+            return list(self.members)
+        return wanting
 
     def _is_wanted(self, parcel: Parcel) -> bool:
         return bool(self._wanting(parcel)) or self.interest.durable is not None
@@ -126,13 +138,6 @@ class Group(Mailbox):
                 self._active = free[0]
             return self._active
         return min(free, key=lambda each: (each.in_flight, each.idle_since))
-
-    def _hand(self, consumer: Consumer, parcel: Parcel) -> Handed:
-        parcel.tried += (consumer,)
-        return super()._hand(consumer, parcel)
-
-    def _may_hand_out(self) -> bool:
-        return bool(self._free())
 
     def _delay(self, parcel: Parcel, error: BaseException) -> float:
         """Somebody else can try at once; only if all have failed is there a wait."""

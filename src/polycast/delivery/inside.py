@@ -1,13 +1,11 @@
-"""Which subscription's callback this code runs in, in threads and tasks alike."""
+"""Which subscriptions' callbacks this code runs in, in threads and tasks alike."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from polycast.delivery.mailbox import Mailbox
+from typing import Any
 
 __all__ = ["inside"]
 
-inside: ContextVar[Mailbox | None] = ContextVar("polycast_inside", default=None)
+# Mailboxes, the innermost last: a callback may publish on another bus, which calls back in line.
+inside: ContextVar[tuple[Any, ...]] = ContextVar("polycast_inside", default=())

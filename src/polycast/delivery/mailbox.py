@@ -1,165 +1,77 @@
-"""One subscription at work: what waits for it, what is in flight, what is tried again."""
+"""One subscription at work: who is called back with what, and when."""
 
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from polycast.delivery.backlog import Backlog, Parcel
-from polycast.delivery.consumer import EXPIRED, PENDING, Consumer
-from polycast.delivery.dead_letters import DeadLetter, DeadLetters
-from polycast.delivery.delivery import Nack, Reject
-from polycast.delivery.inside import inside
-from polycast.errors import CutOff, LeaseExpired, NotSettled, QueueFull, SubscriptionEnded
-from polycast.metrics import Counts
+from polycast.delivery.backlog import Parcel
+from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED, Consumer
+from polycast.delivery.ledger import Ledger
+from polycast.errors import CutOff, LeaseExpired, SubscriptionEnded, TakenOver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from polycast.config import Clock, Settings
-    from polycast.delivery.loop import LoopThread
-    from polycast.delivery.pool import Pool
-    from polycast.delivery.timers import Timer, Timers
+    from polycast.config import Settings
+    from polycast.delivery.inbox import Services
+    from polycast.delivery.timers import Timer
     from polycast.matching import Interest
     from polycast.stores import Entry
 
-__all__ = ["Mailbox", "Services"]
+__all__ = ["Handed", "Mailbox"]
 
 Handed = tuple[Consumer, Parcel]
 _tokens = itertools.count(1)
 
 
-@dataclass(slots=True)
-class Services:
-    """What all mailboxes of a bus share."""
-
-    clock: Clock
-    timers: Timers
-    pool: Pool
-    loop: LoopThread
-    dead_letters: DeadLetters
-    in_turn: Callable[[Callable[[], None]], None]
-    changed: Callable[[Mailbox], None]  # it is called in another way now
-    ended: Callable[[Mailbox], None]
-    quiet: threading.Condition  # notified when a mailbox has nothing left to do
-    waiting: int = 0  # how many wait for that
-    threaded: bool = True
-
-
-class Mailbox:
-    """The queue of one subscription and everything that happens to what is in it.
-
-    Its lock is taken after the dispatcher's and is never held while user code runs.
-    """
+class Mailbox(Ledger):
+    """The mailbox of one subscription: it hands parcels to its consumer, one at a time."""
 
     def __init__(
         self, name: str, interest: Interest, settings: Settings, services: Services
     ) -> None:
-        self.name, self.interest = name, interest
-        self.settings, self.services = settings, services
-        self.counts = Counts()
-        self.lock = threading.Lock()
-        self.moved = threading.Condition(self.lock)  # something came, went, or the end came
-        self.backlog = self._new_backlog()
-        self.in_flight: dict[int, Parcel] = {}
-        self.delayed: set[Parcel] = set()  # waiting for another attempt
-        self.held = False  # nothing is handed out: history comes first, or the head failed
-        self.paused = False
-        self.ended: SubscriptionEnded | None = None
+        super().__init__(name, interest, settings, services)
         self.consumer: Consumer | None = None
         self.direct: Callable[[Any], object] | None = None
-        self.reserved = 0
+        self.succeeds: Mailbox | None = None  # whose durable name and place it takes over
+        self.place = 0  # where it was detached: nothing from there on has been looked at
         self.lease_until: float | None = None
         self._lease: Timer | None = None
 
-    def _new_backlog(self) -> Backlog:
-        ordered = self.settings.level.order != "none"
-        return Backlog(ordered=ordered, lifo=self.settings.pull == "lifo")
-
-    @property
-    def title(self) -> str:
-        """What is subscribed to, in words."""
-        return str(self.interest.selector)
-
-    # -- what the dispatcher needs to know -----------------------------------------------------
+    # -- what the dispatcher needs to know -------------------------------------------------------
 
     @property
     def inline(self) -> bool:
         """Whether it is called in the publisher's thread."""
         return self.consumer is not None and self.consumer.inline
 
-    @property
-    def blocking(self) -> bool:
-        """Whether a publisher waits for room."""
-        return self.settings.overflow == "block"
-
     def interests(self) -> tuple[Interest, ...]:
         """What it wants."""
         return (self.interest,)
 
     def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
-        """Its filter."""
+        """Its filter, which is the same for all classes and topics."""
+        del cls, topic
         return None if self.interest.where is None else self.interest.where.function
 
     def unfit(self, error: Exception) -> None:
         """A filter that fails does not match; it is counted."""
+        del error
         with self.lock:
             self.counts.filter_failures += 1
 
     def failed(self, entry: Entry, error: Exception) -> None:
         """Called directly, it raised: the same as any failed attempt."""
-        parcel = Parcel(entry, count=1)
         with self.lock:
-            self._apply(parcel, error)
+            self._apply(Parcel(entry, count=1), error)
         self.refresh()
-
-    def put(self, entry: Entry, verdict: object) -> None:
-        """Take an entry. The dispatcher's order lock is held, so this is log order."""
-        with self.lock:
-            if self.ended is None and self._has_room():
-                self.backlog.append(self._parcel(entry, verdict))
-                if self.settings.pull:
-                    self.moved.notify_all()
-
-    def prefill(self, entries: Iterable[tuple[Entry, object]]) -> None:
-        """Put entries before all others, whatever the bound, and begin."""
-        with self.lock:
-            for parcel in reversed([self._parcel(entry, verdict) for entry, verdict in entries]):
-                self.backlog.push_back(parcel)
-            self.held = bool(self.delayed) and self.settings.level.order != "none"
-            self.moved.notify_all()
-        self.pump()
-
-    def withdraw(self, parcels: Iterable[Parcel]) -> None:
-        """Take back what still waits."""
-        with self.lock:
-            for parcel in parcels:
-                if parcel in self.backlog:
-                    self.backlog.remove(parcel)
-
-    def _parcel(self, entry: Entry, verdict: object) -> Parcel:
-        return Parcel(entry)
-
-    def _has_room(self) -> bool:
-        """Apply the overflow policy; False if the new entry is not to be kept."""
-        policy = self.settings.overflow
-        if len(self.backlog) < self.settings.queue or policy in ("spill", "block"):
-            return True
-        if policy == "drop_oldest":
-            self.backlog.drop_oldest()
-        if policy == "cut_off":
-            self.ended = CutOff(self.title, detail=f"queue={self.settings.queue}")
-            return True  # it goes to the dead letters with the others
-        self.counts.dropped += 1
-        return policy == "drop_oldest"
 
     def wake(self) -> None:
         """Go on with what was put."""
         if isinstance(self.ended, CutOff):
-            self._bury_all(self.ended)
+            self.bury_all(self.ended)
             self.services.ended(self)
         elif self._may_hand_out():
             self.pump()
@@ -169,25 +81,7 @@ class Mailbox:
         consumer = self.consumer
         return consumer is not None and not consumer.busy and not self.paused
 
-    def reserve(self, *, inside: bool) -> None:
-        """Wait for room, at most as long as the subscription says."""
-        wait = 0.0 if inside or _in_callback() else self.settings.block_for
-        with self.moved:
-            free = self.moved.wait_for(self._is_free, wait if self.services.threaded else 0.0)
-            if not free:
-                raise QueueFull(self.title, queue=self.settings.queue, waited=wait)
-            self.reserved += 1
-
-    def _is_free(self) -> bool:
-        full = len(self.backlog) + self.reserved >= self.settings.queue
-        return self.ended is not None or not full
-
-    def release(self) -> None:
-        """Give reserved room back."""
-        with self.moved:
-            self.reserved -= 1
-
-    # -- handing out ---------------------------------------------------------------------------
+    # -- handing out -----------------------------------------------------------------------------
 
     def pump(self) -> None:
         """Hand out what can be handed out."""
@@ -215,7 +109,11 @@ class Mailbox:
         todo = deque(handed)
         while todo:
             consumer, parcel = todo.popleft()
-            outcome = consumer.start(parcel)
+            try:
+                outcome = consumer.start(parcel)
+            except BaseException as error:  # in line, it is for the publisher to handle
+                self._finish(consumer, parcel, error)
+                raise
             if outcome is not PENDING or consumer.inline:
                 todo.extend(self._finish(consumer, parcel, outcome))
 
@@ -236,145 +134,72 @@ class Mailbox:
     def _finish(self, consumer: Consumer, parcel: Parcel, outcome: object) -> list[Handed]:
         with self.lock:
             consumer.rest()
-            if outcome is not PENDING and self.in_flight.pop(parcel.token, None) is parcel:
-                consumer.in_flight -= 1
+            if outcome is PENDING or outcome is SKIPPED:
+                return self._hand_out()
+            if self.in_flight.get(parcel.token) is parcel:
+                self._take_back(parcel.token)
                 self._apply(parcel, outcome)
             return self._hand_out()
 
     def _hand_out(self) -> list[Handed]:
         """Which consumer gets which parcel now. The lock is held."""
         consumer = self.consumer
-        if consumer is None or consumer.busy or self._is_held():
+        if consumer is None or consumer.busy or consumer.pulls or self._lease_is_over():
             return []
         parcel = self._take()
         return [] if parcel is None else [self._hand(consumer, parcel)]
 
-    def _is_held(self) -> bool:
-        if self.held or self.paused or self.ended is not None:
-            return True
-        ordered = self.settings.level.order != "none"
-        return len(self.in_flight) >= (1 if ordered else self.settings.queue)
-
-    def _take(self) -> Parcel | None:
-        """The next parcel that has not expired; a lease that has run out ends it all."""
-        if self.lease_until is not None and self.services.clock.monotonic() >= self.lease_until:
-            return None
-        while self.backlog:
-            parcel = self.backlog.pop()
-            if self.blocking:
-                self.moved.notify_all()
-            if not self.is_expired(parcel):
-                return parcel
-            self.counts.expired += 1
-        return None
-
-    def is_expired(self, parcel: Parcel) -> bool:
-        """Whether it is too late for it."""
-        expires = parcel.entry.expires
-        return expires is not None and self.services.clock.time() >= expires
-
     def _hand(self, consumer: Consumer, parcel: Parcel) -> Handed:
+        consumer.busy = True
+        self._launch(consumer, parcel)
+        return consumer, parcel
+
+    def _launch(self, consumer: Consumer, parcel: Parcel) -> None:
+        """It is in flight from now on."""
         parcel.count += 1
         parcel.token = token = next(_tokens)
         parcel.holder = consumer
         self.in_flight[token] = parcel
-        consumer.busy = True
         consumer.in_flight += 1
         if self.settings.ack_within is not None:
             self.services.timers.after(self.settings.ack_within, lambda: self._overdue(token))
-        return consumer, parcel
 
-    # -- what became of it ---------------------------------------------------------------------
-
-    def settle(self, action: str, token: int, outcome: Exception | None) -> None:
-        """An explicit answer to a delivery."""
+    def may_begin(self, consumer: Consumer, parcel: Parcel) -> bool:
+        """Whether a parcel may still be handled, now that its consumer has got a thread."""
+        disturbed = self.ended is not None or self.paused or self.lease_until is not None
+        if (
+            not disturbed
+            and not consumer.is_away()
+            and parcel.entry.expires is None
+            and parcel.token in self.in_flight
+        ):
+            return True
         with self.lock:
-            parcel = self.in_flight.pop(token, None)
-            if parcel is None:
-                why = "the delivery is settled already, was taken away, or its subscription ended"
-                raise NotSettled(action, why=why)
-            parcel.holder.in_flight -= 1
-            self._apply(parcel, outcome)
-        self.pump()
+            return self._may_begin(consumer, parcel)
 
-    def _overdue(self, token: int) -> None:
-        limit = self.settings.ack_within
-        with self.lock:
-            parcel = self.in_flight.pop(token, None)
-            if parcel is None:
-                return
-            parcel.holder.in_flight -= 1
-            self._apply(parcel, TimeoutError(f"not acknowledged within {limit:g} s"))
-        self.pump_later()
+    def _may_begin(self, consumer: Consumer, parcel: Parcel) -> bool:
+        if self.in_flight.get(parcel.token) is not parcel:
+            return False
+        if self.ended is not None or self._lease_is_over():
+            self._take_back(parcel.token)
+            return False
+        if self.is_expired(parcel):
+            self._take_back(parcel.token)
+            self._apply(parcel, EXPIRED)
+            return False
+        if self.paused or consumer.is_away():
+            parcel.count -= 1  # that was no attempt
+            self._return_to_backlog(parcel.token)
+            return False
+        return True
 
-    def _apply(self, parcel: Parcel, outcome: object) -> None:
-        """Count, try again, or bury. The lock is held."""
-        if outcome is None:
-            self.counts.delivered += 1
-        elif outcome is EXPIRED:
-            self.counts.expired += 1
-        elif self.ended is None:
-            assert isinstance(outcome, BaseException)
-            self.counts.failed += 1
-            self._after_failure(parcel, outcome)
-
-    def _after_failure(self, parcel: Parcel, error: BaseException) -> None:
-        if not self.settings.level.reliable:
-            self.counts.dropped += 1
-        elif isinstance(error, Reject) or parcel.count >= self.settings.attempts:
-            self.bury(parcel, error)
-        else:
-            self.counts.retried += 1
-            self._try_again(parcel, self._delay(parcel, error))
-
-    def _delay(self, parcel: Parcel, error: BaseException) -> float:
-        if isinstance(error, Nack) and error.delay is not None:
-            return error.delay
-        return self.settings.retry_delay(parcel.count)
-
-    def _try_again(self, parcel: Parcel, delay: float) -> None:
-        self.delayed.add(parcel)
-        if self.settings.level.order != "none":
-            self.held = True  # later events wait behind the one that failed
-        self.services.timers.after(delay, lambda: self._ready_again(parcel))
-
-    def _ready_again(self, parcel: Parcel) -> None:
-        with self.lock:
-            if parcel not in self.delayed:
-                return
-            self.delayed.remove(parcel)
-            self.backlog.push_back(parcel)
-            self.held = False
-        self.pump_later()
-
-    def bury(self, parcel: Parcel, error: BaseException) -> None:
-        """To the dead letters. The lock is held."""
-        self.counts.dead += 1
-        reason = str(error) or type(error).__name__
-        if not isinstance(error, Reject | Nack | SubscriptionEnded):
-            reason = f"{type(error).__name__}: {error}"
-        now = self.services.clock.time()
-        letter = DeadLetter(parcel.entry, self.name, reason, error, parcel.count, now)
-        self.services.dead_letters.add(letter)
-
-    def _bury_all(self, error: BaseException) -> None:
-        with self.lock:
-            for parcel in self._clear():
-                self.bury(parcel, error)
-
-    def _clear(self) -> list[Parcel]:
-        left = [*self.in_flight.values(), *self.delayed, *self.backlog.clear()]
-        self.in_flight.clear()
-        self.delayed.clear()
-        return sorted(left, key=lambda parcel: parcel.entry.position)
-
-    # -- its life ------------------------------------------------------------------------------
+    # -- its life --------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Go between being called directly and through the queue; tell who waits for quiet."""
         with self.lock:
             direct = self._direct_call()
-            changed = (direct is None) != (self.direct is None)
+            changed = direct != self.direct
             self.direct = direct
             idle = self.is_idle()
         if changed:
@@ -387,7 +212,7 @@ class Mailbox:
         consumer = self.consumer
         if consumer is None or not consumer.inline or consumer.callback.wants_delivery:
             return None
-        plain = not self.settings.manual_ack and self.settings.ack_within is None
+        plain = not consumer.manual and self.settings.ack_within is None and not self.waits_for
         waiting = self.backlog or self.in_flight or self.delayed or self.held or self.paused
         if not plain or waiting or self.ended is not None or self.lease_until is not None:
             return None
@@ -397,8 +222,9 @@ class Mailbox:
         """Whether nothing is left that could be handled now or by trying again."""
         if self.ended is not None:
             return True
-        waits = self.paused or self.consumer is None
-        return not self.in_flight and not self.delayed and (waits or not self.backlog)
+        waits = self.paused or self.consumer is None or self.consumer.pulls
+        answered = not self.in_flight or (self.consumer is not None and self.consumer.pulls)
+        return answered and not self.delayed and (waits or not self.backlog)
 
     def consumers(self) -> tuple[Consumer, ...]:
         """Who is called back."""
@@ -406,14 +232,30 @@ class Mailbox:
 
     def is_detached(self) -> bool:
         """Whether nobody is there to be called back, or to pull."""
-        return self.consumer is None and not self.settings.pull
+        return self.consumer is None
 
-    def attach(self, consumer: Consumer | None) -> None:
-        """Let a consumer have what comes; what another had in flight is handed out again."""
+    def attach(self, consumer: Consumer, settings: Settings) -> None:
+        """Let a consumer have what comes, and what another had in flight."""
         with self.lock:
+            if self.consumer is not None:
+                self.consumer.ended = TakenOver(self.title)
             for token in sorted(self.in_flight, reverse=True):
-                self.backlog.push_back(self.in_flight.pop(token))
-            self.consumer = consumer
+                self._return_to_backlog(token)
+            self.consumer, self.settings = consumer, settings
+
+    def detach(self, consumer: Consumer) -> None:
+        """Go on without a consumer; what it is busy with right now is still its own."""
+        with self.lock:
+            consumer.detached = True
+            if self.consumer is consumer:
+                self.consumer = None
+            self._give_up(consumer)
+
+    def _give_up(self, consumer: Consumer) -> None:
+        if consumer.started is None:
+            held = [token for token, p in self.in_flight.items() if p.holder is consumer]
+            for token in sorted(held, reverse=True):
+                self._return_to_backlog(token)
 
     def pause(self) -> None:
         """Hand out nothing until resume()."""
@@ -436,9 +278,12 @@ class Mailbox:
             self._lease = self.services.timers.after(seconds, self._lease_over)
         self.refresh()
 
-    def _lease_over(self) -> None:
+    def _lease_is_over(self) -> bool:
         until = self.lease_until
-        if until is not None and self.services.clock.monotonic() >= until:
+        return until is not None and self.services.clock.monotonic() >= until
+
+    def _lease_over(self) -> None:
+        if self._lease_is_over():
             self.end(LeaseExpired(self.title))
 
     def end(self, why: SubscriptionEnded) -> None:
@@ -447,43 +292,32 @@ class Mailbox:
             if self.ended is not None:
                 return
             self.ended = why
-            self._clear()
+            self._surrender()
             if self._lease is not None:
                 self._lease.cancel()
             self.moved.notify_all()
         self.services.ended(self)
         self.refresh()
 
-    # -- pulling -------------------------------------------------------------------------------
+    # -- pulling ---------------------------------------------------------------------------------
 
-    def pull(self, timeout: float | None, *, keep: bool) -> Parcel | None:
+    def pull(self, consumer: Consumer, timeout: float | None, *, keep: bool) -> Parcel | None:
         """Take the next parcel, waiting for one if asked to; `keep` it in flight or settle it."""
         with self.moved:
-            parcel = self._take_unheld()
+            parcel = self._take()
             if parcel is None and timeout and self.services.threaded:
                 self.moved.wait_for(self._may_pull, timeout)
-                parcel = self._take_unheld()
-            if parcel is None:
+                parcel = self._take()
+            if parcel is None or self._lease_is_over():
                 return None
-            parcel.count += 1
             if keep:
-                parcel.token, parcel.holder = next(_tokens), _Puller()
-                self.in_flight[parcel.token] = parcel
+                self._launch(consumer, parcel)
             else:
                 self.counts.delivered += 1
             return parcel
 
     def _may_pull(self) -> bool:
-        return self.ended is not None or (len(self.backlog) > 0 and not self._is_held())
-
-    def _take_unheld(self) -> Parcel | None:
-        return None if self._is_held() else self._take()
-
-
-class _Puller:
-    """Who holds a parcel that was pulled."""
-
-    in_flight = 1
+        return self.ended is not None or (len(self.backlog) > 0 and not self.paused)
 
 
 class _Pumping:
@@ -497,7 +331,3 @@ class _Pumping:
         """Pump."""
         beat()
         self._mailbox.pump()
-
-
-def _in_callback() -> bool:
-    return inside.get() is not None

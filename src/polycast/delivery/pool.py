@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
 
-__all__ = ["Job", "Pool", "StuckCallback"]
+__all__ = ["Job", "Pool"]
 
 CORE = 4  # threads kept
-MOST = 256  # threads at most, if callbacks are slow
+MOST = 1_000  # threads at most, if callbacks are slow; those that are stuck do not count
 _log = logging.getLogger("polycast")
 TICK = 0.02  # seconds without progress after which one more thread is started
 
@@ -33,14 +33,6 @@ class Job(Protocol):
 
     def run(self, beat: Callable[[], None]) -> None:
         """Do it; `beat` says that another callback begins now."""
-
-
-@dataclass(frozen=True, slots=True)
-class StuckCallback:
-    """A callback that has not returned for too long."""
-
-    subscription: str
-    seconds: float
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +68,7 @@ class Pool:
 
     def _add_worker(self) -> None:
         with self._lock:
-            if self._closed or len(self._workers) >= MOST:
+            if self._closed or sum(not each.replaced for each in self._workers) >= MOST:
                 return
             worker = _Worker()
             name = f"polycast-{next(self._started)}"
@@ -87,7 +79,7 @@ class Pool:
                     target=self._watch_over, name="polycast-watch", daemon=True
                 )
                 self._watcher.start()
-        thread.start()
+            thread.start()
 
     def _work(self, worker: _Worker) -> None:
         while True:
@@ -102,10 +94,10 @@ class Pool:
             worker.job = job
             try:
                 job.run(partial(self._beat, worker))
-            except Exception:
+            except BaseException:  # of a callback in line that is tried again here
                 _log.exception("a job of the pool failed")
             finally:
-                worker.job = None
+                worker.job = job = None  # who waits keeps nothing alive
             if self._surplus(worker):
                 break
         with self._lock:
@@ -120,17 +112,6 @@ class Pool:
             if extra:
                 del self._workers[worker]
             return extra
-
-    def stuck(self) -> list[StuckCallback]:
-        """The callbacks that have not returned for too long."""
-        now = self.clock.monotonic()
-        with self._lock:
-            busy = [(worker.job, now - worker.since) for worker in self._workers]
-        return [
-            StuckCallback(job.title, spent)
-            for job, spent in busy
-            if job is not None and spent >= self.stuck_after
-        ]
 
     def _watch_over(self) -> None:
         seen = -1

@@ -68,13 +68,19 @@ class Timers:
     def run_due(self) -> int:
         """Do all that is due now; how many."""
         done = 0
-        while (action := self._pop_due()) is not None:
+        while self._run_one():
             done += 1
-            try:
-                action()
-            except Exception:
-                _log.exception("a timer failed")
         return done
+
+    def _run_one(self) -> bool:
+        action = self._pop_due()
+        if action is None:
+            return False
+        try:
+            action()
+        except Exception:
+            _log.exception("a timer failed")
+        return True
 
     def _pop_due(self) -> Callable[[], None] | None:
         with self._changed:

@@ -89,8 +89,7 @@ def all_of(first: Any, /, *others: Any, view: Any = None) -> Selector[Any]:
     """Only what conforms to all the types (TPS 7.2); typed as the first, or as `view`."""
     if view is not None:
         check_class(view)
-    targets = tuple(dict.fromkeys(check_class(each) for each in (first, *others)))
-    return Selector(types=targets, every=True)
+    return Selector(types=_distinct((first, *others)), every=True)
 
 
 @overload
@@ -125,8 +124,13 @@ def _selector(what: object) -> Selector[Any]:
         return Selector((object,), topic=_topic_or_explain(what))
     if isinstance(what, types.UnionType) or typing.get_origin(what) is Union:
         members = cast("tuple[object, ...]", typing.get_args(what))
-        return Selector(tuple(dict.fromkeys(check_class(each) for each in members)))
+        return Selector(_distinct(members))
     return Selector((check_class(what),))
+
+
+def _distinct(members: tuple[object, ...]) -> tuple[type, ...]:
+    """Each class once, in an order of its own, so that A | B equals B | A."""
+    return tuple(sorted({check_class(each) for each in members}, key=wire_name))
 
 
 def check_class(what: object) -> type:

@@ -50,11 +50,23 @@ class TopicPattern:
         return self if self.text.endswith("/**") else TopicPattern(f"{self.text}/**")
 
     def covers(self, other: TopicPattern) -> bool:
-        """Whether every topic the other means is this one or below it.
+        """Whether every topic the other means is this one or below it."""
+        return _includes(_levels(self.with_subtopics().text), _levels(other.text))
 
-        A wildcard of the other stands for every name, so it is tried as a name of its own.
-        """
-        return self.with_subtopics().matches(other.text.removesuffix("/**") or "/")
+
+def _levels(topic: str) -> tuple[str, ...]:
+    return () if topic == "/" else tuple(topic[1:].split("/"))
+
+
+def _includes(mine: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Level by level; a wildcard of the other is met by a wildcard that is as wide."""
+    if not mine:
+        return not other
+    if mine[0] == "**":
+        return _includes(mine[1:], other) or bool(other and _includes(mine, other[1:]))
+    if not other or other[0] == "**":
+        return False
+    return mine[0] in ("*", other[0]) and _includes(mine[1:], other[1:])
 
 
 def _check_levels(topic: str) -> None:

@@ -98,11 +98,11 @@ def _body(shape: Shape) -> Iterator[str]:
         return
     yield "if busy:"
     yield " return contended(event)"
-    yield "busy = True"
+    yield "busy = mine = True"
     yield "try:"
     yield from _indent(1, _work(shape))
     yield "except BaseException:"
-    yield " give_turn()"
+    yield " if mine: give_turn()"
     yield " raise"
     yield "busy = False"
     yield "if pending:"
@@ -113,6 +113,7 @@ def _body(shape: Shape) -> Iterator[str]:
 def _work(shape: Shape) -> Iterator[str]:
     if shape.registrable:
         yield "if token() != known:"
+        yield " mine = False"
         yield " return registered(event)"
     yield from _queued_tests(shape)
     if shape.queued or (shape.logged and not shape.turn):
@@ -120,13 +121,19 @@ def _work(shape: Shape) -> Iterator[str]:
     elif shape.logged:
         yield from _logged_part(shape)
     else:
-        yield "position = here = position + 1"
-        yield "if stale:"
-        yield " return again(event)"
+        yield from _position()
     if shape.looped:
         yield from _direct_loop()
     else:
         yield from _direct_calls(shape)
+
+
+def _position() -> Iterator[str]:
+    """No other thread runs between the two, so a new subscription sees the event or is seen."""
+    yield "if stale:"
+    yield " mine = False"
+    yield " return again(event)"
+    yield "position = here = position + 1"
 
 
 def _queued_tests(shape: Shape) -> Iterator[str]:
@@ -158,6 +165,7 @@ def _ordered_part(shape: Shape) -> Iterator[str]:
         guard = f"if hit_{number}: " if filtered else ""
         yield f"  {guard}box_{number}.put(entry, {hit})"
     yield "if not here:"
+    yield " mine = False"
     yield " return again(event)"
     for number, filtered in enumerate(shape.queued):
         guard = f"if hit_{number}: " if filtered else ""
@@ -171,11 +179,9 @@ def _logged_part(shape: Shape) -> Iterator[str]:
     whoever wants all up to a position takes the turn.
     """
     topic = ", topic" if shape.topic else ""
-    yield "position = here = position + 1"
-    yield "if stale:"
-    yield " return again(event)"
     yield "moment = time()"
     yield "if moment > latest: latest = moment"
+    yield from _position()
     yield f"append(Entry(here, event, latest, publisher{topic}))"
 
 
@@ -183,6 +189,7 @@ def _direct_calls(shape: Shape) -> Iterator[str]:
     for number, filtered in enumerate(shape.direct):
         if number:
             yield "if stale:"
+            yield " mine = False"
             yield f" return rest({number}, event, here)"
         yield "step = 0"
         yield "try:"
@@ -201,6 +208,7 @@ def _direct_loop() -> Iterator[str]:
     yield "number = -1"
     yield "for number, want, call in calls:"
     yield " if stale:"
+    yield "  mine = False"
     yield "  return rest(number, event, here)"
     yield " step = 0"
     yield " try:"

@@ -6,13 +6,14 @@ import gc
 import sys
 import threading
 from abc import get_cache_token
+from collections import OrderedDict
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import CellType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from polycast.errors import NotAvailable
+from polycast.errors import BadOption, NotAvailable
 from polycast.routing.codegen import Route, Shape, call_names, make_route, names_for
 from polycast.routing.plan import Plan, Target
 from polycast.routing.turn import Turn
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Dispatcher"]
 
 TOPICS_KEPT = 4_096
+IDENTITIES_KEPT = 100_000
 Hits = list[tuple[Target, object]]
 
 
@@ -58,6 +60,7 @@ class Dispatcher:
         self.version = 0
         self._refuse: Callable[[], None] = lambda: None
         self._stopped = False
+        self._retried: OrderedDict[Identity, Receipt] = OrderedDict()
         # What publish looks up. Its keys would keep classes alive, so a full collection empties
         # it; `_made` has everything again, weakly.
         self.routes: dict[type, Callable[[Any], Receipt]] = {}
@@ -74,7 +77,11 @@ class Dispatcher:
             stale = self._routes_to(target)
             with self.order:
                 self._expire(stale)
-                begin(self.turn.newest() + 1)
+                try:
+                    begin(self.turn.newest() + 1)
+                except BaseException:
+                    self.plan.remove(target)
+                    raise
 
     def change(self, target: Target) -> None:
         """A target's filter, members or way of being called have changed."""
@@ -275,13 +282,16 @@ class Dispatcher:
             ]
             with self._room_for(hits), self._turn_for(hits) as nested:
                 entries = self._accept(events, hits, version, about)
-                for entry, each in zip(entries or (), hits, strict=False):
+                accepted = entries if isinstance(entries, list) else []
+                for entry, each in zip(accepted, hits, strict=False):
                     self._wake(each)
                     work = partial(self._run_inline, entry, _inline(each))
                     if nested:
                         self.turn.pending.append(work)
                     else:
                         work()
+            if isinstance(entries, Receipt):
+                return [entries]
             if entries is not None:
                 return [entry.receipt() for entry in entries]
 
@@ -321,9 +331,15 @@ class Dispatcher:
         hits: list[Hits],
         version: int,
         about: tuple[Any, ...],
-    ) -> list[Entry] | None:
-        """Give positions and fill the queues; None if the plan has changed meanwhile."""
+    ) -> list[Entry] | Receipt | None:
+        """Give positions and fill the queues; None if the plan has changed meanwhile.
+
+        An identity that was published before gets the receipt it got then.
+        """
+        given: Identity | None = about[-1]
         with self.order:
+            if given is not None and (known := self._receipt_of(given)) is not None:
+                return known
             if self.version != version:
                 return None
             moment = self.turn.moment(self.clock.time())
@@ -335,7 +351,20 @@ class Dispatcher:
                 if self.log is not None:
                     self.log.append(entry)
                 self._put(entry, each)
+            if given is not None:
+                self._retried[given] = entries[0].receipt()
+                if len(self._retried) > IDENTITIES_KEPT:
+                    self._retried.popitem(last=False)
         return entries
+
+    def _receipt_of(self, given: Identity) -> Receipt | None:
+        """The receipt of an identity that was published before."""
+        ours = self.publisher
+        if (given.publisher, given.epoch) != (ours.name, ours.epoch):
+            return self._retried.get(given)
+        if not 0 < given.sequence <= self.turn.newest():
+            raise BadOption("identity", given, accepted="one that this bus has given before")
+        return Receipt(given.sequence, ours)
 
     def _put(self, entry: Entry, hits: Hits) -> None:
         for target, verdict in hits:

@@ -26,7 +26,8 @@ class MemoryLog:
     @property
     def oldest(self) -> int | None:
         """The position of the oldest entry kept."""
-        return self._entries[0].position if self._entries else None
+        entries = self.read()
+        return entries[0].position if entries else None
 
     @property
     def newest(self) -> Entry | None:

@@ -1,0 +1,88 @@
+"""What was published before a subscription: where it begins, and what of it is wanted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from polycast.errors import BadOption, HistoryGone, NoHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from polycast.delivery import Mailbox
+    from polycast.routing import Dispatcher
+    from polycast.stores import Entry, MemoryLog
+
+__all__ = ["History"]
+
+
+class History:
+    """The log as subscriptions see it."""
+
+    def __init__(self, dispatcher: Dispatcher, log: MemoryLog | None) -> None:
+        self._dispatcher, self._log = dispatcher, log
+
+    def check(self, since: object) -> None:
+        """Refuse what does not say where to begin, and any beginning without a log."""
+        position = isinstance(since, int) and not isinstance(since, bool)
+        moment = isinstance(since, datetime) and since.tzinfo is not None
+        if not (position or moment or since == "beginning"):
+            accepted = "'beginning', a position, or a datetime with a time zone"
+            raise BadOption("since", since, accepted=accepted)
+        if self._log is None:
+            raise NoHistory()
+
+    def start_of(self, since: object) -> int | None:
+        """The first position of the history that is asked for. The order lock is held."""
+        if since is None or self._log is None:
+            return None
+        oldest = self._log.oldest
+        if isinstance(since, datetime):
+            return self._position_at(since, self._log)
+        if not isinstance(since, int):
+            return oldest or 1
+        if not self._log.has_all_from(since):
+            raise HistoryGone(since, oldest=oldest)
+        return since
+
+    def _position_at(self, moment: datetime, log: MemoryLog) -> int:
+        entries = log.read()
+        later = [entry for entry in entries if entry.time >= moment.timestamp()]
+        if not later:
+            return self._dispatcher.turn.newest() + 1
+        first = later[0]
+        is_earlier = first is entries[0] and first.time > moment.timestamp()
+        if is_earlier and not log.has_all_from(first.position - 1):
+            raise HistoryGone(moment, oldest=first.position)
+        return first.position
+
+    def before(self, mailbox: Mailbox, start: int | None) -> list[Entry]:
+        """What comes before the live events of a mailbox. The order lock is held.
+
+        One that succeeds another takes over what that had not handled, and what it did not want.
+        """
+        before = mailbox.succeeds
+        if before is None:
+            return [] if start is None or self._log is None else self._log.read(start=start)
+        waiting = [parcel.entry for parcel in before.surrender()]
+        place = before.place if before.is_detached() else self._dispatcher.turn.newest() + 1
+        logged = [] if self._log is None else self._log.read(start=place)
+        known = {entry.position: entry for entry in [*waiting, *logged]}
+        return [known[position] for position in sorted(known)]
+
+    def wanted(self, mailbox: Mailbox, entries: Iterable[Entry]) -> list[tuple[Entry, object]]:
+        """Those that a mailbox wants, each with the verdict of its filter."""
+        wanted = []
+        for entry in entries:
+            cls, topic = type(entry.event), entry.topic
+            if not any(each.selector.covers(cls, topic) for each in mailbox.interests()):
+                continue
+            test = mailbox.test_for(cls, topic)
+            try:
+                verdict = True if test is None else test(entry.event)
+                if verdict:
+                    wanted.append((entry, verdict))
+            except Exception as error:
+                mailbox.unfit(error)
+        return wanted

@@ -1,0 +1,177 @@
+"""What comes in for a subscription, and what happens when there is too much of it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from polycast.delivery.backlog import Backlog, Parcel
+from polycast.delivery.inside import inside
+from polycast.errors import CutOff, QueueFull, SubscriptionEnded
+from polycast.metrics import Counts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from polycast.config import Clock, Settings
+    from polycast.delivery.dead_letters import DeadLetters
+    from polycast.delivery.loop import LoopThread
+    from polycast.delivery.mailbox import Mailbox
+    from polycast.delivery.pool import Pool
+    from polycast.delivery.timers import Timers
+    from polycast.matching import Interest
+    from polycast.stores import Entry
+
+__all__ = ["Inbox", "Services"]
+
+
+@dataclass(slots=True, eq=False)
+class Services:
+    """What all mailboxes of a bus share."""
+
+    clock: Clock
+    timers: Timers
+    pool: Pool
+    loop: LoopThread
+    dead_letters: DeadLetters
+    in_turn: Callable[[Callable[[], None]], None]
+    changed: Callable[[Mailbox], None]  # it is called in another way now
+    ended: Callable[[Mailbox], None]
+    quiet: threading.Condition  # notified when a mailbox has nothing left to do
+    waiting: int = 0  # how many wait for that
+    threaded: bool = True
+
+
+class Inbox:
+    """A bounded queue in log order, with a policy for when it is full.
+
+    Its lock is taken after the dispatcher's and is never held while user code runs.
+    """
+
+    def __init__(
+        self, name: str, interest: Interest, settings: Settings, services: Services
+    ) -> None:
+        self.name, self.interest = name, interest
+        self.settings, self.services = settings, services
+        self.counts = Counts()
+        self.lock = threading.Lock()
+        self.moved = threading.Condition(self.lock)  # something came, went, or the end came
+        ordered = settings.level.order != "none"
+        self.backlog = Backlog(ordered=ordered, lifo=settings.pull == "lifo")
+        self.in_flight: dict[int, Parcel] = {}
+        self.delayed: set[Parcel] = set()  # waiting for another attempt
+        self.held = False  # nothing is handed out yet: history has to come first
+        self.waits_for = 0  # nothing before this position is wanted (since= in the future)
+        self.paused = False
+        self.ended: SubscriptionEnded | None = None
+        self.reserved = 0
+
+    @property
+    def title(self) -> str:
+        """What is subscribed to, in words."""
+        return str(self.interest.selector)
+
+    @property
+    def blocking(self) -> bool:
+        """Whether a publisher waits for room."""
+        return self.settings.overflow == "block"
+
+    # -- coming in -------------------------------------------------------------------------------
+
+    def put(self, entry: Entry, verdict: object) -> None:
+        """Take an entry. The dispatcher's order lock is held, so this is log order."""
+        with self.lock:
+            if self.ended is not None or entry.position < self.waits_for:
+                return
+            if self._has_room():
+                self.backlog.append(self._parcel(entry, verdict))
+                if self.settings.pull:
+                    self.moved.notify_all()
+
+    def _parcel(self, entry: Entry, verdict: object) -> Parcel:
+        del verdict  # a group needs it
+        return Parcel(entry)
+
+    def _has_room(self) -> bool:
+        """Apply the overflow policy; False if the new entry is not to be kept."""
+        policy = self.settings.overflow
+        if self.backlog.bounded < self.settings.queue or policy in ("spill", "block"):
+            return True
+        if policy == "cut_off":
+            self.ended = CutOff(self.title, detail=f"queue={self.settings.queue}")
+            return True  # it goes to the dead letters with the others
+        if policy == "drop_oldest":
+            self.backlog.drop_oldest()
+        self.counts.dropped += 1
+        return policy == "drop_oldest"
+
+    def prefill(self, entries: Iterable[tuple[Entry, object]]) -> None:
+        """Put history, or what is replayed, where it stands in the log, whatever the bound."""
+        parcels = [self._parcel(entry, verdict) for entry, verdict in entries]
+        for parcel in parcels:
+            parcel.prior = True
+        with self.moved:
+            self.backlog.merge(parcels)
+            self.held = False
+            self.moved.notify_all()
+
+    def withdraw(self, parcels: Iterable[Parcel]) -> None:
+        """Take back what still waits."""
+        with self.lock:
+            for parcel in parcels:
+                self.backlog.remove(parcel)
+
+    def reserve(self, *, inside: bool) -> None:
+        """Wait for room, at most as long as the subscription says."""
+        wait = 0.0 if inside or _in_callback() else self.settings.block_for
+        with self.moved:
+            free = self.moved.wait_for(self._is_free, wait if self.services.threaded else 0.0)
+            if not free:
+                raise QueueFull(self.title, queue=self.settings.queue, waited=wait)
+            self.reserved += 1
+
+    def _is_free(self) -> bool:
+        full = self.backlog.bounded + self.reserved >= self.settings.queue
+        return self.ended is not None or not full
+
+    def release(self) -> None:
+        """Give reserved room back."""
+        with self.moved:
+            self.reserved -= 1
+
+    # -- going out -------------------------------------------------------------------------------
+
+    def _take(self) -> Parcel | None:
+        """The next parcel that may be handed out and has not expired. The lock is held."""
+        while (parcel := self._next()) is not None:
+            if self.blocking:
+                self.moved.notify_all()
+            if not self.is_expired(parcel):
+                return parcel
+            self.counts.expired += 1
+        return None
+
+    def _next(self) -> Parcel | None:
+        """Ordered levels wait for what is in flight or has failed: FIFO for the same publisher."""
+        order = self.settings.level.order
+        if self.held or self.paused or self.ended is not None or not self.backlog:
+            return None
+        if order == "none":
+            return None if len(self.in_flight) >= self.settings.queue else self.backlog.pop()
+        if not self.in_flight and not self.delayed:
+            return self.backlog.pop()
+        if order == "total":
+            return None
+        under_way = [*self.in_flight.values(), *self.delayed]
+        waiting_for = {parcel.publisher for parcel in under_way}
+        return self.backlog.pop_first(lambda parcel: parcel.publisher not in waiting_for)
+
+    def is_expired(self, parcel: Parcel) -> bool:
+        """Whether it is too late for it."""
+        expires = parcel.entry.expires
+        return expires is not None and self.services.clock.time() >= expires
+
+
+def _in_callback() -> bool:
+    return bool(inside.get())

@@ -1,0 +1,119 @@
+"""What became of what was handed out: handled, tried again, or dead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polycast.delivery.consumer import EXPIRED
+from polycast.delivery.dead_letters import DeadLetter
+from polycast.delivery.delivery import Nack, Reject
+from polycast.delivery.inbox import Inbox
+from polycast.errors import NotSettled, SubscriptionEnded
+
+if TYPE_CHECKING:
+    from polycast.delivery.backlog import Parcel
+
+__all__ = ["Ledger"]
+
+
+class Ledger(Inbox):
+    """An inbox that keeps account of each attempt."""
+
+    def pump(self) -> None:
+        """Hand out what can be handed out."""
+
+    def pump_later(self) -> None:
+        """The same from a thread that must not run callbacks."""
+
+    def settle(self, action: str, token: int, outcome: Exception | None) -> None:
+        """An explicit answer to a delivery."""
+        with self.lock:
+            parcel = self._take_back(token)
+            if parcel is None:
+                why = "the delivery is settled already, was taken away, or its subscription ended"
+                raise NotSettled(action, why=why)
+            self._apply(parcel, outcome)
+        self.pump()
+
+    def _overdue(self, token: int) -> None:
+        limit = self.settings.ack_within
+        with self.lock:
+            parcel = self._take_back(token)
+            if parcel is None:
+                return
+            self._apply(parcel, TimeoutError(f"not acknowledged within {limit:g} s"))
+        self.pump_later()
+
+    def _take_back(self, token: int) -> Parcel | None:
+        """It is in flight no more."""
+        parcel = self.in_flight.pop(token, None)
+        if parcel is not None and parcel.holder is not None:
+            parcel.holder.in_flight -= 1
+        return parcel
+
+    def _return_to_backlog(self, token: int) -> None:
+        """It was handed out and not begun, or not answered: somebody else may have it."""
+        parcel = self._take_back(token)
+        if parcel is not None:
+            self.backlog.put_back(parcel.anew())
+
+    def _apply(self, parcel: Parcel, outcome: object) -> None:
+        """Count, try again, or bury. The lock is held."""
+        if outcome is None:
+            self.counts.delivered += 1
+        elif outcome is EXPIRED:
+            self.counts.expired += 1
+        elif self.ended is None:
+            assert isinstance(outcome, BaseException)
+            self.counts.failed += 1
+            self._after_failure(parcel, outcome)
+
+    def _after_failure(self, parcel: Parcel, error: BaseException) -> None:
+        if not self.settings.level.reliable:
+            self.counts.dropped += 1
+        elif isinstance(error, Reject) or parcel.count >= self.settings.attempts:
+            self._bury(parcel, error)
+        else:
+            self.counts.retried += 1
+            again = parcel.anew()
+            self.delayed.add(again)
+            self.services.timers.after(self._delay(again, error), lambda: self._ready_again(again))
+
+    def _delay(self, parcel: Parcel, error: BaseException) -> float:
+        if isinstance(error, Nack) and error.delay is not None:
+            return error.delay
+        return self.settings.retry_delay(parcel.count)
+
+    def _ready_again(self, parcel: Parcel) -> None:
+        with self.lock:
+            if parcel not in self.delayed:
+                return
+            self.delayed.remove(parcel)
+            self.backlog.put_back(parcel)
+        self.pump_later()
+
+    def _bury(self, parcel: Parcel, error: BaseException) -> None:
+        self.counts.dead += 1
+        reason = str(error) or type(error).__name__
+        if not isinstance(error, Reject | Nack | SubscriptionEnded):
+            reason = f"{type(error).__name__}: {error}"
+        now = self.services.clock.time()
+        letter = DeadLetter(parcel.entry, self.name, reason, error, parcel.count, now)
+        self.services.dead_letters.add(letter)
+
+    def bury_all(self, error: BaseException) -> None:
+        """All that is not handled goes to the dead letters."""
+        with self.lock:
+            for parcel in self._surrender():
+                self._bury(parcel, error)
+
+    def surrender(self) -> list[Parcel]:
+        """Give away all that is not handled, as it stands in the log."""
+        with self.lock:
+            return [parcel.anew() for parcel in self._surrender()]
+
+    def _surrender(self) -> list[Parcel]:
+        left = [*self.in_flight.values(), *self.delayed, *self.backlog.clear()]
+        self.in_flight.clear()
+        self.delayed.clear()
+        return sorted(left, key=lambda parcel: parcel.entry.position)
