@@ -14,6 +14,7 @@ from polycast import errors
 
 COLLECTIONS = [
     "DAArray",
+    "DACollection",
     "DAList",
     "DASortedBag",
     "DASortedSet",
@@ -55,6 +56,7 @@ OTHERS = [
     "Bus",
     "Clock",
     "DeadLetter",
+    "DeadLetters",
     "Delivery",
     "Explanation",
     "Filter",
@@ -66,6 +68,9 @@ OTHERS = [
     "Selector",
     "Stream",
     "Subscription",
+    "SubscriptionHealth",
+    "Supply",
+    "Undelivered",
     "all_of",
     "conforming",
     "directly_conforming",

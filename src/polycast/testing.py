@@ -138,7 +138,7 @@ class _StillPool(Pool):
         """Run the next job, if there is one."""
         if not self._jobs:
             return 0
-        self._jobs.popleft().run(lambda: None)
+        self._jobs.popleft().run()
         return 1
 
 

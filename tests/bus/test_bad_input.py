@@ -65,6 +65,8 @@ PUBLISH: list[tuple[str, Any, str]] = [
     ("priority", "high", "whole number"),
     ("priority", 1.5, "whole number"),
     ("priority", True, "whole number"),
+    ("priority", False, "whole number"),
+    ("priority", "", "whole number"),
     ("expires", 0, "positive"),
     ("expires", -1, "positive"),
     ("expires", "soon", "seconds from now"),

@@ -170,3 +170,20 @@ def test_a_refused_async_callback_leaves_no_subscription_behind(bus: TestBus) ->
     with pytest.raises(pc.BadOption):
         bus.subscribe(Talk, callback, dispatch="inline")
     assert bus.health().subscriptions == ()
+
+
+def test_an_async_callback_that_exits_does_not_stop_the_others(live: pc.Bus) -> None:
+    got: list[str] = []
+
+    async def leave(talk: Talk) -> None:
+        raise SystemExit
+
+    async def stay(talk: Talk) -> None:
+        got.append(talk.title)
+
+    live.subscribe(Talk, leave, attempts=1)
+    live.subscribe(Talk, stay)
+    for title in "abc":
+        live.publish(Talk(title))
+        live.flush(1)
+    assert got == ["a", "b", "c"]

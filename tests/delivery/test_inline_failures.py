@@ -11,6 +11,10 @@ import polycast as pc
 from polycast.testing import Recorder, TestBus
 
 
+class Interrupted(BaseException):
+    """Like KeyboardInterrupt, which pytest itself would obey."""
+
+
 @dataclass
 class Step:
     name: str = ""
@@ -90,11 +94,11 @@ def test_an_interrupt_reaches_the_publisher_and_leaves_the_bus_usable(
 
     def callback(step: Step) -> None:
         if step.name == "stop":
-            raise KeyboardInterrupt
+            raise Interrupted
         got.append(step.name)
 
     inline(live, form, callback, backoff=0.01)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted):
         live.publish(Step("stop"), headers={"attempt": "1"})
     live.subscribe(Other, print)
     sub = inline(live, form, lambda step: got.append("other"), what=Other)
@@ -110,11 +114,11 @@ def test_an_interrupted_subscription_goes_on_with_the_next_event(live: pc.Bus, f
     def callback(step: Step) -> None:
         if step.name == "stop" and not got:
             got.append("stopped")
-            raise KeyboardInterrupt
+            raise Interrupted
         got.append(step.name)
 
     inline(live, form, callback, level="strong_set", backoff=0.01)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted):
         live.publish(Step("stop"))
     live.publish(Step("next"))
     live.flush(2)
@@ -129,11 +133,11 @@ def test_an_interrupt_does_not_lose_what_was_published_inside(live: pc.Bus, form
         if step.name == "stop" and not got:
             got.append("stopped")
             live.publish(Other("inner"))
-            raise KeyboardInterrupt
+            raise Interrupted
 
     inline(live, form, callback)
     inline(live, form, lambda other: got.append(other.name), what=Other)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted):
         live.publish(Step("stop"))
     assert got == ["stopped", "inner"]
 
@@ -151,3 +155,48 @@ def test_the_pool_gets_what_is_published_inside_in_log_order(bus: TestBus) -> No
     bus.publish(Step("c"))
     bus.run_until_idle()
     assert [step.name for step in seen.events] == ["a", "b", "c"]
+
+
+@FORMS
+def test_an_interrupt_does_not_strand_what_waits_behind_it(live: pc.Bus, form: str) -> None:
+    got: list[str] = []
+
+    def callback(step: Step) -> None:
+        if step.name == "stop" and not got:
+            got.append("stopped")
+            raise Interrupted
+        got.append(step.name)
+
+    sub = inline(live, form, callback, level="strong_set", backoff=0.01)
+    sub.pause()
+    for name in ("stop", "b", "c"):
+        live.publish(Step(name))
+    with pytest.raises(Interrupted):
+        sub.resume()
+    live.publish(Step("d"))
+    live.flush(2)
+    assert sorted(got) == ["b", "c", "d", "stop", "stopped"]
+
+
+def test_an_interrupt_of_one_member_does_not_strand_what_another_was_given(live: pc.Bus) -> None:
+    got: list[str] = []
+    interrupts = iter([Interrupted])
+
+    def callback(step: Step, delivery: pc.Delivery) -> None:
+        for interrupt in interrupts:
+            raise interrupt
+        got.append(step.name)
+
+    subs = [live.subscribe(Step, callback, group="g", dispatch="inline") for _ in range(2)]
+    for sub in subs:
+        sub.pause()
+    for name in "abcd":
+        live.publish(Step(name))
+    try:
+        for sub in subs:
+            sub.resume()
+    except Interrupted:
+        for sub in subs:
+            sub.resume()
+    live.flush(2)
+    assert sorted(got) == ["a", "b", "c", "d"]

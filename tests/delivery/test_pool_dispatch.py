@@ -164,7 +164,7 @@ def test_an_async_callback_that_does_not_return_is_reported(watched: Watched) ->
     async def hang(job: Job) -> None:
         watched.entered.release()
         while not watched.gate.is_set():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
 
     watched.bus.subscribe(Job, hang)
     watched.bus.publish(Job())

@@ -40,7 +40,12 @@ class Publishing:
         identity: object,
     ) -> Receipt:
         """Publish one event with options; a topic alone has a generated route of its own."""
-        if not priority and expires is headers is identity is None:
+        if (
+            type(priority) is int
+            and priority == 0
+            and topic is not None
+            and expires is headers is identity is None
+        ):
             return self._on_topic(event, topic)
         options = {
             "topic": topic,

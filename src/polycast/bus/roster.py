@@ -192,11 +192,15 @@ class Roster:
             return Puller(mailbox, interest=interest)
         manual, services = settings.manual_ack, self.services
         if callback.is_async:
-            try:
-                loop = asyncio.get_running_loop()
-            except RuntimeError:
-                loop = services.loop.get()
-            return AsyncConsumer(mailbox, callback, interest=interest, manual=manual, loop=loop)
+            theirs = _running_loop()
+            return AsyncConsumer(
+                mailbox,
+                callback,
+                interest=interest,
+                manual=manual,
+                loop=theirs or services.loop.get(),
+                owns_loop=theirs is None,
+            )
         if settings.dispatch == "inline":
             return InlineConsumer(mailbox, callback, interest=interest, manual=manual)
         pool = services.pool
@@ -281,3 +285,10 @@ class Roster:
             mailbox.pump()
             taken += mine
         return taken
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -43,6 +43,7 @@ class Supply:
         title: str,
     ) -> None:
         self.title = f"the supply of {title}"
+        self.started: float | None = None  # since when it has been asking
         self.failures = 0
         self._produce, self._add, self._services, self._every = produce, add, services, every
         self._cancelled = False
@@ -52,18 +53,20 @@ class Supply:
         if not self._cancelled:
             self._services.pool.submit(self)
 
-    def run(self, beat: Callable[[], None]) -> None:
+    def run(self) -> None:
         """In a thread of the pool: take all that there is, then wait for the next time."""
-        beat()
+        now = self._services.clock.monotonic
         try:
+            self.started = now()
             while not self._cancelled and (event := self._produce()) is not None:
                 self._add(event)
-                beat()
+                self.started = now()
         except BusClosed:
             self._cancelled = True
         except Exception:
             self.failures += 1
             _log.exception("%s failed", self.title)
+        self.started = None
         if not self._cancelled:
             self._timer = self._services.timers.after(self._every, self._ask)
 

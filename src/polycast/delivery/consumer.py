@@ -139,20 +139,32 @@ class PoolConsumer(Consumer):
         self._pool.submit(self)
         return PENDING
 
-    def run(self, beat: Callable[[], None]) -> None:
+    def run(self) -> None:
         """In a thread of the pool: handle parcels while there are any, but let others in."""
         parcel, self._next = self._next, None
-        for _ in range(QUANTUM):
-            if parcel is None:
-                return
-            beat()
-            try:
-                outcome = self.call(parcel)
-            except BaseException as error:  # SystemExit: the thread is ours, so it stays
-                outcome = error
-            parcel = self.mailbox.finish(self, parcel, outcome)
+        mark = inside.set((*inside.get(), self.mailbox))
+        try:
+            for _ in range(QUANTUM):
+                if parcel is None:
+                    return
+                parcel = self.mailbox.finish(self, parcel, self._handle(parcel))
+        finally:
+            inside.reset(mark)
         if parcel is not None:
             self.start(parcel)
+
+    def _handle(self, parcel: Parcel) -> Outcome:
+        if not self.mailbox.may_begin(self, parcel):
+            return SKIPPED
+        self.started = self.mailbox.services.clock.monotonic()
+        try:
+            if self.callback.wants_delivery:
+                self.callback.function(parcel.entry.event, Delivery(self, parcel))
+            else:
+                self.callback.function(parcel.entry.event)
+        except BaseException as error:  # SystemExit too: the thread is ours, so it stays
+            return error
+        return PENDING if self.manual else None
 
 
 class AsyncConsumer(Consumer):
@@ -166,9 +178,10 @@ class AsyncConsumer(Consumer):
         interest: Interest,
         manual: bool,
         loop: asyncio.AbstractEventLoop,
+        owns_loop: bool,
     ) -> None:
         super().__init__(mailbox, callback, interest=interest, manual=manual)
-        self.loop = loop
+        self.loop, self._owns_loop = loop, owns_loop
         self._task: asyncio.Task[None] | None = None
 
     def start(self, parcel: Parcel) -> Outcome:
@@ -201,7 +214,9 @@ class AsyncConsumer(Consumer):
             await self.callback.function(*self.arguments(parcel))
         except Exception as error:
             return error
-        except asyncio.CancelledError as error:
+        except BaseException as error:
+            if self._owns_loop and not isinstance(error, asyncio.CancelledError):
+                return error  # SystemExit: the loop is ours, so it stays
             following = self.mailbox.finish(self, parcel, error)
             if following is not None:
                 self.mailbox.start([(self, following)])

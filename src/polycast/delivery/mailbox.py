@@ -112,10 +112,20 @@ class Mailbox(Ledger):
             try:
                 outcome = consumer.start(parcel)
             except BaseException as error:  # in line, it is for the publisher to handle
-                self._finish(consumer, parcel, error)
+                todo.extend(self._finish(consumer, parcel, error))
+                self._hand_back(todo)
                 raise
             if outcome is not PENDING or consumer.inline:
                 todo.extend(self._finish(consumer, parcel, outcome))
+
+    def _hand_back(self, handed: Iterable[Handed]) -> None:
+        """Nothing was begun of these; they are handed out again by somebody else."""
+        with self.lock:
+            for consumer, parcel in handed:
+                consumer.busy = False
+                parcel.count -= 1
+                self._return_to_backlog(parcel.token)
+        self.pump_later()
 
     def finish(self, consumer: Consumer, parcel: Parcel, outcome: object) -> Parcel | None:
         """A consumer has returned; what it should do next, if anything."""
@@ -325,9 +335,8 @@ class _Pumping:
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
-        self.title = mailbox.title
+        self.started = mailbox.services.clock.monotonic()
 
-    def run(self, beat: Callable[[], None]) -> None:
+    def run(self) -> None:
         """Pump."""
-        beat()
         self._mailbox.pump()

@@ -8,12 +8,9 @@ import queue
 import threading
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from polycast.config import Clock
 
 __all__ = ["Job", "Pool"]
@@ -25,23 +22,32 @@ TICK = 0.02  # seconds without progress after which one more thread is started
 
 
 class Job(Protocol):
-    """Something to run in a thread; `title` names it for a person."""
+    """Something to run in a thread, with READY's time stamp: since when a callback has run."""
 
     @property
-    def title(self) -> str:
-        """What is running, in words."""
+    def started(self) -> float | None:
+        """When the callback under way began; None if there is none."""
 
-    def run(self, beat: Callable[[], None]) -> None:
-        """Do it; `beat` says that another callback begins now."""
+    def run(self) -> None:
+        """Do it."""
 
 
 @dataclass(slots=True, eq=False)
 class _Worker:
-    """READY's time stamp and flag: since when this thread has been in a callback, and whose."""
+    """A thread and what it does; `replaced` is the time stamp for which another was started."""
 
-    since: float = float("inf")
     job: Job | None = None
-    replaced: bool = False
+    replaced: float | None = None
+
+    def is_stuck(self, before: float) -> bool:
+        """Whether its callback began before a time."""
+        since = None if self.job is None else self.job.started
+        return since is not None and since <= before
+
+    def is_replaced(self) -> bool:
+        """Whether it is stuck in a callback for which another thread was started."""
+        job = self.job
+        return job is not None and self.replaced is not None and job.started == self.replaced
 
 
 class Pool:
@@ -68,7 +74,7 @@ class Pool:
 
     def _add_worker(self) -> None:
         with self._lock:
-            if self._closed or sum(not each.replaced for each in self._workers) >= MOST:
+            if self._closed or sum(not each.is_replaced() for each in self._workers) >= MOST:
                 return
             worker = _Worker()
             name = f"polycast-{next(self._started)}"
@@ -93,7 +99,7 @@ class Pool:
                 break
             worker.job = job
             try:
-                job.run(partial(self._beat, worker))
+                job.run()
             except BaseException:  # of a callback in line that is tried again here
                 _log.exception("a job of the pool failed")
             finally:
@@ -103,12 +109,9 @@ class Pool:
         with self._lock:
             self._workers.pop(worker, None)
 
-    def _beat(self, worker: _Worker) -> None:
-        worker.since, worker.replaced = self.clock.monotonic(), False
-
     def _surplus(self, worker: _Worker) -> bool:
         with self._lock:
-            extra = len(self._workers) > CORE and (worker.replaced or self._idle > 0)
+            extra = len(self._workers) > CORE and (worker.replaced is not None or self._idle > 0)
             if extra:
                 del self._workers[worker]
             return extra
@@ -131,17 +134,11 @@ class Pool:
             return any(worker.job is not None for worker in self._workers)
 
     def _replace_stuck(self) -> None:
-        now = self.clock.monotonic()
+        before = self.clock.monotonic() - self.stuck_after
         with self._lock:
-            late = [
-                worker
-                for worker in self._workers
-                if worker.job is not None
-                and not worker.replaced
-                and now - worker.since >= self.stuck_after
-            ]
+            late = [w for w in self._workers if w.is_stuck(before) and not w.is_replaced()]
             for worker in late:
-                worker.replaced = True
+                worker.replaced = None if worker.job is None else worker.job.started
         for _ in late:
             self._add_worker()
 

@@ -104,9 +104,10 @@ def _body(shape: Shape) -> Iterator[str]:
     yield "except BaseException:"
     yield " if mine: give_turn()"
     yield " raise"
-    yield "busy = False"
     yield "if pending:"
-    yield " resume()"
+    yield " give_turn()"
+    yield "else:"
+    yield " busy = False"
     yield "return Receipt(here, publisher)"
 
 

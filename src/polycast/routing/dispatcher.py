@@ -185,7 +185,6 @@ class Dispatcher:
             "append": self.log.append if self.log is not None else None,
             "time": self.clock.time,
             "pending": self.turn.pending,
-            "resume": self.turn.resume,
             "give_turn": self.turn.give,
             "contended": partial(self.post, topic=topic),
             "token": get_cache_token,
@@ -287,7 +286,7 @@ class Dispatcher:
                     self._wake(each)
                     work = partial(self._run_inline, entry, _inline(each))
                     if nested:
-                        self.turn.pending.append(work)
+                        self.turn.put_off(work)
                     else:
                         work()
             if isinstance(entries, Receipt):

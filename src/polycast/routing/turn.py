@@ -24,10 +24,17 @@ __all__ = ["Turn"]
 
 
 class Turn:
-    """The right to run callbacks in this thread; what comes meanwhile waits in `pending`."""
+    """The right to run callbacks in this thread; what comes meanwhile waits in `pending`.
+
+    The generated code gives the turn back itself if nothing is pending. No other thread runs
+    between that look and the release, so who comes later finds the turn free, and who came
+    before is seen.
+    """
 
     def __init__(self) -> None:
         busy, position, latest = False, 0, 0.0
+        # Calls that the thread with the turn has put off, and a knock for each thread that waits.
+        pending: deque[Callable[[], None] | None] = deque()
 
         def take() -> bool:
             nonlocal busy
@@ -36,9 +43,12 @@ class Turn:
             busy = True
             return True
 
-        def give() -> None:
+        def give_if_quiet() -> bool:
             nonlocal busy
+            if pending:
+                return False
             busy = False
+            return True
 
         def advance() -> int:
             nonlocal position
@@ -54,14 +64,14 @@ class Turn:
                 latest = now
             return latest
 
-        self._take, self._give = take, give
+        self.pending = pending
+        self._take, self._give_if_quiet = take, give_if_quiet
         self.advance, self.newest, self.moment = advance, newest, moment
         self.cells: dict[str, CellType] = {}
         for function in (take, advance, moment):
             cells = function.__closure__ or ()
             self.cells.update(zip(function.__code__.co_freevars, cells, strict=True))
-        # Work for whoever has the turn: a call to make, or a ticket of a thread that waits.
-        self.pending: deque[Callable[[], None] | threading.Lock] = deque()
+        self._tickets: deque[threading.Lock] = deque()  # of the threads that wait, in their order
         self._owner: int | None = None  # the thread that took it on the slow side
 
     def is_mine(self) -> bool:
@@ -96,43 +106,44 @@ class Turn:
     def _wait(self) -> None:
         ticket = threading.Lock()
         ticket.acquire()
-        self.pending.append(ticket)
-        if self._take():  # it was given back before the ticket could be seen
-            self.pending.remove(ticket)
+        self._tickets.append(ticket)
+        self.pending.append(None)
+        if self._take():  # it was given back before the knock could be heard
+            self._tickets.remove(ticket)
         else:
             ticket.acquire()
 
     def give(self) -> None:
-        """Give the turn back, or to who waits for it, after doing what is pending."""
-        self._owner = None
-        self._give()
-        if self.pending:
-            self.resume()
-
-    def resume(self) -> None:
-        """Do what is pending. Called without the turn; who takes it first does the work."""
-        while self.pending and self._take():
-            self.own()
-            try:
-                if self._work_off():
-                    return
-            except BaseException:
-                self.give()
-                raise
+        """Give the turn back, or to who waits for it, after doing what was put off."""
+        self.own()
+        while True:
+            while self.pending:
+                self._do(self.pending.popleft())
+            if self._tickets:
+                self._hand_over(self._tickets.popleft())
+                return
             self._owner = None
-            self._give()
+            if self._give_if_quiet():
+                return
+            self.own()
 
-    def _work_off(self) -> bool:
-        """Do the pending calls; True if the turn went to a thread that waited for it."""
-        while self.pending:
-            work = self.pending.popleft()
-            if callable(work):
+    def _do(self, work: Callable[[], None] | None) -> None:
+        try:
+            if work is not None:
                 work()
-            else:
-                self._owner = None
-                work.release()
-                return True
-        return False
+        except BaseException:
+            self.give()  # the others do not suffer for it
+            raise
+
+    def _hand_over(self, ticket: threading.Lock) -> None:
+        if self._tickets:
+            self.pending.append(None)  # the knocks of those who go on waiting were heard
+        self._owner = None
+        ticket.release()
+
+    def put_off(self, work: Callable[[], None]) -> None:
+        """Do something when the current event has gone to all; this thread has the turn."""
+        self.pending.append(work)
 
     @contextmanager
     def hold(self) -> Iterator[bool]:
@@ -149,6 +160,6 @@ class Turn:
         """Do something with the turn: now, or when the current event has gone to all."""
         with self.hold() as nested:
             if nested:
-                self.pending.append(work)
+                self.put_off(work)
             else:
                 work()
