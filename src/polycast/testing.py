@@ -107,10 +107,11 @@ class TestBus(Bus):
         return services.timers.run_due() + services.pool.run_one() + services.loop.run_ready()
 
     def advance(self, seconds: float | timedelta) -> int:
-        """Let time pass and do what is due then."""
+        """Do what can be done now, let time pass, and do what is due then."""
+        before = self.run_until_idle()
         passed = seconds if isinstance(seconds, int | float) else seconds.total_seconds()
         self.clock.advance(passed)
-        return self.run_until_idle()
+        return before + self.run_until_idle()
 
     def flush(self, timeout: float | None = None) -> bool:
         """Run until idle; False if something is still to come with time."""

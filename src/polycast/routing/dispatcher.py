@@ -166,7 +166,7 @@ class Dispatcher:
             logged=self.log is not None,
             turn=any(target.inline for target in targets),
             topic=topic is not None,
-            registrable=self.plan.registrable(cls, topic),
+            registrable=self.plan.registrable(cls),
         )
         names = self._names(shape, topic, direct)
         names.update(names_for(queued, tests))

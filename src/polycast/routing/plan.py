@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import get_cache_token
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,43 +60,79 @@ class Plan:
 
     def __init__(self) -> None:
         self._chosen: dict[Target, list[Selector[Any]]] = {}
-        self._by_selector: dict[Selector[Any], dict[Target, None]] = {}
-        # Selectors of one topic are found by that topic, so that others cost nothing.
-        self._by_topic: dict[str | None, dict[Selector[Any], None]] = {}
+        self._targets: dict[Selector[Any], dict[Target, None]] = {}
+        # Selectors of one topic are found by that topic; the others by the classes they cover,
+        # which is worked out once for each class and kept up to date.
+        self._on_topic: dict[str, dict[Selector[Any], None]] = {}
+        self._general: dict[Selector[Any], None] = {}
+        self._registrable: set[Selector[Any]] = set()
+        self._covering: WeakKeyDictionary[type, dict[Selector[Any], None]] = WeakKeyDictionary()
+        self._token = get_cache_token()
 
     def add(self, target: Target) -> None:
         """Let a target have what it is interested in."""
         self._chosen[target] = [interest.selector for interest in target.interests()]
         for selector in self._chosen[target]:
-            self._by_selector.setdefault(selector, {})[target] = None
-            self._by_topic.setdefault(_topic_of(selector), {})[selector] = None
+            if selector not in self._targets:
+                self._admit(selector)
+            self._targets[selector][target] = None
+
+    def _admit(self, selector: Selector[Any]) -> None:
+        self._targets[selector] = {}
+        if selector.registrable:
+            self._registrable.add(selector)
+        if (topic := _only_topic(selector)) is not None:
+            self._on_topic.setdefault(topic, {})[selector] = None
+            return
+        self._general[selector] = None
+        for cls, covering in self._covering.items():
+            if selector.covers_class(cls):
+                covering[selector] = None
 
     def remove(self, target: Target) -> None:
         """Let a target have nothing more."""
         for selector in dict.fromkeys(self._chosen.pop(target, ())):
-            del self._by_selector[selector][target]
-            if not self._by_selector[selector]:
-                del self._by_selector[selector]
-                del self._by_topic[_topic_of(selector)][selector]
+            del self._targets[selector][target]
+            if not self._targets[selector]:
+                self._dismiss(selector)
+
+    def _dismiss(self, selector: Selector[Any]) -> None:
+        del self._targets[selector]
+        self._registrable.discard(selector)
+        if (topic := _only_topic(selector)) is not None:
+            del self._on_topic[topic][selector]
+            if not self._on_topic[topic]:
+                del self._on_topic[topic]
+            return
+        del self._general[selector]
+        for covering in self._covering.values():
+            covering.pop(selector, None)
 
     def targets(self, cls: type, topic: str | None) -> tuple[Target, ...]:
         """Who can want events of exactly that class on that topic, each once."""
         found: dict[Target, None] = {}
-        for selector in self._candidates(topic):
-            if selector.covers(cls, topic):
-                found.update(self._by_selector[selector])
+        for selector in self._covering_of(cls):
+            if selector.topic is None or selector.covers(cls, topic):
+                found.update(self._targets[selector])
+        for selector in self._on_topic.get(topic, ()) if topic is not None else ():
+            if selector.covers_class(cls):
+                found.update(self._targets[selector])
         return tuple(found)
 
-    def _candidates(self, topic: str | None) -> list[Selector[Any]]:
-        general = [*self._by_topic.get(None, ())]
-        return general if topic is None else [*general, *self._by_topic.get(topic, ())]
+    def _covering_of(self, cls: type) -> dict[Selector[Any], None]:
+        """The general selectors whose types cover a class."""
+        token = get_cache_token()
+        if token != self._token:  # ABC.register: old verdicts may be wrong
+            self._covering.clear()
+            self._token = token
+        if cls not in self._covering:
+            covering = {each: None for each in self._general if each.covers_class(cls)}
+            self._covering[cls] = covering
+        return self._covering[cls]
 
-    def registrable(self, cls: type, topic: str | None) -> bool:
+    def registrable(self, cls: type) -> bool:
         """Whether `ABC.register` may give a class targets that it does not have now."""
-        return any(
-            selector.registrable and not selector.covers_class(cls)
-            for selector in self._candidates(topic)
-        )
+        return any(not selector.covers_class(cls) for selector in self._registrable)
 
     def selectors(self, target: Target) -> list[Selector[Any]]:
         """What a target is in the plan for."""
@@ -104,6 +142,6 @@ class Plan:
         return target in self._chosen
 
 
-def _topic_of(selector: Selector[Any]) -> str | None:
+def _only_topic(selector: Selector[Any]) -> str | None:
     pattern = selector.topic
     return pattern.text if pattern is not None and pattern.exact else None

@@ -9,7 +9,7 @@ from polycast.typesystem.describing import described_classes
 from polycast.typesystem.hints import annotated_names
 from polycast.typesystem.kinds import is_interface, is_protocol
 from polycast.typesystem.standard import is_machinery, is_standard_library
-from polycast.typesystem.verdicts import conforms, conforms_exactly
+from polycast.typesystem.verdicts import check_type, conforms, conforms_exactly
 
 __all__ = ["conforming", "directly_conforming"]
 
@@ -20,6 +20,7 @@ def conforming(target: Any) -> frozenset[type]:
     Subclasses are always found. A Protocol, or an ABC with classes registered, is compared with
     the classes alive that do not come with Python, and with those that polycast has described.
     """
+    check_type(target)
     return frozenset(
         cls
         for cls in _candidates(target)

@@ -7,6 +7,7 @@ import typing
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from polycast.errors import NotAType
 from polycast.typesystem.conformance import (
     described_conforms_exactly,
     structurally_conforms,
@@ -71,8 +72,16 @@ def conforms_exactly(cls: type, *targets: Any) -> bool:
     return describe(cls).public <= frozenset().union(*(target.public for target in described))
 
 
+def check_type(target: object) -> None:
+    """Refuse what has no instances of its own."""
+    if not isinstance(target, type) or typing.get_origin(target) is not None:
+        why = "it is no class" if not isinstance(target, type) else "its parameters are unknown"
+        raise NotAType(target, why=why, accepted="Accepted: a class", action="to conform to")
+
+
 def interface_of(cls: type) -> type:
     """The interface a pure class implements and adds nothing to; else the class itself."""
+    check_type(cls)
     declared = supertypes_of(cls)
     if is_interface(cls) or len(declared) != 1 or not is_interface(declared[0]):
         return cls
