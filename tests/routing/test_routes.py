@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import polycast as pc
 from polycast.matching import Interest
 from polycast.routing import takers
-from polycast.routing.codegen import CONTENDED_LINE, UNROLLED, Shape, source_of
+from polycast.routing.codegen import UNROLLED, Shape, source_of
 from polycast.testing import TestBus
 
 
@@ -214,9 +214,3 @@ def test_a_new_subscription_to_a_supertype_makes_a_new_route() -> None:
         bus.subscribe(Talk, got.append, dispatch="inline")
         bus.publish(Keynote())
     assert len(got) == 1
-
-
-def test_a_route_that_waits_for_the_turn_stands_on_the_line_that_says_so() -> None:
-    shape = Shape(queued=(), direct=(True,), logged=False, turn=True, topic=False)
-    line = source_of(shape).splitlines()[CONTENDED_LINE - 1]
-    assert line.strip() == "return contended(event)"

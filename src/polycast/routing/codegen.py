@@ -23,7 +23,6 @@ __all__ = ["Route", "Shape", "make_route", "source_of"]
 UNROLLED = 32  # more direct targets than this are a loop: compiling must stay cheap
 NESTING_MARK = "<polycast turn>"
 PLAIN_MARK = "<polycast route>"
-CONTENDED_LINE = 5  # a route that is here has not got the turn, and asks for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def _body(shape: Shape) -> Iterator[str]:
         return
     yield "if busy:"
     yield " return contended(event)"
-    yield "busy = mine = True"
+    yield "busy = mine = True"  # `mine` tells on the slow side whether this call has the turn
     yield "try:"
     yield from _indent(1, _work(shape))
     yield "except BaseException:"

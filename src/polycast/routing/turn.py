@@ -14,7 +14,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from polycast.routing.codegen import CONTENDED_LINE, NESTING_MARK
+from polycast.routing.codegen import NESTING_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,15 +80,15 @@ class Turn:
             return True
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            # The mark is shared by all buses; the shared cell tells whose route it is.
+            # The mark is shared by all buses; its globals tell whose route it is.
             if frame.f_code.co_filename == NESTING_MARK and self._runs(frame):
                 return True
             frame = frame.f_back
         return False
 
     def _runs(self, frame: FrameType) -> bool:
-        here = frame.f_lineno or 0
-        return here > CONTENDED_LINE and bool(frame.f_globals["give_turn"] == self.give)
+        ours = frame.f_globals["give_turn"] == self.give
+        return ours and frame.f_locals.get("mine") is True
 
     def take(self) -> bool:
         """Wait for the turn and take it; False, at once, if this thread has it already."""
