@@ -148,13 +148,17 @@ def construct(cls: Any, values: dict[str, Any]) -> Any:
 
 
 def _as_dataclass(name: str, hints: Any, bases: Any, space: Any) -> Any:
-    return dataclasses.make_dataclass(name, hints.items(), bases=bases, namespace=space)
+    cls = dataclasses.make_dataclass(name, hints.items(), bases=bases, namespace=space)
+    cls.__module__ = space["__module__"]  # since 3.12 it is the caller's, whatever the namespace
+    return cls
 
 
 def _as_slotted(name: str, hints: Any, bases: Any, space: Any) -> Any:
-    return dataclasses.make_dataclass(
+    cls = dataclasses.make_dataclass(
         name, hints.items(), bases=bases, namespace=space, slots=True, frozen=True
     )
+    cls.__module__ = space["__module__"]
+    return cls
 
 
 def _as_attrs(name: str, hints: Any, bases: Any, space: Any) -> Any:

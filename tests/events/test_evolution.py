@@ -243,9 +243,8 @@ def test_a_default_of_an_unknown_class_is_not_lost_with_the_class(codec: Codec) 
 
 @CODECS
 def test_the_real_class_is_used_as_soon_as_it_is_bound(codec: Codec) -> None:
-    cls = dataclasses.make_dataclass(
-        "Late", [("x", int), ("y", int)], namespace={"__module__": "m"}
-    )
+    cls = dataclasses.make_dataclass("Late", [("x", int), ("y", int)])
+    cls.__module__ = "m"
     encoded, elsewhere = sent(codec, cls(1, 2))
     assert type(codec.decode(encoded, registry=elsewhere)) is not cls
     elsewhere.bind(cls)
