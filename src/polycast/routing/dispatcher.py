@@ -279,12 +279,16 @@ class Dispatcher:
                 self._matching(each, event, topic)
                 for each, event in zip(targets, events, strict=True)
             ]
-            with self._room_for(hits), self._turn_for(hits) as nested:
-                entries = self._accept(events, hits, version, about)
+            # Who is called in this thread is asked once: it may change meanwhile.
+            parts = [_parted(each) for each in hits]
+            queued, inline = [part[False] for part in parts], [part[True] for part in parts]
+            with self._room_for(hits), self._turn_if(any(inline)) as nested:
+                entries = self._accept(events, queued, version, about)
                 accepted = entries if isinstance(entries, list) else []
-                for entry, each in zip(accepted, hits, strict=False):
-                    self._wake(each)
-                    work = partial(self._run_inline, entry, _inline(each))
+                for number, entry in enumerate(accepted):
+                    for target, _ in queued[number]:
+                        target.wake()
+                    work = partial(self._run_inline, entry, inline[number])
                     if nested:
                         self.turn.put_off(work)
                     else:
@@ -316,9 +320,9 @@ class Dispatcher:
             yield
 
     @contextmanager
-    def _turn_for(self, hits: list[Hits]) -> Iterator[bool]:
+    def _turn_if(self, needed: bool) -> Iterator[bool]:  # noqa: FBT001
         """Take the turn if somebody is called in this thread; True if it was ours before."""
-        if any(target.inline for each in hits for target, _ in each):
+        if needed:
             with self.turn.hold() as nested:
                 yield nested
         else:
@@ -327,7 +331,7 @@ class Dispatcher:
     def _accept(
         self,
         events: list[Any],
-        hits: list[Hits],
+        queued: list[Hits],
         version: int,
         about: tuple[Any, ...],
     ) -> list[Entry] | Receipt | None:
@@ -346,10 +350,11 @@ class Dispatcher:
                 Entry(self.turn.advance(), event, moment, self.publisher, *about)
                 for event in events
             ]
-            for entry, each in zip(entries, hits, strict=True):
+            for entry, hits in zip(entries, queued, strict=True):
                 if self.log is not None:
                     self.log.append(entry)
-                self._put(entry, each)
+                for target, verdict in hits:
+                    target.put(entry, verdict)
             if given is not None:
                 self._retried[given] = entries[0].receipt()
                 if len(self._retried) > IDENTITIES_KEPT:
@@ -364,16 +369,6 @@ class Dispatcher:
         if not 0 < given.sequence <= self.turn.newest():
             raise BadOption("identity", given, accepted="one that this bus has given before")
         return Receipt(given.sequence, ours)
-
-    def _put(self, entry: Entry, hits: Hits) -> None:
-        for target, verdict in hits:
-            if not target.inline:
-                target.put(entry, verdict)
-
-    def _wake(self, hits: Hits) -> None:
-        for target, _ in hits:
-            if not target.inline:
-                target.wake()
 
     def _run_inline(self, entry: Entry, hits: Hits) -> None:
         """With the turn: bring one event to those who are called in this thread."""
@@ -393,17 +388,26 @@ class Dispatcher:
         return Entry(here, event, moment, self.publisher, topic)
 
 
-def _inline(hits: Hits) -> Hits:
-    return [(target, verdict) for target, verdict in hits if target.inline]
+def _parted(hits: Hits) -> dict[bool, Hits]:
+    """Those who are called in the publisher's thread, and those who are not."""
+    parts: dict[bool, Hits] = {False: [], True: []}
+    for hit in hits:
+        parts[hit[0].inline].append(hit)
+    return parts
 
 
 _dispatchers: WeakSet[Dispatcher] = WeakSet()
 
 
-def _let_go(phase: str, info: Mapping[str, int]) -> None:
-    """Before a full collection: hold no class only because its events were published."""
+def _let_go(
+    phase: str, info: Mapping[str, int], dispatchers: WeakSet[Dispatcher] = _dispatchers
+) -> None:
+    """Before a full collection: hold no class only because its events were published.
+
+    The set is a default, because this is also called while the interpreter goes down.
+    """
     if phase == "start" and info["generation"] == 2:
-        for dispatcher in list(_dispatchers):
+        for dispatcher in list(dispatchers):
             dispatcher.routes.clear()
             dispatcher.topic_routes.clear()
 
