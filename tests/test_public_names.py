@@ -76,6 +76,7 @@ OTHERS = [
     "directly_conforming",
     "event",
     "interface_of",
+    "lift",
     "topic",
 ]
 TESTING = ["ManualClock", "Recorder", "TestBus"]

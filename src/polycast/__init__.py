@@ -55,7 +55,7 @@ from polycast.errors import (
     WouldDeadlock,
 )
 from polycast.events import Identity
-from polycast.filters import Filter
+from polycast.filters import Filter, lift
 from polycast.matching import Selector, all_of, topic
 from polycast.stores import Receipt
 from polycast.typesystem import conforming, directly_conforming, event, interface_of
@@ -120,5 +120,6 @@ __all__ = [
     "directly_conforming",
     "event",
     "interface_of",
+    "lift",
     "topic",
 ]

@@ -193,7 +193,7 @@ def test_a_subscriber_cancelled_by_an_earlier_one_is_not_called_any_more(count: 
 
 
 def test_the_source_holds_numbered_names_only() -> None:
-    shape = Shape(queued=(True, False), direct=(True,), logged=True, turn=True, topic=True)
+    shape = Shape(queued=(True, False), direct=(None,), logged=True, turn=True, topic=True)
     assert "Talk" not in source_of(shape)
     assert "hit_0 = test_0(event)" in source_of(shape)
 

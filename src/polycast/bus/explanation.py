@@ -30,10 +30,11 @@ def explain_subscription(interest: Interest, settings: Settings, state: str) -> 
     level = settings.level
     where = "every event of these types"
     if interest.where is not None:
-        where = (
-            f"those for which {interest.where} is true: an opaque callable, called once per event "
-            f"in the publishing process; a failure counts as no match"
-        )
+        where = f"those for which `{interest.where}` is true; a failure counts as no match"
+        for part in interest.where.opaque_parts():
+            where += (
+                f"; a part is opaque, so it is called for each event in this process: {part.why}"
+            )
     reasons = [
         f"subscribed to {interest.selector}, {_subtypes(interest)}",
         f"wants {where}",
@@ -77,8 +78,8 @@ def _filter_verdict(interest: Interest, event: Any) -> tuple[bool, str]:
     try:
         verdict = bool(interest.where(event))
     except Exception as error:
-        return False, f"the filter {interest.where} failed: {type(error).__name__}: {error}"
-    return verdict, f"the filter {interest.where} says {verdict}"
+        return False, f"`{interest.where}` fails: {type(error).__name__}: {error}"
+    return verdict, f"`{interest.where}` is {verdict}"
 
 
 def _does(verdict: object) -> str:

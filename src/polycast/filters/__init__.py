@@ -1,5 +1,5 @@
-"""Content filters: predicates on events, whose failures never match."""
+"""Content filters: one tree, written in Python, run as generated code; failures never match."""
 
-from polycast.filters.filter import Filter
+from polycast.filters.filter import Filter, lift
 
-__all__ = ["Filter"]
+__all__ = ["Filter", "lift"]

@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-from polycast.errors import BadOption
+from polycast.errors import BadOption, FilterError
+from polycast.filters import nodes
+from polycast.filters.backends import interpreter
+from polycast.filters.backends.python import Writer, generate
+from polycast.filters.frontends.python import lift_function
+from polycast.filters.text import parse, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Filter"]
+    from typing_extensions import TypeForm
 
+__all__ = ["Filter", "lift"]
+
+T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
+FORMAT = 1
 
 
 class Filter(Generic[T_contra]):
-    """A predicate on events: callable, comparable, and what fails does not match.
+    """A predicate on events: a tree, and a function generated from it. What fails does not match.
 
-    Two filters are equal if they run the same code over the same captured values.
+    Two filters are equal if their trees are.
     """
 
-    __slots__ = ("_key", "function")
+    __slots__ = ("function", "source", "tree")
 
-    def __init__(self, function: Callable[[T_contra], object]) -> None:
-        if not callable(function):
-            raise BadOption("where", function, accepted="a callable that takes the event, or None")
-        self.function: Callable[[T_contra], object] = (
-            function.function if isinstance(function, Filter) else function
-        )
-        _check_shape(self.function)
-        self._key = _identity(self.function)
+    def __init__(self, function: Callable[[T_contra], object] | nodes.Node) -> None:
+        if isinstance(function, Filter):
+            self.tree: nodes.Node = function.tree
+        elif isinstance(function, nodes.Node):
+            self.tree = function
+        else:
+            _check_shape(function)
+            self.tree = lift_function(function)
+        generated = generate(self.tree)
+        self.source: str = generated.source
+        self.function = cast("Callable[[T_contra], object]", generated.function)
 
     def __call__(self, event: T_contra, /) -> object:
         """What the predicate says, or raises."""
@@ -43,56 +55,71 @@ class Filter(Generic[T_contra]):
         except Exception:
             return False
 
+    def interpret(self, event: T_contra, /) -> bool:
+        """The same by walking the tree: the slow reference."""
+        return interpreter.matches(self.tree, event)
+
+    def to_python(self, cls: type | None = None) -> str:
+        """The source of the generated function; the same for every class."""
+        del cls
+        return self.source
+
+    def expression(self, prefix: str) -> tuple[str, dict[str, Any]]:
+        """Its expression over `event`, to stand in other generated code, and what it names."""
+        writer = Writer(prefix)
+        return writer.write(self.tree), writer.names
+
+    def opaque_parts(self) -> tuple[nodes.Opaque, ...]:
+        """The parts that could not be looked into."""
+        return tuple(each for each in nodes.walk(self.tree) if isinstance(each, nodes.Opaque))
+
+    def to_json(self) -> dict[str, object]:
+        """The filter as data, for a store or a wire; an opaque part has none."""
+        for part in self.opaque_parts():
+            raise FilterError(f"a part of the filter cannot leave this process: {part.why}")
+        return {"format": FORMAT, "filter": str(self)}
+
+    @classmethod
+    def from_json(cls, data: object) -> Filter[Any]:
+        """The filter of such data."""
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise FilterError(f"not a filter of format {FORMAT}: {str(data)[:80]}")
+        return Filter(parse(data.get("filter", "")))
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Filter) and self._key == other._key
+        return isinstance(other, Filter) and self.tree == other.tree
 
     def __hash__(self) -> int:
-        return hash(self._key[0])
+        return hash(self.tree)
 
     def __str__(self) -> str:
-        name = getattr(self.function, "__qualname__", None) or repr(self.function)
-        code = getattr(self.function, "__code__", None)
-        where = f" (line {code.co_firstlineno})" if code is not None else ""
-        return f"{name}{where}"
+        return render(self.tree)
 
     def __repr__(self) -> str:
         return f"Filter({self})"
 
 
+@overload
+def lift(function: Callable[[T], object], /) -> Filter[T]: ...
+@overload
+def lift(what: type[T], function: Callable[[T], object], /) -> Filter[T]: ...
+@overload
+def lift(what: TypeForm[T], function: Callable[[T], object], /) -> Filter[T]: ...
+def lift(what: Any, function: Any = None, /) -> Filter[Any]:
+    """The filter of a Python function, looked into as far as possible; `str()` shows its tree."""
+    return Filter(what if function is None else function)
+
+
 def _check_shape(function: object) -> None:
     """Refuse at once what could never answer about an event."""
-    accepted = "a plain function that takes the event"
+    accepted = "a callable that takes the event, or None"
+    if not callable(function):
+        raise BadOption("where", function, accepted=accepted)
     if inspect.iscoroutinefunction(function):
         raise BadOption("where", function, accepted=f"{accepted}; this one is async")
     try:
-        inspect.signature(function).bind(object())  # type: ignore[arg-type]
+        inspect.signature(function).bind(object())
     except TypeError as error:
         raise BadOption("where", function, accepted=f"{accepted}: {error}") from error
     except ValueError:  # some built-ins tell nothing about themselves
         pass
-
-
-def _identity(function: object) -> tuple[object, ...]:
-    """What makes two callables the same filter: code, owner, captured values, defaults."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return (function if _hashable(function) else id(function),)
-    cells = getattr(function, "__closure__", None) or ()
-    captured = tuple(_contents(cell) for cell in cells)
-    owner = getattr(function, "__self__", None)
-    return (code, owner, captured, getattr(function, "__defaults__", None))
-
-
-def _contents(cell: object) -> object:
-    try:
-        return cell.cell_contents  # type: ignore[attr-defined]
-    except ValueError:  # a name that is not bound yet
-        return cell
-
-
-def _hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True

@@ -1,6 +1,7 @@
 """One generated function per (class, topic, plan version): the hot path of publish.
 
-The source holds no value of a user's, only numbered names; values come in as globals.
+The source holds no value of a user's, only numbered names; values come in as globals. Filters
+stand in it as expressions, whose attribute names are checked to be identifiers.
 What the function shares with the dispatcher (whose turn it is, the newest position) are closure
 cells, because nothing is faster. A test-and-set of a cell and `position + 1` are not interrupted
 by another thread under the GIL: CPython switches threads at calls and backward jumps only, and
@@ -30,7 +31,7 @@ class Shape:
     """All that the source depends on."""
 
     queued: tuple[bool, ...]  # for each target with a queue: has it a filter
-    direct: tuple[bool, ...]  # for each target called directly: has it a filter
+    direct: tuple[str | None, ...]  # for each target called directly: its filter's expression
     logged: bool
     turn: bool  # some target runs in the publisher's thread
     topic: bool
@@ -193,8 +194,8 @@ def _direct_calls(shape: Shape) -> Iterator[str]:
             yield f" return rest({number}, event, here)"
         yield "step = 0"
         yield "try:"
-        if filtered:
-            yield f" if want_{number}(event):"
+        if filtered is not None:
+            yield f" if {filtered}:"
             yield "  step = 1"
             yield f"  call_{number}(event)"
         else:
@@ -236,6 +237,4 @@ def call_names(calls: tuple[Any, ...], wants: tuple[Any, ...]) -> dict[str, obje
     """The numbered names of callbacks that are called directly."""
     if len(calls) > UNROLLED:
         return {"calls": tuple(zip(range(len(calls)), wants, calls, strict=True))}
-    names: dict[str, object] = {f"call_{number}": call for number, call in enumerate(calls)}
-    names.update({f"want_{number}": want for number, want in enumerate(wants)})
-    return names
+    return {f"call_{number}": call for number, call in enumerate(calls)}

@@ -160,9 +160,10 @@ class Dispatcher:
         queued = tuple(target for target in targets if target not in direct)
         tests = tuple(target.test_for(cls, topic) for target in queued)
         wants = tuple(target.test_for(cls, topic) for target in direct)
+        written = [_written(target, number) for number, target in enumerate(direct)]
         shape = Shape(
             queued=tuple(test is not None for test in tests),
-            direct=tuple(want is not None for want in wants),
+            direct=tuple(expression for expression, _ in written),
             logged=self.log is not None,
             turn=any(target.inline for target in targets),
             topic=topic is not None,
@@ -171,6 +172,8 @@ class Dispatcher:
         names = self._names(shape, topic, direct)
         names.update(names_for(queued, tests))
         names.update(call_names(tuple(call for _, call in calls), wants))
+        for _, values in written:
+            names.update(values)
         return make_route(shape, self.turn.cells, names)
 
     def _names(
@@ -386,6 +389,12 @@ class Dispatcher:
     def _entry(self, event: object, here: int, topic: str | None) -> Entry:
         moment = self.turn.moment(self.clock.time())
         return Entry(here, event, moment, self.publisher, topic)
+
+
+def _written(target: Target, number: int) -> tuple[str | None, dict[str, Any]]:
+    """The filter of a target that is called directly, as an expression, and what that names."""
+    [interest] = target.interests()
+    return (None, {}) if interest.where is None else interest.where.expression(f"where_{number}")
 
 
 def _parted(hits: Hits) -> dict[bool, Hits]:

@@ -1,0 +1,255 @@
+"""From a Python expression's syntax tree to a filter's tree."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from polycast.filters import nodes
+from polycast.filters.constants import constant
+from polycast.filters.operators import BUILTINS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Translator", "Unliftable"]
+
+COMPARISONS: dict[type, str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.In: "in",
+    ast.NotIn: "not in",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+}
+ARITHMETIC: dict[type, str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+}
+SIGNS: dict[type, str] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
+DISPLAYS: dict[type, type] = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
+
+
+class Unliftable(Exception):
+    """A part of an expression that has no node, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A value of the running program that a name stands for."""
+
+    value: Any
+
+
+class Translator:
+    """Translates one expression. `names` finds what a name stands for, or raises Unliftable.
+
+    `opaque` makes a node of a part that cannot be looked into; without it that is an error.
+    """
+
+    def __init__(
+        self,
+        parameter: str,
+        names: Callable[[str], Any],
+        opaque: Callable[[ast.expr, str], nodes.Node] | None,
+    ) -> None:
+        self._parameter, self._names, self._opaque = parameter, names, opaque
+        self._variables: list[str] = []  # of the quantifiers around, the innermost last
+
+    def translate(self, expression: ast.expr) -> nodes.Node:
+        """The tree of an expression; parts of `and` and `or` may be opaque by themselves."""
+        if isinstance(expression, ast.BoolOp) and not self._variables:
+            parts = tuple(self.translate(each) for each in expression.values)
+            return _joined(nodes.And if isinstance(expression.op, ast.And) else nodes.Or, parts)
+        try:
+            return self._node(expression)
+        except Unliftable as reason:
+            if self._opaque is None or self._variables:
+                raise
+            return self._opaque(expression, str(reason))
+
+    def _node(self, expression: ast.expr) -> nodes.Node:
+        found = self._either(expression)
+        if isinstance(found, nodes.Node):
+            return found
+        try:
+            return nodes.Constant(constant(found.value))
+        except TypeError as error:
+            raise Unliftable(f"{ast.unparse(expression)}: {error}") from None
+
+    def _either(self, expression: ast.expr) -> nodes.Node | Live:
+        method = getattr(self, f"_{type(expression).__name__.lower()}", None)
+        if method is None:
+            raise Unliftable(f"{ast.unparse(expression)}: this kind of expression has no node")
+        found: nodes.Node | Live = method(expression)
+        return found
+
+    # -- leaves ----------------------------------------------------------------------------------
+
+    def _constant(self, expression: ast.Constant) -> Live:
+        return Live(expression.value)
+
+    def _name(self, expression: ast.Name) -> nodes.Node | Live:
+        if expression.id in self._variables:
+            return nodes.Variable(self._variables[::-1].index(expression.id))
+        if expression.id == self._parameter:
+            return nodes.Event()
+        return Live(self._names(expression.id))
+
+    def _attribute(self, expression: ast.Attribute) -> nodes.Node | Live:
+        if expression.attr.startswith("__") and not expression.attr.endswith("__"):
+            raise Unliftable(f"{expression.attr}: a private name")
+        of = self._either(expression.value)
+        if isinstance(of, nodes.Node):
+            return nodes.Attribute(of, expression.attr)
+        return Live(_plain_attribute(of.value, expression.attr))
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def _call(self, expression: ast.Call) -> nodes.Node:
+        if expression.keywords or any(isinstance(e, ast.Starred) for e in expression.args):
+            raise Unliftable(f"{ast.unparse(expression)}: only plain arguments have a node")
+        if isinstance(expression.func, ast.Attribute):
+            return self._method_call(expression.func, expression.args)
+        function = self._either(expression.func)
+        if isinstance(function, nodes.Node):
+            raise Unliftable(f"{ast.unparse(expression)}: what is called is part of the event")
+        return self._function_call(function.value, expression)
+
+    def _method_call(self, method: ast.Attribute, arguments: list[ast.expr]) -> nodes.Node:
+        of = self._either(method.value)
+        if isinstance(of, Live):
+            of = nodes.Constant(self._constant_of(of, method.value))
+        if method.attr.startswith("__") and not method.attr.endswith("__"):
+            raise Unliftable(f"{method.attr}: a private name")
+        return nodes.Call(of, method.attr, tuple(self._node(each) for each in arguments))
+
+    def _constant_of(self, live: Live, expression: ast.expr) -> object:
+        try:
+            return constant(live.value)
+        except TypeError as error:
+            raise Unliftable(f"{ast.unparse(expression)}: {error}") from None
+
+    def _function_call(self, function: Any, expression: ast.Call) -> nodes.Node:
+        arguments = expression.args
+        if function is isinstance and len(arguments) == 2:
+            return nodes.InstanceOf(self._node(arguments[0]), self._classes(arguments[1]))
+        if (function is any or function is all) and len(arguments) == 1:
+            return self._quantified(function.__name__, arguments[0])
+        for name, known in BUILTINS.items():
+            if function is known:
+                return nodes.Function(name, tuple(self._node(each) for each in arguments))
+        raise Unliftable(f"{ast.unparse(expression)}: {function!r} cannot be looked into")
+
+    def _classes(self, expression: ast.expr) -> tuple[type, ...]:
+        if isinstance(expression, ast.Tuple):
+            return tuple(cls for each in expression.elts for cls in self._classes(each))
+        found = self._either(expression)
+        classes = found.value if isinstance(found, Live) else None
+        flat = classes if isinstance(classes, tuple) else (classes,)
+        if not all(isinstance(each, type) for each in flat):
+            raise Unliftable(f"{ast.unparse(expression)}: not a class")
+        return flat
+
+    def _quantified(self, kind: str, argument: ast.expr) -> nodes.Node:
+        if not isinstance(argument, ast.GeneratorExp) or len(argument.generators) != 1:
+            raise Unliftable(f"{kind}(...): only one plain generator has a node")
+        [generator] = argument.generators
+        if generator.is_async or not isinstance(generator.target, ast.Name):
+            raise Unliftable(f"{kind}(...): only one plain variable has a node")
+        over = self._node(generator.iter)
+        self._variables.append(generator.target.id)
+        try:
+            conditions = tuple(self.translate(each) for each in generator.ifs)
+            return nodes.Quantified(kind, over, conditions, self.translate(argument.elt))
+        finally:
+            self._variables.pop()
+
+    # -- operators -------------------------------------------------------------------------------
+
+    def _compare(self, expression: ast.Compare) -> nodes.Node:
+        signs = [COMPARISONS[type(each)] for each in expression.ops]
+        rest = tuple(zip(signs, map(self._node, expression.comparators), strict=True))
+        return nodes.Compare(self._node(expression.left), rest)
+
+    def _boolop(self, expression: ast.BoolOp) -> nodes.Node:
+        parts = tuple(self._node(each) for each in expression.values)
+        return _joined(nodes.And if isinstance(expression.op, ast.And) else nodes.Or, parts)
+
+    def _unaryop(self, expression: ast.UnaryOp) -> nodes.Node:
+        operand = self._node(expression.operand)
+        if isinstance(expression.op, ast.Not):
+            return nodes.Not(operand)
+        sign = SIGNS[type(expression.op)]
+        number = isinstance(operand, nodes.Constant) and type(operand.value) in (int, float)
+        if sign == "-" and number:
+            return nodes.Constant(-operand.value)  # type: ignore[attr-defined]
+        return nodes.Sign(sign, operand)
+
+    def _binop(self, expression: ast.BinOp) -> nodes.Node:
+        sign = ARITHMETIC.get(type(expression.op))
+        if sign is None:
+            raise Unliftable(f"{ast.unparse(expression)}: this operator has no node")
+        return nodes.Arithmetic(sign, self._node(expression.left), self._node(expression.right))
+
+    def _subscript(self, expression: ast.Subscript) -> nodes.Node:
+        if isinstance(expression.slice, ast.Slice):
+            raise Unliftable(f"{ast.unparse(expression)}: a slice has no node")
+        return nodes.Item(self._node(expression.value), self._node(expression.slice))
+
+    def _display(self, expression: Any) -> nodes.Node | Live:
+        kind = DISPLAYS[type(expression)]
+        parts = tuple(self._node(each) for each in expression.elts)
+        if all(isinstance(part, nodes.Constant) for part in parts):
+            try:
+                return Live(kind([part.value for part in parts]))  # type: ignore[attr-defined]
+            except TypeError as error:
+                raise Unliftable(f"{ast.unparse(expression)}: {error}") from None
+        return nodes.Display(kind, parts)
+
+    _tuple = _list = _set = _display
+
+
+def _joined(kind: type[nodes.And] | type[nodes.Or], parts: tuple[nodes.Node, ...]) -> nodes.Node:
+    """`(a and b) and c` is `a and b and c`."""
+    flat: list[nodes.Node] = []
+    for part in parts:
+        flat.extend(part.parts if isinstance(part, kind) else (part,))
+    return kind(tuple(flat))
+
+
+def _plain_attribute(value: Any, name: str) -> Any:
+    """An attribute that can be read without running anybody's code."""
+    if isinstance(value, ModuleType):
+        space: Mapping[str, Any] = vars(value)
+        if name in space:
+            return space[name]
+        raise Unliftable(f"{value.__name__}.{name}: not there")
+    try:
+        found = inspect.getattr_static(value, name)
+    except AttributeError:
+        raise Unliftable(f"{name}: not there, or not plain") from None
+    if isinstance(value, type) and isinstance(found, value):
+        return found  # a member of an enum
+    if inspect.ismemberdescriptor(found) and not isinstance(value, type):
+        return getattr(value, name)  # a slot
+    if hasattr(type(found), "__get__"):
+        raise Unliftable(f"{name}: not a plain attribute")
+    return found

@@ -1,0 +1,228 @@
+"""The expression tree of a filter: immutable, comparable, the same for every way of writing it.
+
+A tree means what the Python expression means. Equal trees are equal and hash alike; a constant
+carries its type, so `1`, `True` and `1.0` are three constants. What the elements of `any(...)` and
+`all(...)` are called is not part of a tree: variables count the quantifiers around them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "And",
+    "Arithmetic",
+    "Attribute",
+    "Call",
+    "Compare",
+    "Constant",
+    "Display",
+    "Event",
+    "Function",
+    "InstanceOf",
+    "Item",
+    "Node",
+    "Not",
+    "Opaque",
+    "Or",
+    "Quantified",
+    "Sign",
+    "Variable",
+    "typed_key",
+    "walk",
+]
+
+
+class Node:
+    """An expression over one event."""
+
+    __slots__ = ()
+
+    def children(self) -> tuple[Node, ...]:
+        """The expressions right below."""
+        found: list[Node] = []
+        for field in fields(self):  # type: ignore[arg-type]
+            found.extend(_nodes_in(getattr(self, field.name)))
+        return tuple(found)
+
+
+def _nodes_in(value: object) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _nodes_in(each)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A tree and everything below it."""
+    yield node
+    for child in node.children():
+        yield from walk(child)
+
+
+def typed_key(value: object) -> object:
+    """What two constants have in common if and only if they are the same constant."""
+    kind = type(value)
+    if isinstance(value, tuple | list):
+        return (kind, tuple(typed_key(each) for each in value))
+    if isinstance(value, set | frozenset):
+        return (kind, frozenset(typed_key(each) for each in value))
+    if isinstance(value, float):
+        return (kind, value.hex() if value == value else "nan")  # 0.0 is not -0.0
+    return (kind, value if kind is not type(NotImplemented) else id(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Event(Node):
+    """The event itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable(Node):
+    """The element of an enclosing `any` or `all`; 0 is the innermost."""
+
+    depth: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant(Node):
+    """A value that was known when the filter was made."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and typed_key(self.value) == typed_key(other.value)
+
+    def __hash__(self) -> int:
+        try:
+            return hash(typed_key(self.value))
+        except TypeError:
+            return hash(type(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute(Node):
+    """`of.name`."""
+
+    of: Node
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """`of.method(*arguments)`: filters may call getters."""
+
+    of: Node
+    method: str
+    arguments: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Function(Node):
+    """A built-in function: len, abs, min, max."""
+
+    name: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Node):
+    """`of[key]`."""
+
+    of: Node
+    key: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Display(Node):
+    """A tuple, list or set with parts that are not constant."""
+
+    kind: type
+    elements: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Node):
+    """`first < second <= third`: each part is evaluated once, and it stops early."""
+
+    first: Node
+    rest: tuple[tuple[str, Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class And(Node):
+    """The first part that is not true, else the last."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Node):
+    """The first part that is true, else the last."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Node):
+    """True if the operand is not true; what fails still fails."""
+
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic(Node):
+    """`left + right` and the other binary operators."""
+
+    operator: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Sign(Node):
+    """`-x`, `+x`, `~x`."""
+
+    operator: str
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceOf(Node):
+    """`isinstance(of, classes)`."""
+
+    of: Node
+    classes: tuple[type, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantified(Node):
+    """`any(each for x in over if conditions)`, or `all`."""
+
+    kind: str
+    over: Node
+    conditions: tuple[Node, ...]
+    each: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opaque(Node):
+    """A part that could not be looked into: a callable of the event, and why."""
+
+    function: Callable[[Any], object]
+    why: str
+    key: Any = None  # what makes it the same as another
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self.why)
+
+    def _identity(self) -> object:
+        return self.key if self.key is not None else id(self.function)
