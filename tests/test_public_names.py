@@ -72,6 +72,7 @@ OTHERS = [
     "Supply",
     "Undelivered",
     "all_of",
+    "conditions",
     "conforming",
     "directly_conforming",
     "event",

@@ -56,6 +56,7 @@ from polycast.errors import (
 )
 from polycast.events import Identity
 from polycast.filters import Filter, lift
+from polycast.filters.frontends import conditions
 from polycast.matching import Selector, all_of, topic
 from polycast.stores import Receipt
 from polycast.typesystem import conforming, directly_conforming, event, interface_of
@@ -116,6 +117,7 @@ __all__ = [
     "Undelivered",
     "WouldDeadlock",
     "all_of",
+    "conditions",
     "conforming",
     "directly_conforming",
     "event",

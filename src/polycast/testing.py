@@ -110,7 +110,11 @@ class TestBus(Bus):
         """Do what can be done now, let time pass, and do what is due then."""
         before = self.run_until_idle()
         passed = seconds if isinstance(seconds, int | float) else seconds.total_seconds()
-        self.clock.advance(passed)
+        end = self.clock.monotonic() + passed
+        while (due := self._services.timers.next_due()) is not None and due < end:
+            self.clock.advance(max(0.0, due - self.clock.monotonic()))
+            before += self.run_until_idle()
+        self.clock.advance(max(0.0, end - self.clock.monotonic()))
         return before + self.run_until_idle()
 
     def flush(self, timeout: float | None = None) -> bool:

@@ -189,7 +189,7 @@ def test_what_was_published_before_the_end_is_not_delivered_after_it(bus: TestBu
 
 def test_a_second_attempt_is_not_made_after_the_lease_ended(bus: TestBus) -> None:
     seen: Recorder[Tick] = Recorder(fail=lambda tick: OSError("no"))
-    bus.subscribe(Tick, seen, lease=60, backoff=100)
+    bus.subscribe(Tick, seen, lease=20, backoff=100)
     bus.publish(Tick())
     bus.run_until_idle()
     bus.advance(200)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from polycast.errors import BadOption, HistoryGone, NoHistory
+from polycast.errors import BadOption, HistoryGone, NoHistory, TakenOver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +65,7 @@ class History:
         before = mailbox.succeeds
         if before is None:
             return [] if start is None or self._log is None else self._log.read(start=start)
-        waiting = [parcel.entry for parcel in before.surrender()]
+        waiting = [parcel.entry for parcel in before.surrender(TakenOver(before.title))]
         place = before.place if before.is_detached() else self._dispatcher.turn.newest() + 1
         logged = [] if self._log is None else self._log.read(start=place)
         known = {entry.position: entry for entry in [*waiting, *logged]}

@@ -27,7 +27,7 @@ def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     """Wait until no mailbox has anything left to do."""
     if _own(roster) or roster.dispatcher.turn.is_mine():
         raise WouldDeadlock("flush()", why="it was called inside a callback")
-    if any(_needs_this_loop(box) for box in roster.mailboxes.values()):
+    if any(_needs_this_loop(box) for box in list(roster.mailboxes.values())):
         why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
         raise WouldDeadlock("flush()", why=why)
     return _wait(roster, timeout, ())
@@ -124,7 +124,7 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
     dispatcher.stop(refuse)
     but = tuple(
         box
-        for box in roster.mailboxes.values()
+        for box in list(roster.mailboxes.values())
         if box in own or (in_turn and box.inline) or _needs_this_loop(box)
     )
     _wait(roster, timeout, but)
@@ -150,7 +150,7 @@ def _left(box: Mailbox, own: tuple[Mailbox, ...]) -> int:
 
 def _own(roster: Roster) -> tuple[Mailbox, ...]:
     """The mailboxes of this bus in whose callbacks this code runs."""
-    boxes = roster.mailboxes.values()
+    boxes = list(roster.mailboxes.values())
     return tuple(box for box in inside.get() if any(box is each for each in boxes))
 
 

@@ -25,6 +25,7 @@ from polycast.delivery import (
     Puller,
 )
 from polycast.errors import (
+    BadOption,
     Cancelled,
     CutOff,
     DurableChanged,
@@ -112,14 +113,22 @@ class Roster:
             known = self._known(interest, replace=replace)
             mailbox = known if known is not None else self._new(interest, settings)
             consumer = self._consumer(mailbox, interest, settings, callback)
+            if not mailbox.attach(consumer, settings):  # it has just ended
+                self.forget(mailbox)
+                known, mailbox = None, self._new(interest, settings)
+                consumer = self._consumer(mailbox, interest, settings, callback)
+                mailbox.attach(consumer, settings)
             consumer.subscription = partial(self.handle, consumer)
-            mailbox.attach(consumer, settings)
             history = self._begin(mailbox, consumer, since, is_new=known is None)
         # From here on user code may run, so nothing is locked.
         if lease is not None:
             self.set_lease(consumer, lease)
-        if history or mailbox.held:
-            mailbox.prefill(self._history.wanted(mailbox, history))
+        try:
+            if history or mailbox.held:
+                mailbox.prefill(self._history.wanted(mailbox, history))
+        except BaseException:  # an interrupt while a filter looks at history
+            self.cancel(consumer, Cancelled(mailbox.title))
+            raise
         mailbox.pump()
         return self.handle(consumer)
 
@@ -127,7 +136,12 @@ class Roster:
         """The mailbox of that durable name or group, if it is there and means the same."""
         known = self._durables.get(interest.durable or "")
         if known is None:
-            return self._groups.get(interest.group or "")
+            group = self._groups.get(interest.group or "")
+            if group is not None and group.interest.durable != interest.durable:
+                kept = group.interest.durable
+                accepted = f"that of the group, which is {kept!r}: its members share it"
+                raise BadOption("durable", interest.durable, accepted=accepted)
+            return group
         difference = known.interest.difference(interest)
         if difference and not replace:
             raise DurableChanged(known.name, difference)
@@ -137,7 +151,7 @@ class Roster:
         name = interest.durable or f"{interest.selector}#{next(self._numbers)}"
         kind = Mailbox if interest.group is None else Group
         mailbox = kind(name, interest, settings, self.services)
-        before = self.mailboxes.get(name)
+        before = self._durables.get(interest.durable or "")
         if before is not None:
             self._replace(before, mailbox)
         self.mailboxes[name] = mailbox
@@ -166,7 +180,7 @@ class Roster:
         entries: list[Entry] = []
 
         def begin(position: int) -> None:
-            start = self._history.start_of(since)
+            start = None if mailbox.succeeds is not None else self._history.start_of(since)
             mailbox.held = mailbox.held or start is not None
             mailbox.waits_for = start if start is not None and start > position else 0
             first = position if start is None else start
@@ -223,15 +237,20 @@ class Roster:
             consumer.ended = why
             if consumer.lease is not None:
                 consumer.lease.cancel()
-            if self._leave(mailbox, consumer) == 0:
-                mailbox.end(Cancelled(mailbox.title))
+            with self._lock:  # nobody joins between the last who leaves and the end
+                left = self._leave(mailbox, consumer)
+                if not left:
+                    mailbox.end(Cancelled(mailbox.title))
+            if left:
+                mailbox.pump()
         else:
             mailbox.end(why)
 
     def detach(self, consumer: Consumer) -> None:
         """One subscription goes away; its durable name stays, and its place."""
         consumer.mailbox.place = self.dispatcher.turn.newest() + 1
-        self._leave(consumer.mailbox, consumer)
+        if self._leave(consumer.mailbox, consumer):
+            consumer.mailbox.pump()
 
     def _leave(self, mailbox: Mailbox, consumer: Consumer) -> int:
         with self._lock:
@@ -240,8 +259,6 @@ class Roster:
             left = len(mailbox.consumers())
             if left or mailbox.interest.durable is not None:
                 self.dispatcher.change(mailbox)
-        if left:
-            mailbox.pump()
         return left
 
     def pause(self, consumer: Consumer) -> None:
@@ -258,6 +275,7 @@ class Roster:
             return
         if consumer.lease is not None:
             consumer.lease.cancel()
+        consumer.lease_until = self.services.clock.monotonic() + lease
         why = LeaseExpired(consumer.title)
         consumer.lease = self.services.timers.after(lease, lambda: self.cancel(consumer, why))
 
@@ -268,9 +286,11 @@ class Roster:
                 del self.mailboxes[mailbox.name]
                 if isinstance(mailbox.ended, CutOff):
                     self.cut_off.append(mailbox)
-            for names in (self._groups, self._durables):
-                for name in [n for n, box in names.items() if box is mailbox]:
-                    del names[name]
+            group, durable = mailbox.interest.group or "", mailbox.interest.durable or ""
+            if self._groups.get(group) is mailbox:
+                del self._groups[group]
+            if self._durables.get(durable) is mailbox:
+                del self._durables[durable]
         self.dispatcher.remove(mailbox)
 
     def replay(self, letters: list[DeadLetter]) -> list[DeadLetter]:
@@ -280,10 +300,11 @@ class Roster:
             mailbox = self.mailboxes.get(name)
             if mailbox is None or mailbox.ended is not None:
                 continue
-            mine = [letter for letter in letters if letter.subscription == name]
-            mailbox.prefill([(letter.entry, True) for letter in mine])
+            mine = {id(each.entry): each for each in letters if each.subscription == name}
+            wanted = self._history.wanted(mailbox, [letter.entry for letter in mine.values()])
+            mailbox.prefill(wanted)
             mailbox.pump()
-            taken += mine
+            taken += [mine[id(entry)] for entry, _ in wanted]
         return taken
 
 

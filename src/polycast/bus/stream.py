@@ -29,6 +29,7 @@ class Stream(Generic[T_co]):
         self._arrived: deque[tuple[Any, Delivery]] = deque()
         self._bell = asyncio.Event()
         self._current: Delivery | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # where it is read
 
     def callback(self) -> Callback:
         """What is subscribed for it."""
@@ -36,12 +37,16 @@ class Stream(Generic[T_co]):
 
     async def _receive(self, event: Any, delivery: Delivery) -> None:
         self._arrived.append((event, delivery))
-        self._bell.set()
+        if self._loop is None:
+            self._bell.set()
+        else:  # it may be read in another loop than it is called back in
+            self._loop.call_soon_threadsafe(self._bell.set)
 
     def __aiter__(self) -> Stream[T_co]:
         return self
 
     async def __anext__(self) -> T_co:
+        self._loop = asyncio.get_running_loop()
         self._acknowledge()
         while not self._arrived:
             self._stop_if_ended()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from polycast.config import seconds
@@ -24,7 +25,7 @@ class Buffer(Generic[E]):
     def __init__(self, subscription: Subscription[Any], *, keep: bool) -> None:
         self._subscription, self._keep = subscription, keep
         self._mailbox: Mailbox = subscription.mailbox
-        self._token: int | None = None
+        self._tokens: dict[int, int] = {}  # by thread: what it has taken and not acknowledged
 
     def get(self, timeout: float | timedelta | None) -> E | None:
         """Take the next, waiting for it if asked to."""
@@ -34,12 +35,13 @@ class Buffer(Generic[E]):
         parcel = self._mailbox.pull(self._subscription.consumer, wait, keep=self._keep)
         if parcel is None:
             return None
-        self._token = parcel.token if self._keep else None
+        if self._keep:
+            self._tokens[threading.get_ident()] = parcel.token
         return cast("E", parcel.entry.event)
 
     def ack(self) -> None:
-        """Acknowledge the last one taken."""
-        token, self._token = self._token, None
+        """Acknowledge the last one that this thread has taken."""
+        token = self._tokens.pop(threading.get_ident(), None)
         if token is not None:
             self._mailbox.settle("ack()", token, None)
 
@@ -47,7 +49,8 @@ class Buffer(Generic[E]):
         """Acknowledge and stop collecting; a durable buffer goes on collecting for its name."""
         if self._subscription.ended is not None:
             return
-        self.ack()
+        for thread in list(self._tokens):
+            self._mailbox.settle("close()", self._tokens.pop(thread), None)
         if self._keep:
             self._subscription.detach()
         else:
@@ -55,8 +58,7 @@ class Buffer(Generic[E]):
 
     def purge(self) -> None:
         """Throw away what waits."""
-        with self._mailbox.lock:
-            self._mailbox.backlog.clear()
+        self._mailbox.purge()
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

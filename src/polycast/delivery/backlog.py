@@ -26,10 +26,13 @@ class Parcel(msgspec.Struct, eq=False):
     holder: Any = None  # the consumer that has it
     tried: tuple[Any, ...] = ()  # the members of a group that have had it
     prior: bool = False  # history or a replay: it does not count against the bound
+    begun: bool = False  # its callback has been called
+    timer: Any = None  # of the time within which it has to be acknowledged
 
     def anew(self) -> Parcel:
         """The same for another attempt; who still has the old one can do nothing with it."""
-        return Parcel(self.entry, self.takers, self.count, tried=self.tried, prior=self.prior)
+        count = self.count if self.begun else max(0, self.count - 1)
+        return Parcel(self.entry, self.takers, count, tried=self.tried, prior=self.prior)
 
     @property
     def publisher(self) -> str:
@@ -76,12 +79,12 @@ class Backlog:
         more = list(parcels)
         if not more:
             return
-        ranked = [p for p in more if p.entry.priority and not self._ordered]
-        self.bounded += sum(not parcel.prior for parcel in more)
-        plain = [p for p in more if p not in ranked]
+        plain = [p for p in more if self._ordered or not p.entry.priority]
         self._plain = deque(sorted([*self._plain, *plain], key=lambda p: p.entry.position))
-        for parcel in ranked:
-            heapq.heappush(self._ranked, parcel)
+        self.bounded += sum(not parcel.prior for parcel in plain)
+        for parcel in more:
+            if parcel.entry.priority and not self._ordered:
+                self.append(parcel)
 
     def put_back(self, parcel: Parcel) -> None:
         """Put one where it stands in the log; mostly it was the first."""
@@ -109,17 +112,23 @@ class Backlog:
             self.remove(chosen)
         return chosen
 
-    def drop_oldest(self) -> None:
+    def drop_oldest(self) -> Parcel:
         """Take away the one that has waited longest, of the lowest priority."""
-        self.remove(self._plain[0] if self._plain else max(self._ranked))
+        lowest = min(self._ranked, key=lambda p: (p.entry.priority, p.entry.position), default=None)
+        if lowest is None or (self._plain and lowest.entry.priority > 0):
+            lowest = self._plain[0]
+        self.remove(lowest)
+        return lowest
 
     def remove(self, parcel: Parcel) -> None:
         """Take out one of them, if it is there."""
-        if parcel in self._ranked:
-            self._ranked.remove(parcel)
-            heapq.heapify(self._ranked)
+        if self._plain and self._plain[0] is parcel:
+            self._plain.popleft()
         elif parcel in self._plain:
             self._plain.remove(parcel)
+        elif parcel in self._ranked:
+            self._ranked.remove(parcel)
+            heapq.heapify(self._ranked)
         else:
             return
         self.bounded -= not parcel.prior

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,7 @@ class Consumer:
         self.in_flight = 0
         self.idle_since = next(_turns)
         self.lease: Timer | None = None  # as a member of a group; else the mailbox has it
+        self.lease_until: float | None = None
 
     @property
     def title(self) -> str:
@@ -66,7 +68,20 @@ class Consumer:
 
     def is_away(self) -> bool:
         """Whether it must not be called back."""
-        return self.paused or self.detached or self.ended is not None
+        return self.paused or self.detached or self.ended is not None or self._lease_is_over()
+
+    def _lease_is_over(self) -> bool:
+        until = self.lease_until
+        return until is not None and self.mailbox.services.clock.monotonic() >= until
+
+    def lost(self) -> Parcel | None:
+        """The parcel it will never finish, if its event loop is closed."""
+        return None
+
+    def begins(self, parcel: Parcel) -> bool:
+        """Whether the parcel is still to be handled; from now on it is its own."""
+        self.started = self.mailbox.services.clock.monotonic()
+        return self.mailbox.may_begin(self, parcel)
 
     def rest(self) -> None:
         """It has returned; from now on it is idle."""
@@ -84,9 +99,8 @@ class Consumer:
 
     def call(self, parcel: Parcel) -> Outcome:
         """Call back in this thread."""
-        if not self.mailbox.may_begin(self, parcel):
+        if not self.begins(parcel):
             return SKIPPED
-        self.started = self.mailbox.services.clock.monotonic()
         mark = inside.set((*inside.get(), self.mailbox))
         try:
             self.callback.function(*self.arguments(parcel))
@@ -154,9 +168,8 @@ class PoolConsumer(Consumer):
             self.start(parcel)
 
     def _handle(self, parcel: Parcel) -> Outcome:
-        if not self.mailbox.may_begin(self, parcel):
+        if not self.begins(parcel):
             return SKIPPED
-        self.started = self.mailbox.services.clock.monotonic()
         try:
             if self.callback.wants_delivery:
                 self.callback.function(parcel.entry.event, Delivery(self, parcel))
@@ -183,44 +196,63 @@ class AsyncConsumer(Consumer):
         super().__init__(mailbox, callback, interest=interest, manual=manual)
         self.loop, self._owns_loop = loop, owns_loop
         self._task: asyncio.Task[None] | None = None
+        self._current: Parcel | None = None
 
     def start(self, parcel: Parcel) -> Outcome:
         """Ask the loop for a task; a loop that is closed is a failure like any other."""
+        self._current = parcel
         try:
             self.loop.call_soon_threadsafe(self._begin, parcel)
         except RuntimeError as error:
+            self._current = None
             return error
         return PENDING
 
     def _begin(self, parcel: Parcel) -> None:
-        self._task = self.loop.create_task(self._run(parcel))
+        under_way: list[Parcel | None] = [parcel]
+        self._task = self.loop.create_task(self._run(parcel, under_way))
+        self._task.add_done_callback(functools.partial(self._over, under_way))
 
-    async def _run(self, first: Parcel) -> None:
-        parcel: Parcel | None = first
+    def _over(self, under_way: list[Parcel | None], task: asyncio.Task[None]) -> None:
+        """A task has ended; if somebody cancelled it, its parcel is not handled."""
+        [parcel] = under_way
+        if parcel is None:
+            return
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        following = self.mailbox.finish(self, parcel, error)
+        if following is not None:
+            self.mailbox.start([(self, following)])
+
+    def lost(self) -> Parcel | None:
+        """The parcel that went down with its loop."""
+        if not self.busy or not self.loop.is_closed():
+            return None
+        parcel, self._current = self._current, None
+        return parcel
+
+    async def _run(self, parcel: Parcel, under_way: list[Parcel | None]) -> None:
         for number in itertools.count(1):
-            if parcel is None:
-                return
             outcome = await self._call(parcel)
-            parcel = self.mailbox.finish(self, parcel, outcome)
+            following = self.mailbox.finish(self, parcel, outcome)
+            under_way[0] = following
+            if following is None:
+                return
+            self._current = parcel = following
             if number % QUANTUM == 0:
                 await asyncio.sleep(0)
 
     async def _call(self, parcel: Parcel) -> Outcome:
-        if not self.mailbox.may_begin(self, parcel):
+        if not self.begins(parcel):
             return SKIPPED
-        self.started = self.mailbox.services.clock.monotonic()
         mark = inside.set((*inside.get(), self.mailbox))
         try:
             await self.callback.function(*self.arguments(parcel))
         except Exception as error:
             return error
-        except BaseException as error:
-            if self._owns_loop and not isinstance(error, asyncio.CancelledError):
-                return error  # SystemExit: the loop is ours, so it stays
-            following = self.mailbox.finish(self, parcel, error)
-            if following is not None:
-                self.mailbox.start([(self, following)])
-            raise
+        except (SystemExit, KeyboardInterrupt) as error:
+            if not self._owns_loop:
+                raise
+            return error  # the loop is ours, so it stays
         finally:
             inside.reset(mark)
         return self.returned()

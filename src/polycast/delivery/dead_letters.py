@@ -88,8 +88,9 @@ class DeadLetters(Sequence[DeadLetter]):
         """Give these, or all, to their subscriptions once more; how many went."""
         taken = self._take(letters)
         went = self._post(taken)
+        gone = {id(letter) for letter in went}
         for letter in taken:
-            if letter not in went:
+            if id(letter) not in gone:
                 self.add(letter)
         return len(went)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Group"]
 
+LOOKAHEAD = 64  # how far a free member looks past events that only others want
 _RANK = {"none": 0, "fifo": 1, "total": 2}
 
 
@@ -49,17 +50,21 @@ class Group(Mailbox):
         """What the members want; without members, what the group was made for."""
         return tuple(self.members.values()) or (self.interest,)
 
-    def attach(self, consumer: Consumer, settings: Settings) -> None:
-        """One more member."""
+    def attach(self, consumer: Consumer, settings: Settings) -> bool:
+        """One more member; False if the group is over."""
         with self.lock:
-            self.members[consumer] = consumer.interest
+            if self.ended is not None:
+                return False
+            # Publishers look at the members without the lock, so the dict is never changed.
+            self.members = {**self.members, consumer: consumer.interest}
             self.settings = _strictest(self.settings, settings)
+            return True
 
     def detach(self, consumer: Consumer) -> None:
         """One member less; what it has without being busy with it goes to the others."""
         with self.lock:
             consumer.detached = True
-            self.members.pop(consumer, None)
+            self.members = {c: i for c, i in self.members.items() if c is not consumer}
             self._give_up(consumer)
 
     def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
@@ -69,7 +74,7 @@ class Group(Mailbox):
             for member, interest in self.members.items()
             if interest.selector.covers(cls, topic)
         ]
-        if not self.members:
+        if not pairs and not self.members:
             pairs = [(self, self.interest.where)]  # type: ignore[list-item]  # nobody is here
 
         def takers(event: Any) -> tuple[Consumer, ...]:
@@ -99,9 +104,11 @@ class Group(Mailbox):
             member = self._choose(parcel)
             if member is not None:
                 handed.append(self._hand(member, parcel))
-            elif self._is_wanted(parcel):
+            elif not self._is_wanted(parcel):
+                self.counts.dropped += 1  # all who wanted it have gone
+            else:
                 skipped.append(parcel)
-                if self.settings.level.order != "none":
+                if self.settings.level.order != "none" or len(skipped) >= LOOKAHEAD:
                     break
         self.backlog.merge(skipped)
         return handed
@@ -114,7 +121,7 @@ class Group(Mailbox):
         return bool(self._free())
 
     def _free(self) -> list[Consumer]:
-        return [each for each in self.members if not each.busy and not each.paused]
+        return [each for each in self.members if not each.busy and not each.is_away()]
 
     def _wanting(self, parcel: Parcel) -> list[Consumer]:
         """The members that want it; of a durable group, whose members are alike, all of them."""
@@ -130,7 +137,7 @@ class Group(Mailbox):
         """Least in flight, then longest idle; one who has failed with it only if all have."""
         wanting = self._wanting(parcel)
         fresh = [each for each in wanting if each not in parcel.tried] or wanting
-        free = [each for each in fresh if not each.busy and not each.paused]
+        free = [each for each in fresh if not each.busy and not each.is_away()]
         if not free:
             return None
         if self.settings.level.order == "total":

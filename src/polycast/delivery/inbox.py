@@ -66,6 +66,8 @@ class Inbox:
         self.paused = False
         self.ended: SubscriptionEnded | None = None
         self.reserved = 0
+        self.publishers: set[str] = set()  # whose events have come
+        self.let_go: list[Parcel] = []  # dropped, and freed when no lock is held
 
     @property
     def title(self) -> str:
@@ -85,7 +87,9 @@ class Inbox:
             if self.ended is not None or entry.position < self.waits_for:
                 return
             if self._has_room():
-                self.backlog.append(self._parcel(entry, verdict))
+                parcel = self._parcel(entry, verdict)
+                self.backlog.append(parcel)
+                self.publishers.add(parcel.publisher)
                 if self.settings.pull:
                     self.moved.notify_all()
 
@@ -96,49 +100,48 @@ class Inbox:
     def _has_room(self) -> bool:
         """Apply the overflow policy; False if the new entry is not to be kept."""
         policy = self.settings.overflow
-        if self.backlog.bounded < self.settings.queue or policy in ("spill", "block"):
+        waiting = self.backlog.bounded + len(self.delayed)
+        if waiting < self.settings.queue or policy in ("spill", "block"):
             return True
         if policy == "cut_off":
             self.ended = CutOff(self.title, detail=f"queue={self.settings.queue}")
             return True  # it goes to the dead letters with the others
-        if policy == "drop_oldest":
-            self.backlog.drop_oldest()
         self.counts.dropped += 1
-        return policy == "drop_oldest"
+        if policy == "drop_oldest" and self.backlog:
+            self.let_go.append(self.backlog.drop_oldest())
+            return True
+        return False
 
     def prefill(self, entries: Iterable[tuple[Entry, object]]) -> None:
         """Put history, or what is replayed, where it stands in the log, whatever the bound."""
         parcels = [self._parcel(entry, verdict) for entry, verdict in entries]
         for parcel in parcels:
             parcel.prior = True
+            self.publishers.add(parcel.publisher)
         with self.moved:
             self.backlog.merge(parcels)
             self.held = False
             self.moved.notify_all()
 
-    def withdraw(self, parcels: Iterable[Parcel]) -> None:
-        """Take back what still waits."""
-        with self.lock:
-            for parcel in parcels:
-                self.backlog.remove(parcel)
-
-    def reserve(self, *, inside: bool) -> None:
-        """Wait for room, at most as long as the subscription says."""
+    def reserve(self, count: int, *, inside: bool) -> None:
+        """Wait for room for so many, at most as long as the subscription says."""
         wait = 0.0 if inside or _in_callback() else self.settings.block_for
+        if not self.services.threaded or count > self.settings.queue:
+            wait = 0.0
         with self.moved:
-            free = self.moved.wait_for(self._is_free, wait if self.services.threaded else 0.0)
-            if not free:
+            if not self.moved.wait_for(lambda: self._is_free(count), wait):
                 raise QueueFull(self.title, queue=self.settings.queue, waited=wait)
-            self.reserved += 1
+            self.reserved += count
 
-    def _is_free(self) -> bool:
-        full = self.backlog.bounded + self.reserved >= self.settings.queue
-        return self.ended is not None or not full
+    def _is_free(self, count: int) -> bool:
+        taken = self.backlog.bounded + len(self.delayed) + self.reserved
+        return self.ended is not None or taken + count <= self.settings.queue
 
-    def release(self) -> None:
+    def release(self, count: int) -> None:
         """Give reserved room back."""
         with self.moved:
-            self.reserved -= 1
+            self.reserved -= count
+            self.moved.notify_all()
 
     # -- going out -------------------------------------------------------------------------------
 
@@ -165,6 +168,8 @@ class Inbox:
             return None
         under_way = [*self.in_flight.values(), *self.delayed]
         waiting_for = {parcel.publisher for parcel in under_way}
+        if self.publishers <= waiting_for:
+            return None
         return self.backlog.pop_first(lambda parcel: parcel.publisher not in waiting_for)
 
     def is_expired(self, parcel: Parcel) -> bool:

@@ -47,8 +47,10 @@ class Ledger(Inbox):
     def _take_back(self, token: int) -> Parcel | None:
         """It is in flight no more."""
         parcel = self.in_flight.pop(token, None)
-        if parcel is not None and parcel.holder is not None:
+        if parcel is not None:
             parcel.holder.in_flight -= 1
+            if parcel.timer is not None:
+                parcel.timer.cancel()
         return parcel
 
     def _return_to_backlog(self, token: int) -> None:
@@ -107,13 +109,15 @@ class Ledger(Inbox):
             for parcel in self._surrender():
                 self._bury(parcel, error)
 
-    def surrender(self) -> list[Parcel]:
-        """Give away all that is not handled, as it stands in the log."""
+    def surrender(self, why: SubscriptionEnded) -> list[Parcel]:
+        """Give away all that is not handled, as it stands in the log, and take nothing more."""
         with self.lock:
+            self.ended = why
             return [parcel.anew() for parcel in self._surrender()]
 
     def _surrender(self) -> list[Parcel]:
-        left = [*self.in_flight.values(), *self.delayed, *self.backlog.clear()]
-        self.in_flight.clear()
+        flying = [self._take_back(token) for token in list(self.in_flight)]
+        left = [parcel for parcel in flying if parcel is not None]
+        left += [*self.delayed, *self.backlog.clear()]
         self.delayed.clear()
         return sorted(left, key=lambda parcel: parcel.entry.position)

@@ -65,16 +65,34 @@ class Mailbox(Ledger):
     def failed(self, entry: Entry, error: Exception) -> None:
         """Called directly, it raised: the same as any failed attempt."""
         with self.lock:
-            self._apply(Parcel(entry, count=1), error)
+            self._apply(Parcel(entry, count=1, begun=True), error)
         self.refresh()
+
+    def expired(self) -> None:
+        """An event came too late to be called back with directly."""
+        with self.lock:
+            self.counts.expired += 1
 
     def wake(self) -> None:
         """Go on with what was put."""
+        if self.let_go:
+            self.let_go.clear()
         if isinstance(self.ended, CutOff):
             self.bury_all(self.ended)
             self.services.ended(self)
         elif self._may_hand_out():
             self.pump()
+        else:
+            self._recover()
+
+    def _recover(self) -> None:
+        """An event loop that was closed has taken a parcel with it."""
+        for consumer in self.consumers():
+            parcel = consumer.lost()
+            if parcel is not None:
+                following = self.finish(consumer, parcel, RuntimeError("its event loop is closed"))
+                if following is not None:
+                    self.start([(consumer, following)])
 
     def _may_hand_out(self) -> bool:
         """Whether handing out is worth a lock; who is busy looks again when it has finished."""
@@ -123,7 +141,6 @@ class Mailbox(Ledger):
         with self.lock:
             for consumer, parcel in handed:
                 consumer.busy = False
-                parcel.count -= 1
                 self._return_to_backlog(parcel.token)
         self.pump_later()
 
@@ -136,7 +153,10 @@ class Mailbox(Ledger):
                 following = each
             else:
                 others.append((other, each))
-        self.start(others)
+        # Whoever is called in line needs the turn, which this thread may not have.
+        self.start([each for each in others if not each[0].inline])
+        if any(other.inline for other, _ in others):
+            self._hand_back([each for each in others if each[0].inline])
         if following is None:
             self.refresh()
         return following
@@ -154,7 +174,9 @@ class Mailbox(Ledger):
     def _hand_out(self) -> list[Handed]:
         """Which consumer gets which parcel now. The lock is held."""
         consumer = self.consumer
-        if consumer is None or consumer.busy or consumer.pulls or self._lease_is_over():
+        if consumer is None or consumer.busy or consumer.pulls or consumer.is_away():
+            return []
+        if self._lease_is_over():
             return []
         parcel = self._take()
         return [] if parcel is None else [self._hand(consumer, parcel)]
@@ -172,7 +194,9 @@ class Mailbox(Ledger):
         self.in_flight[token] = parcel
         consumer.in_flight += 1
         if self.settings.ack_within is not None:
-            self.services.timers.after(self.settings.ack_within, lambda: self._overdue(token))
+            parcel.timer = self.services.timers.after(
+                self.settings.ack_within, lambda: self._overdue(token)
+            )
 
     def may_begin(self, consumer: Consumer, parcel: Parcel) -> bool:
         """Whether a parcel may still be handled, now that its consumer has got a thread."""
@@ -183,6 +207,7 @@ class Mailbox(Ledger):
             and parcel.entry.expires is None
             and parcel.token in self.in_flight
         ):
+            parcel.begun = True
             return True
         with self.lock:
             return self._may_begin(consumer, parcel)
@@ -198,9 +223,9 @@ class Mailbox(Ledger):
             self._apply(parcel, EXPIRED)
             return False
         if self.paused or consumer.is_away():
-            parcel.count -= 1  # that was no attempt
             self._return_to_backlog(parcel.token)
             return False
+        parcel.begun = True
         return True
 
     # -- its life --------------------------------------------------------------------------------
@@ -244,14 +269,17 @@ class Mailbox(Ledger):
         """Whether nobody is there to be called back, or to pull."""
         return self.consumer is None
 
-    def attach(self, consumer: Consumer, settings: Settings) -> None:
-        """Let a consumer have what comes, and what another had in flight."""
+    def attach(self, consumer: Consumer, settings: Settings) -> bool:
+        """Let a consumer have what comes, and what another had in flight; False if it is over."""
         with self.lock:
+            if self.ended is not None:
+                return False
             if self.consumer is not None:
                 self.consumer.ended = TakenOver(self.title)
             for token in sorted(self.in_flight, reverse=True):
                 self._return_to_backlog(token)
             self.consumer, self.settings = consumer, settings
+            return True
 
     def detach(self, consumer: Consumer) -> None:
         """Go on without a consumer; what it is busy with right now is still its own."""
@@ -313,21 +341,32 @@ class Mailbox(Ledger):
 
     def pull(self, consumer: Consumer, timeout: float | None, *, keep: bool) -> Parcel | None:
         """Take the next parcel, waiting for one if asked to; `keep` it in flight or settle it."""
+        found: list[Parcel] = []
+
+        def take() -> bool:
+            parcel = None if self._lease_is_over() else self._take()
+            if parcel is not None:
+                found.append(parcel)
+            return bool(found) or self.ended is not None
+
         with self.moved:
-            parcel = self._take()
-            if parcel is None and timeout and self.services.threaded:
-                self.moved.wait_for(self._may_pull, timeout)
-                parcel = self._take()
-            if parcel is None or self._lease_is_over():
+            self.moved.wait_for(take, timeout if timeout and self.services.threaded else 0.0)
+            if not found:
                 return None
+            parcel = found[0]
+            parcel.begun = True
             if keep:
                 self._launch(consumer, parcel)
             else:
                 self.counts.delivered += 1
             return parcel
 
-    def _may_pull(self) -> bool:
-        return self.ended is not None or (len(self.backlog) > 0 and not self.paused)
+    def purge(self) -> None:
+        """Throw away what waits."""
+        with self.moved:
+            self.let_go.extend(self.backlog.clear())
+            self.moved.notify_all()
+        self.let_go.clear()
 
 
 class _Pumping:

@@ -79,13 +79,13 @@ class Pool:
             worker = _Worker()
             name = f"polycast-{next(self._started)}"
             thread = threading.Thread(target=self._work, args=(worker,), name=name, daemon=True)
-            self._workers[worker] = thread
             if self._watcher is None:
                 self._watcher = threading.Thread(
                     target=self._watch_over, name="polycast-watch", daemon=True
                 )
                 self._watcher.start()
             thread.start()
+            self._workers[worker] = thread
 
     def _work(self, worker: _Worker) -> None:
         while True:

@@ -25,10 +25,12 @@ _log = logging.getLogger("polycast")
 class Timer:
     """One thing to do at a time."""
 
-    __slots__ = ("action", "number", "when")
+    __slots__ = ("_timers", "action", "number", "when")
 
-    def __init__(self, when: float, number: int, action: Callable[[], None]) -> None:
-        self.when, self.number = when, number
+    def __init__(
+        self, when: float, number: int, action: Callable[[], None], timers: Timers
+    ) -> None:
+        self.when, self.number, self._timers = when, number, timers
         self.action: Callable[[], None] | None = action
 
     def __lt__(self, other: Timer) -> bool:
@@ -36,7 +38,9 @@ class Timer:
 
     def cancel(self) -> None:
         """Do not do it."""
-        self.action = None
+        if self.action is not None:
+            self.action = None
+            self._timers.one_less()
 
 
 class Timers:
@@ -47,19 +51,34 @@ class Timers:
         self._threaded = threaded
         self._heap: list[Timer] = []
         self._numbers = itertools.count()
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(threading.RLock())
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._cancelled = 0  # how many in the heap
 
     def after(self, delay: float, action: Callable[[], None]) -> Timer:
         """Do something after so many seconds."""
-        timer = Timer(self.clock.monotonic() + delay, next(self._numbers), action)
+        timer = Timer(self.clock.monotonic() + delay, next(self._numbers), action, self)
         with self._changed:
             heapq.heappush(self._heap, timer)
             if self._threaded and self._thread is None and not self._closed:
                 self._start()
             self._changed.notify()
         return timer
+
+    def one_less(self) -> None:
+        """One was cancelled; when most have been, they leave the heap."""
+        with self._changed:
+            self._cancelled += 1
+            if self._cancelled > 100 and self._cancelled > len(self._heap) // 2:
+                self._heap = [timer for timer in self._heap if timer.action is not None]
+                heapq.heapify(self._heap)
+                self._cancelled = 0
+
+    def next_due(self) -> float | None:
+        """When the next thing is to be done."""
+        with self._changed:
+            return min((t.when for t in self._heap if t.action is not None), default=None)
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="polycast-timers", daemon=True)
@@ -87,6 +106,7 @@ class Timers:
             while self._heap:
                 if self._heap[0].action is None:
                     heapq.heappop(self._heap)
+                    self._cancelled -= 1
                 elif self._heap[0].when <= self.clock.monotonic():
                     return heapq.heappop(self._heap).action
                 else:

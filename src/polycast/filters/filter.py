@@ -9,6 +9,7 @@ from polycast.errors import BadOption, FilterError
 from polycast.filters import nodes
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Writer, generate
+from polycast.filters.frontends.conditions import Condition
 from polycast.filters.frontends.python import lift_function
 from polycast.filters.text import parse, render
 
@@ -37,6 +38,8 @@ class Filter(Generic[T_contra]):
             self.tree: nodes.Node = function.tree
         elif isinstance(function, nodes.Node):
             self.tree = function
+        elif isinstance(function, Condition):
+            self.tree = function.node()
         else:
             _check_shape(function)
             self.tree = lift_function(function)

@@ -30,6 +30,7 @@ __all__ = [
     "Opaque",
     "Or",
     "Quantified",
+    "Reach",
     "Sign",
     "Variable",
     "typed_key",
@@ -120,6 +121,14 @@ class Call(Node):
     of: Node
     method: str
     arguments: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reach(Node):
+    """`of.name`, called if it is a method: one step of an accessor (DAC 4.2.2)."""
+
+    of: Node
+    name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ARITHMETIC", "BUILTINS", "COMPARISONS", "SIGNS"]
+__all__ = ["ARITHMETIC", "BUILTINS", "COMPARISONS", "SIGNS", "reach"]
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -41,4 +41,12 @@ SIGNS: dict[str, Callable[[Any], Any]] = {
     "+": operator.pos,
     "~": operator.invert,
 }
+
+
+def reach(value: Any, name: str) -> Any:
+    """One step of an accessor: an attribute, or what a method without arguments returns."""
+    found = getattr(value, name)
+    return found() if callable(found) else found
+
+
 BUILTINS: dict[str, Callable[..., Any]] = {"len": len, "abs": abs, "min": min, "max": max}

@@ -17,13 +17,13 @@ from polycast.errors import FilterError
 from polycast.filters import nodes
 from polycast.filters.constants import constant
 from polycast.filters.frontends.translate import Translator, Unliftable
-from polycast.filters.operators import BUILTINS
+from polycast.filters.operators import BUILTINS, reach
 from polycast.typesystem import Registry, wire_name
 
 __all__ = ["parse", "render"]
 
 LONGEST = 100_000  # characters
-NAMES = {**BUILTINS, "any": any, "all": all, "isinstance": isinstance}
+NAMES = {**BUILTINS, "any": any, "all": all, "isinstance": isinstance, "reach": reach}
 
 
 def render(node: nodes.Node) -> str:
@@ -64,6 +64,11 @@ def _(node: nodes.Attribute, depth: int) -> str:
 @_text.register
 def _(node: nodes.Call, depth: int) -> str:
     return f"{_owner(node.of, depth)}.{node.method}({_list(node.arguments, depth)})"
+
+
+@_text.register
+def _(node: nodes.Reach, depth: int) -> str:
+    return f"reach({_text(node.of, depth)}, {node.name!r})"
 
 
 @_text.register
@@ -135,6 +140,7 @@ _SIMPLE = (
     nodes.Attribute,
     nodes.Call,
     nodes.Function,
+    nodes.Reach,
     nodes.Item,
     nodes.Display,
     nodes.InstanceOf,

@@ -10,7 +10,7 @@ there is none in between. A Python without the GIL is refused by the dispatcher.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ PLAIN_MARK = "<polycast route>"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """All that the source depends on."""
+    """All that the source depends on. Where there are many targets they are a loop."""
 
     queued: tuple[bool, ...]  # for each target with a queue: has it a filter
     direct: tuple[str | None, ...]  # for each target called directly: its filter's expression
@@ -36,11 +36,18 @@ class Shape:
     turn: bool  # some target runs in the publisher's thread
     topic: bool
     registrable: bool = False  # ABC.register may give it targets it does not have now
+    many_queued: bool = False
+    many_direct: bool = False
 
-    @property
-    def looped(self) -> bool:
-        """Whether the direct targets are called in a loop."""
-        return len(self.direct) > UNROLLED
+    def compact(self) -> Shape:
+        """The same with loops instead of more than a few lines for each target."""
+        return replace(
+            self,
+            queued=() if len(self.queued) > UNROLLED else self.queued,
+            direct=() if len(self.direct) > UNROLLED else self.direct,
+            many_queued=len(self.queued) > UNROLLED,
+            many_direct=len(self.direct) > UNROLLED,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ class Route:
 def make_route(shape: Shape, cells: Mapping[str, CellType], names: dict[str, object]) -> Route:
     """Compile the function for a shape over shared cells and named values."""
     stale = CellType(False)
-    code = _code_for(shape)
+    code = _code_for(shape.compact())
     bound = {**cells, "stale": stale}
     closure = tuple(bound[name] for name in code.co_freevars)
     return Route(FunctionType(code, names, "route", None, closure), stale)
@@ -99,10 +106,11 @@ def _body(shape: Shape) -> Iterator[str]:
     yield "if busy:"
     yield " return contended(event)"
     yield "busy = mine = True"  # `mine` tells on the slow side whether this call has the turn
+    yield "step = -1"
     yield "try:"
     yield from _indent(1, _work(shape))
     yield "except BaseException:"
-    yield " if mine: give_turn()"
+    yield " if mine: interrupted(step, event, here if step >= 0 else 0)"
     yield " raise"
     yield "if pending:"
     yield " give_turn()"
@@ -116,17 +124,14 @@ def _work(shape: Shape) -> Iterator[str]:
         yield "if token() != known:"
         yield " mine = False"
         yield " return registered(event)"
-    yield from _queued_tests(shape)
-    if shape.queued or (shape.logged and not shape.turn):
+    yield from _queued_loop_tests() if shape.many_queued else _queued_tests(shape)
+    if shape.queued or shape.many_queued or (shape.logged and not shape.turn):
         yield from _ordered_part(shape)
     elif shape.logged:
         yield from _logged_part(shape)
     else:
         yield from _position()
-    if shape.looped:
-        yield from _direct_loop()
-    else:
-        yield from _direct_calls(shape)
+    yield from _direct_loop() if shape.many_direct else _direct_calls(shape)
 
 
 def _position() -> Iterator[str]:
@@ -138,15 +143,25 @@ def _position() -> Iterator[str]:
 
 
 def _queued_tests(shape: Shape) -> Iterator[str]:
+    """What a filter says is asked for its truth here, where no lock is held."""
     for number, filtered in enumerate(shape.queued):
         if not filtered:
             continue
         yield "try:"
-        yield f" hit_{number} = test_{number}(event)"
-        yield f" if hit_{number}: pass"
+        yield f" hit_{number} = test_{number}(event) or None"
         yield "except Exception as error:"
         yield f" hit_{number} = None"
         yield f" box_{number}.unfit(error)"
+
+
+def _queued_loop_tests() -> Iterator[str]:
+    yield "hits = []"
+    yield "for box, test in boxes:"
+    yield " try:"
+    yield "  hit = True if test is None else test(event) or None"
+    yield "  if hit is not None: hits.append((box, hit))"
+    yield " except Exception as error:"
+    yield "  box.unfit(error)"
 
 
 def _ordered_part(shape: Shape) -> Iterator[str]:
@@ -161,15 +176,20 @@ def _ordered_part(shape: Shape) -> Iterator[str]:
     yield f"  entry = Entry(here, event, latest, publisher{topic})"
     if shape.logged:
         yield "  append(entry)"
+    if shape.many_queued:
+        yield "  for box, hit in hits: box.put(entry, hit)"
     for number, filtered in enumerate(shape.queued):
-        hit = f"hit_{number}" if filtered else "True"
-        guard = f"if hit_{number}: " if filtered else ""
+        guard, hit = (
+            (f"if hit_{number} is not None: ", f"hit_{number}") if filtered else ("", "True")
+        )
         yield f"  {guard}box_{number}.put(entry, {hit})"
     yield "if not here:"
     yield " mine = False"
     yield " return again(event)"
+    if shape.many_queued:
+        yield "for box, hit in hits: box.wake()"
     for number, filtered in enumerate(shape.queued):
-        guard = f"if hit_{number}: " if filtered else ""
+        guard = f"if hit_{number} is not None: " if filtered else ""
         yield f"{guard}box_{number}.wake()"
 
 
@@ -187,37 +207,37 @@ def _logged_part(shape: Shape) -> Iterator[str]:
 
 
 def _direct_calls(shape: Shape) -> Iterator[str]:
-    for number, filtered in enumerate(shape.direct):
+    """`step` is twice the number of the target, and one more from its callback on."""
+    for number, expression in enumerate(shape.direct):
         if number:
             yield "if stale:"
             yield " mine = False"
             yield f" return rest({number}, event, here)"
-        yield "step = 0"
+        yield f"step = {2 * number}"
         yield "try:"
-        if filtered is not None:
-            yield f" if {filtered}:"
-            yield "  step = 1"
+        if expression is not None:
+            yield f" if {expression}:"
+            yield f"  step = {2 * number + 1}"
             yield f"  call_{number}(event)"
         else:
-            yield " step = 1"
+            yield f" step = {2 * number + 1}"
             yield f" call_{number}(event)"
         yield "except Exception as error:"
-        yield f" raised({number}, step, event, here, error)"
+        yield " raised(step, event, here, error)"
 
 
 def _direct_loop() -> Iterator[str]:
-    yield "number = -1"
     yield "for number, want, call in calls:"
     yield " if stale:"
     yield "  mine = False"
     yield "  return rest(number, event, here)"
-    yield " step = 0"
+    yield " step = 2 * number"
     yield " try:"
     yield "  if want is None or want(event):"
-    yield "   step = 1"
+    yield "   step += 1"
     yield "   call(event)"
     yield " except Exception as error:"
-    yield "  raised(number, step, event, here, error)"
+    yield "  raised(step, event, here, error)"
 
 
 def _indent(depth: int, lines: Iterator[str]) -> Iterator[str]:
@@ -225,7 +245,9 @@ def _indent(depth: int, lines: Iterator[str]) -> Iterator[str]:
 
 
 def names_for(targets: tuple[Target, ...], tests: tuple[object, ...]) -> dict[str, object]:
-    """The numbered names of targets that have a queue."""
+    """The names of targets that have a queue."""
+    if len(targets) > UNROLLED:
+        return {"boxes": tuple(zip(targets, tests, strict=True))}
     names: dict[str, object] = {}
     for number, (target, test) in enumerate(zip(targets, tests, strict=True)):
         names[f"box_{number}"] = target
@@ -234,7 +256,7 @@ def names_for(targets: tuple[Target, ...], tests: tuple[object, ...]) -> dict[st
 
 
 def call_names(calls: tuple[Any, ...], wants: tuple[Any, ...]) -> dict[str, object]:
-    """The numbered names of callbacks that are called directly."""
+    """The names of callbacks that are called directly."""
     if len(calls) > UNROLLED:
         return {"calls": tuple(zip(range(len(calls)), wants, calls, strict=True))}
     return {f"call_{number}": call for number, call in enumerate(calls)}

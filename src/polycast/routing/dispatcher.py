@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 from abc import get_cache_token
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import CellType
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from polycast.errors import BadOption, NotAvailable
-from polycast.routing.codegen import Route, Shape, call_names, make_route, names_for
+from polycast.routing.codegen import UNROLLED, Route, Shape, call_names, make_route, names_for
 from polycast.routing.plan import Plan, Target
 from polycast.routing.turn import Turn
 from polycast.stores import Entry, Receipt
@@ -75,6 +75,8 @@ class Dispatcher:
         with self.changing:
             self.plan.add(target)
             stale = self._routes_to(target)
+            if any(selector.registrable for selector in self.plan.selectors(target)):
+                stale = self._all_routes()  # from now on they have to look for ABC.register
             with self.order:
                 self._expire(stale)
                 try:
@@ -108,7 +110,10 @@ class Dispatcher:
         with self.changing:
             self._refuse, self._stopped = refuse, True
             with self.order:
-                self._expire([(c, t) for c, made in self._made.items() for t in made])
+                self._expire(self._all_routes())
+
+    def _all_routes(self) -> list[tuple[type, str | None]]:
+        return [(cls, topic) for cls, made in list(self._made.items()) for topic in made]
 
     def _routes_to(self, target: Target) -> list[tuple[type, str | None]]:
         chosen = self.plan.selectors(target)
@@ -157,13 +162,15 @@ class Dispatcher:
             return Route(partial(self.post, topic=topic), CellType(False))
         calls = [(target, call) for target in targets if (call := target.direct) is not None]
         direct = tuple(target for target, _ in calls)
-        queued = tuple(target for target in targets if target not in direct)
+        chosen = set(direct)
+        queued = tuple(target for target in targets if target not in chosen)
         tests = tuple(target.test_for(cls, topic) for target in queued)
         wants = tuple(target.test_for(cls, topic) for target in direct)
-        written = [_written(target, number) for number, target in enumerate(direct)]
+        few = direct if len(direct) <= UNROLLED else ()
+        written = [_written(target, number) for number, target in enumerate(few)]
         shape = Shape(
             queued=tuple(test is not None for test in tests),
-            direct=tuple(expression for expression, _ in written),
+            direct=tuple(each for each, _ in written) if few else (None,) * len(direct),
             logged=self.log is not None,
             turn=any(target.inline for target in targets),
             topic=topic is not None,
@@ -196,6 +203,7 @@ class Dispatcher:
             "again": partial(self._again, topic=topic, turn=shape.turn),
             "rest": partial(self._rest, direct, topic),
             "raised": partial(self._raised, direct, topic),
+            "interrupted": partial(self._interrupted, direct, topic),
         }
 
     # -- the slow side of a route ---------------------------------------------------------------
@@ -204,16 +212,25 @@ class Dispatcher:
         self,
         direct: tuple[Target, ...],
         topic: str | None,
-        number: int,
         step: int,
         event: object,
         here: int,
         error: Exception,
     ) -> None:
-        if step == 0:
-            direct[number].unfit(error)
-        else:
+        number, called = divmod(step, 2)
+        if called:
             direct[number].failed(self._entry(event, here, topic), error)
+        else:
+            direct[number].unfit(error)
+
+    def _interrupted(
+        self, direct: tuple[Target, ...], topic: str | None, step: int, event: Any, here: int
+    ) -> None:
+        """A callback raised what is for the publisher; those after it get the event first."""
+        if step < 0:
+            self.turn.give()
+        else:
+            self._rest(direct, topic, step // 2 + 1, event, here)
 
     def _rest(
         self, direct: tuple[Target, ...], topic: str | None, number: int, event: Any, here: int
@@ -270,32 +287,37 @@ class Dispatcher:
         """Publish all or nothing, in one run of positions."""
         if not events:
             return []
-        self._refuse()
         for event in events:
             self.admit(type(event))
         about = (topic, priority, expires, headers, given)
+        asked: list[object] | None = None
         while True:
+            self._refuse()
             with self.changing:
                 version = self.version
                 targets = [self.plan.targets(type(event), topic) for event in events]
-            hits = [
-                self._matching(each, event, topic)
-                for each, event in zip(targets, events, strict=True)
-            ]
+            # Other subscriptions may come and go; filters are asked again only if these changed.
+            ask: list[object] = [(t, *map(id, t.interests())) for each in targets for t in each]
+            if ask != asked:
+                asked = ask
+                hits = [
+                    self._matching(each, event, topic)
+                    for each, event in zip(targets, events, strict=True)
+                ]
             # Who is called in this thread is asked once: it may change meanwhile.
             parts = [_parted(each) for each in hits]
             queued, inline = [part[False] for part in parts], [part[True] for part in parts]
-            with self._room_for(hits), self._turn_if(any(inline)) as nested:
-                entries = self._accept(events, queued, version, about)
-                accepted = entries if isinstance(entries, list) else []
-                for number, entry in enumerate(accepted):
-                    for target, _ in queued[number]:
-                        target.wake()
-                    work = partial(self._run_inline, entry, inline[number])
-                    if nested:
-                        self.turn.put_off(work)
-                    else:
-                        work()
+            with ExitStack() as room:
+                self._reserve(hits, room)
+                with self._turn_if(any(inline)) as nested:
+                    entries = self._accept(events, queued, version, about)
+                    room.close()  # what was accepted is in the queues
+                    accepted = entries if isinstance(entries, list) else []
+                    for number, entry in enumerate(accepted):
+                        for target, _ in queued[number]:
+                            target.wake()
+                        work = partial(self._run_inline, entry, inline[number])
+                        self.turn.put_off(work) if nested else work()
             if isinstance(entries, Receipt):
                 return [entries]
             if entries is not None:
@@ -304,8 +326,8 @@ class Dispatcher:
     def _matching(self, targets: Iterable[Target], event: Any, topic: str | None) -> Hits:
         hits: Hits = []
         for target in targets:
+            test = target.test_for(type(event), topic)
             try:
-                test = target.test_for(type(event), topic)
                 verdict = True if test is None else test(event)
                 if verdict:
                     hits.append((target, verdict))
@@ -313,14 +335,11 @@ class Dispatcher:
                 target.unfit(error)
         return hits
 
-    @contextmanager
-    def _room_for(self, hits: list[Hits]) -> Iterator[None]:
-        """Wait until all that can make a publisher wait have room, and keep it."""
-        with ExitStack() as reserved:
-            for target in (t for each in hits for t, _ in each if t.blocking):
-                target.reserve(inside=self.turn.is_mine())
-                reserved.callback(target.release)
-            yield
+    def _reserve(self, hits: list[Hits], room: ExitStack) -> None:
+        """Wait until all that can make a publisher wait have room for what they get."""
+        for target, count in Counter(t for each in hits for t, _ in each if t.blocking).items():
+            target.reserve(count, inside=self.turn.is_mine())
+            room.callback(target.release, count)
 
     @contextmanager
     def _turn_if(self, needed: bool) -> Iterator[bool]:  # noqa: FBT001
@@ -377,14 +396,16 @@ class Dispatcher:
         """With the turn: bring one event to those who are called in this thread."""
         for target, verdict in hits:
             call = target.direct
-            if call is None or entry.expires is not None:
+            if call is None:
                 target.put(entry, verdict)
                 target.wake()
-                continue
-            try:
-                call(entry.event)
-            except Exception as error:
-                target.failed(entry, error)
+            elif entry.expires is not None and self.clock.time() >= entry.expires:
+                target.expired()
+            else:
+                try:
+                    call(entry.event)
+                except Exception as error:
+                    target.failed(entry, error)
 
     def _entry(self, event: object, here: int, topic: str | None) -> Entry:
         moment = self.turn.moment(self.clock.time())

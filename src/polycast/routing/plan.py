@@ -42,11 +42,14 @@ class Target(Protocol):
     def wake(self) -> None:
         """Go on with what was put."""
 
-    def reserve(self, *, inside: bool) -> None:
-        """Wait for room for one more entry, or raise QueueFull; at once inside a callback."""
+    def reserve(self, count: int, *, inside: bool) -> None:
+        """Wait for room for so many more, or raise QueueFull; at once inside a callback."""
 
-    def release(self) -> None:
+    def release(self, count: int) -> None:
         """Give the reserved room back."""
+
+    def expired(self) -> None:
+        """The event came too late to be called with."""
 
     def unfit(self, error: Exception) -> None:
         """A filter failed, so the event does not match."""

@@ -110,36 +110,49 @@ class Turn:
         self.pending.append(None)
         if self._take():  # it was given back before the knock could be heard
             self._tickets.remove(ticket)
-        else:
+            return
+        try:
             ticket.acquire()
+        except BaseException:  # Ctrl-C
+            try:
+                self._tickets.remove(ticket)
+            except ValueError:  # the turn was handed to this thread meanwhile
+                self.give()
+            raise
 
     def give(self) -> None:
         """Give the turn back, or to who waits for it, after doing what was put off."""
-        self.own()
+        interrupts: list[BaseException] = []
         while True:
+            self.own()
             while self.pending:
-                self._do(self.pending.popleft())
-            if self._tickets:
-                self._hand_over(self._tickets.popleft())
-                return
+                self._do(self.pending.popleft(), interrupts)
+            if self._hand_over():
+                break
             self._owner = None
             if self._give_if_quiet():
-                return
-            self.own()
+                break
+        if interrupts:
+            raise interrupts[0]
 
-    def _do(self, work: Callable[[], None] | None) -> None:
+    def _do(self, work: Callable[[], None] | None, interrupts: list[BaseException]) -> None:
         try:
             if work is not None:
                 work()
-        except BaseException:
-            self.give()  # the others do not suffer for it
-            raise
+        except BaseException as interrupt:  # the others do not suffer for it
+            interrupts.append(interrupt)
 
-    def _hand_over(self, ticket: threading.Lock) -> None:
+    def _hand_over(self) -> bool:
+        """Give the turn to the first who waits, if anybody does."""
+        try:
+            ticket = self._tickets.popleft()
+        except IndexError:
+            return False
         if self._tickets:
             self.pending.append(None)  # the knocks of those who go on waiting were heard
         self._owner = None
         ticket.release()
+        return True
 
     def put_off(self, work: Callable[[], None]) -> None:
         """Do something when the current event has gone to all; this thread has the turn."""

@@ -29,11 +29,6 @@ class MemoryLog:
         entries = self.read()
         return entries[0].position if entries else None
 
-    @property
-    def newest(self) -> Entry | None:
-        """The last entry."""
-        return self._entries[-1] if self._entries else None
-
     def has_all_from(self, position: int) -> bool:
         """Whether nothing at or after the position was let go; positions count from one."""
         oldest = self.oldest
@@ -43,8 +38,3 @@ class MemoryLog:
         """The entries at and after a position, oldest first."""
         entries = sorted(self._entries, key=lambda entry: entry.position)
         return entries[bisect_left(entries, start, key=lambda entry: entry.position) :]
-
-    def truncate(self, before: int) -> None:
-        """Let go of everything before a position."""
-        while self._entries and self._entries[0].position < before:
-            self._entries.popleft()

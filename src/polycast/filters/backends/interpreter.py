@@ -6,7 +6,7 @@ from functools import singledispatch
 from typing import Any
 
 from polycast.filters import nodes
-from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
+from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS, reach
 
 __all__ = ["evaluate", "matches"]
 
@@ -56,6 +56,11 @@ def _(node: nodes.Attribute, event: Any, scope: Scope) -> Any:
 def _(node: nodes.Call, event: Any, scope: Scope) -> Any:
     method = getattr(evaluate(node.of, event, scope), node.method)
     return method(*(evaluate(each, event, scope) for each in node.arguments))
+
+
+@evaluate.register
+def _(node: nodes.Reach, event: Any, scope: Scope) -> Any:
+    return reach(evaluate(node.of, event, scope), node.name)
 
 
 @evaluate.register

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
 from polycast.filters import nodes
-from polycast.filters.operators import BUILTINS
+from polycast.filters.operators import BUILTINS, reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +95,11 @@ class Writer:
     def _(self, node: nodes.Call) -> str:
         arguments = ", ".join(self.write(each) for each in node.arguments)
         return f"{self._owner(node.of)}.{_identifier(node.method)}({arguments})"
+
+    @write.register
+    def _(self, node: nodes.Reach) -> str:
+        step = self._reference(reach)
+        return f"{step}({self.write(node.of)}, {self._reference(_identifier(node.name))})"
 
     @write.register
     def _(self, node: nodes.Function) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.filters import nodes
 from polycast.filters.constants import constant
-from polycast.filters.operators import BUILTINS
+from polycast.filters.operators import BUILTINS, reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -153,10 +153,18 @@ class Translator:
             return nodes.InstanceOf(self._node(arguments[0]), self._classes(arguments[1]))
         if (function is any or function is all) and len(arguments) == 1:
             return self._quantified(function.__name__, arguments[0])
+        if function is reach and len(arguments) == 2:
+            return self._reach(*arguments)
         for name, known in BUILTINS.items():
             if function is known:
                 return nodes.Function(name, tuple(self._node(each) for each in arguments))
         raise Unliftable(f"{ast.unparse(expression)}: {function!r} cannot be looked into")
+
+    def _reach(self, of: ast.expr, name: ast.expr) -> nodes.Node:
+        step = name.value if isinstance(name, ast.Constant) else None
+        if not isinstance(step, str) or not step.isidentifier():
+            raise Unliftable(f"reach(..., {ast.unparse(name)}): not the name of an attribute")
+        return nodes.Reach(self._node(of), step)
 
     def _classes(self, expression: ast.expr) -> tuple[type, ...]:
         if isinstance(expression, ast.Tuple):

@@ -1,0 +1,230 @@
+"""Condition objects (DAC 4.2): constraints as values, which combine and compare.
+
+`Equals("/get_text/find", -1, args=[[], ["Bob"]], result=False)` is true for events whose
+`get_text().find("Bob")` is not -1. A step of a path is a method or an attribute. As in DAC A.3, an
+accessor that yields None does not match, whatever result is required.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from polycast.errors import BadOption
+from polycast.filters import nodes
+from polycast.filters.backends.interpreter import matches
+from polycast.filters.constants import constant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["And", "Compares", "Condition", "Equals", "InstanceOf", "Invoke", "Not", "Or"]
+
+
+class Condition:
+    """A constraint on events. Your own subclass says `matches`, or what tree it means."""
+
+    def matches(self, event: Any, topic: str | None = None, /) -> bool:
+        """Whether an event satisfies it; asked for each event, so the answer may change."""
+        tree = self.tree()
+        if tree is None:
+            raise TypeError(f"{type(self).__name__} says neither matches() nor tree()")
+        return matches(tree, event)
+
+    def tree(self) -> nodes.Node | None:
+        """What it means as a tree; None if only `matches` knows."""
+        return None
+
+    def node(self) -> nodes.Node:
+        """Its tree, opaque if it has none."""
+        tree = self.tree()
+        if tree is not None:
+            return tree
+        return nodes.Opaque(self.matches, f"{type(self).__name__} has no tree", ("own", id(self)))
+
+    def __call__(self, event: Any, /) -> bool:
+        """A condition can stand wherever a filter can."""
+        return self.matches(event)
+
+    def __and__(self, other: Condition) -> And:
+        return And(self, other)
+
+    def __or__(self, other: Condition) -> Or:
+        return Or(self, other)
+
+    def __invert__(self) -> Not:
+        return Not(self)
+
+    def __eq__(self, other: object) -> bool:
+        tree = self.tree()
+        if tree is None or not isinstance(other, Condition):
+            return self is other
+        return tree == other.tree()
+
+    def __hash__(self) -> int:
+        tree = self.tree()
+        return id(self) if tree is None else hash(tree)
+
+
+class Invoke:
+    """An accessor: the event, or what methods and attributes of it yield, one after another."""
+
+    def __init__(
+        self, path: str | Callable[..., Any], args: Any = None, *, of: Invoke | None = None
+    ) -> None:
+        self.cls: type | None = None if of is None else of.cls
+        self.tree: nodes.Node = nodes.Event() if of is None else of.tree
+        if isinstance(path, str):
+            self.tree = _path(self.tree, path, args)
+        else:
+            self.cls = self.cls or _owner(path)
+            self.tree = _step(self.tree, path.__name__, args)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Invoke) and (self.tree, self.cls) == (other.tree, other.cls)
+
+    def __hash__(self) -> int:
+        return hash(self.tree)
+
+
+def _path(tree: nodes.Node, path: str, args: Any) -> nodes.Node:
+    steps = [step for step in path.strip("/").split("/") if step]
+    lists = [None] * len(steps) if args is None else list(args)
+    if len(lists) != len(steps):
+        accepted = f"one list of arguments for each of the {len(steps)} steps of {path!r}"
+        raise BadOption("args", args, accepted=accepted)
+    for step, arguments in zip(steps, lists, strict=True):
+        tree = _step(tree, step, arguments)
+    return tree
+
+
+def _step(tree: nodes.Node, name: str, args: Any) -> nodes.Node:
+    if not name.isidentifier():
+        raise BadOption("path", name, accepted="names of methods or attributes, as '/a/b'")
+    if not args:
+        return nodes.Reach(tree, name)
+    return nodes.Call(tree, name, tuple(_value(each) for each in args))
+
+
+def _value(value: object) -> nodes.Node:
+    try:
+        return nodes.Constant(constant(value))
+    except TypeError:
+        return nodes.Opaque(
+            lambda event: value, "a value that is no plain data", ("value", id(value))
+        )
+
+
+def _owner(method: Callable[..., Any]) -> type | None:
+    """The class that a method was taken from."""
+    module = inspect.getmodule(method)
+    owner: Any = module
+    for part in method.__qualname__.split(".")[:-1]:
+        owner = getattr(owner, part, None)
+    if not isinstance(owner, type):
+        raise BadOption("path", method, accepted="a method of a class that can be found by name")
+    return owner
+
+
+def _accessor(where: Any, args: Any) -> Invoke:
+    if isinstance(where, Invoke):
+        return where
+    if isinstance(where, str) or callable(where):
+        return Invoke(where, args)
+    raise BadOption("path", where, accepted="a path such as '/get_text/find', a method, an Invoke")
+
+
+def _constrained(accessor: Invoke, test: nodes.Node, *, result: bool) -> nodes.Node:
+    """The accessor's class, its not being None, and the test with the result that is required."""
+    parts: list[nodes.Node] = []
+    if accessor.cls is not None:
+        parts.append(nodes.InstanceOf(nodes.Event(), (accessor.cls,)))
+    if not isinstance(accessor.tree, nodes.Event):
+        parts.append(nodes.Compare(accessor.tree, (("is not", nodes.Constant(None)),)))
+    parts.append(test if result else nodes.Not(test))
+    return parts[0] if len(parts) == 1 else nodes.And(tuple(parts))
+
+
+class _Simple(Condition):
+    """A test of what an accessor yields."""
+
+    _tree: nodes.Node
+
+    def tree(self) -> nodes.Node:
+        """What it means."""
+        return self._tree
+
+
+class Equals(_Simple):
+    """What the accessor yields is equal to a value; the empty path is the event itself."""
+
+    def __init__(self, where: Any, to: object, *, args: Any = None, result: bool = True) -> None:
+        accessor = _accessor(where, args)
+        test = nodes.Compare(accessor.tree, (("==", _value(to)),))
+        self._tree = _constrained(accessor, test, result=result)
+
+
+class Compares(_Simple):
+    """What the accessor yields is in an order with a value: <, <=, >, >=."""
+
+    def __init__(
+        self, where: Any, sign: str, to: object, *, args: Any = None, result: bool = True
+    ) -> None:
+        if sign not in ("<", "<=", ">", ">="):
+            raise BadOption.choice("sign", sign, ["<", "<=", ">", ">="])
+        accessor = _accessor(where, args)
+        test = nodes.Compare(accessor.tree, ((sign, _value(to)),))
+        self._tree = _constrained(accessor, test, result=result)
+
+
+class InstanceOf(_Simple):
+    """What the accessor yields, or the event itself, is of a class."""
+
+    def __init__(
+        self, cls: type, where: Any = "", *, args: Any = None, result: bool = True
+    ) -> None:
+        if not isinstance(cls, type):
+            raise BadOption("cls", cls, accepted="a class")
+        accessor = _accessor(where, args)
+        test = nodes.InstanceOf(accessor.tree, (cls,))
+        self._tree = _constrained(accessor, test, result=result)
+
+
+class _Combined(Condition):
+    """Several conditions as one."""
+
+    _kind: type[nodes.And] | type[nodes.Or]
+
+    def __init__(self, *conditions: Condition) -> None:
+        if len(conditions) < 2 or not all(isinstance(each, Condition) for each in conditions):
+            raise BadOption("conditions", conditions, accepted="two conditions or more")
+        self._conditions = conditions
+
+    def tree(self) -> nodes.Node:
+        """All of them, those without a tree as opaque parts."""
+        return self._kind(tuple(each.node() for each in self._conditions))
+
+
+class And(_Combined):
+    """All of the conditions hold."""
+
+    _kind = nodes.And
+
+
+class Or(_Combined):
+    """One of the conditions holds."""
+
+    _kind = nodes.Or
+
+
+class Not(Condition):
+    """The condition does not hold; where it fails, this fails too."""
+
+    def __init__(self, condition: Condition) -> None:
+        if not isinstance(condition, Condition):
+            raise BadOption("condition", condition, accepted="a condition")
+        self._condition = condition
+
+    def tree(self) -> nodes.Node:
+        """What it means."""
+        return nodes.Not(self._condition.node())
