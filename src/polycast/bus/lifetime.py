@@ -46,6 +46,8 @@ def _wait(roster: Roster, timeout: float | None, but: tuple[Mailbox | None, ...]
     quiet = roster.services.quiet
     deadline = None if timeout is None else time.monotonic() + timeout
     while any(not box.is_idle() for box in list(roster.mailboxes.values()) if box not in but):
+        for box in list(roster.mailboxes.values()):
+            box.recover()
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return False

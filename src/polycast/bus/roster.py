@@ -244,7 +244,9 @@ class Roster:
             if left:
                 mailbox.pump()
         else:
-            mailbox.end(why)
+            with self._lock:  # who has attached meanwhile is not ended by who was there before
+                if mailbox.consumer is None or mailbox.consumer is consumer:
+                    mailbox.end(why)
 
     def detach(self, consumer: Consumer) -> None:
         """One subscription goes away; its durable name stays, and its place."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -32,10 +33,19 @@ class Stream(Generic[T_co]):
         self._loop: asyncio.AbstractEventLoop | None = None  # where it is read
 
     def callback(self) -> Callback:
-        """What is subscribed for it."""
-        return Callback(self._receive, wants_delivery=True, is_async=True)
+        """What is subscribed for it; a stream that nobody reads any more ends by itself."""
+        mine = weakref.ref(self)
 
-    async def _receive(self, event: Any, delivery: Delivery) -> None:
+        async def receive(event: Any, delivery: Delivery) -> None:
+            stream = mine()
+            if stream is None:
+                delivery.subscription.cancel()
+            else:
+                stream._receive(event, delivery)
+
+        return Callback(receive, wants_delivery=True, is_async=True)
+
+    def _receive(self, event: Any, delivery: Delivery) -> None:
         self._arrived.append((event, delivery))
         if self._loop is None:
             self._bell.set()

@@ -240,7 +240,8 @@ class DACollection(Collection[E], Generic[E]):
         selector = self._meant(below=below)
         options["level"] = self.level.name
         subscription = self._bus._open(selector, callback_for(callback), where, options)
-        self._subscriptions = [p for p in self._subscriptions if p[1].ended is None]
+        if len(self._subscriptions) % 256 == 255:
+            self._subscriptions = [p for p in self._subscriptions if p[1].ended is None]
         self._subscriptions.append((callback, subscription))
         return subscription
 

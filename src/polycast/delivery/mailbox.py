@@ -83,9 +83,9 @@ class Mailbox(Ledger):
         elif self._may_hand_out():
             self.pump()
         else:
-            self._recover()
+            self.recover()
 
-    def _recover(self) -> None:
+    def recover(self) -> None:
         """An event loop that was closed has taken a parcel with it."""
         for consumer in self.consumers():
             parcel = consumer.lost()
