@@ -366,6 +366,8 @@ class Bus:
         stream: Stream[Any] = Stream()
         options["ack"] = "manual"
         stream.subscription = self._open(what, stream.callback(), where, options)
+        consumer = stream.subscription.consumer
+        weakref.finalize(stream, self._roster.abandon, consumer).atexit = False
         return stream
 
     def advertise(self, what: Any, *, lease: float | timedelta | None = None) -> Advertisement:

@@ -254,6 +254,14 @@ class Roster:
         if self._leave(consumer.mailbox, consumer):
             consumer.mailbox.pump()
 
+    def abandon(self, consumer: Consumer) -> None:
+        """Nobody reads its stream any more."""
+        if consumer.ended is None and consumer.mailbox.ended is None and not consumer.detached:
+            if consumer.interest.durable is None:
+                self.cancel(consumer, Cancelled(consumer.title))
+            else:
+                self.detach(consumer)
+
     def _leave(self, mailbox: Mailbox, consumer: Consumer) -> int:
         with self._lock:
             mailbox.detach(consumer)
