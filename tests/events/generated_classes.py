@@ -13,7 +13,14 @@ from typing import Any
 import attrs
 import msgspec
 import pydantic
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+slow_to_make = settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 
 KINDS = ("dataclass", "slotted", "attrs", "struct", "pydantic", "class")
 
@@ -125,6 +132,12 @@ def classes(draw: st.DrawFn, *, most: int = 3) -> list[Made]:
         own = {f"f{number}_{at}": draw(fields(found)) for at in range(draw(st.integers(0, 4)))}
         found.append(_made(kind, f"C{number}", own, parent))
     return found
+
+
+@st.composite
+def events(draw: st.DrawFn) -> Any:
+    """An object of the last of some generated classes."""
+    return draw(draw(classes())[-1].objects)
 
 
 def _made(kind: str, name: str, own: dict[str, Field], parent: Made | None) -> Made:

@@ -5,53 +5,24 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
-import enum
 import gc
 import math
 import pathlib
 import threading
 import weakref
 import zoneinfo
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire_trip import CODECS, Keynote, Talk, round_trip
+from wire_trip import CODECS, Color, Keynote, Point, Program, Right, Talk, Text, round_trip
 
 from polycast.errors import BadOption, NameClash, NotDecodable, NotSerialisable
 from polycast.events import JSON, MSGPACK, Codec, Encoded, codec_for
 from polycast.typesystem import Registry, describe, event, wire_name
-
-
-@dataclasses.dataclass
-class Program:
-    first: Talk
-    all: list[Talk] = dataclasses.field(default_factory=list)
-    other: Any = None
-    named: dict[str, Talk] = dataclasses.field(default_factory=dict)
-    either: Talk | int = 0
-
-
-class Color(enum.Enum):
-    RED = "r"
-    BLUE = "b"
-
-
-class Right(enum.IntFlag):
-    READ = 1
-    WRITE = 2
-
-
-class Text(str):
-    pass
-
-
-class Point(NamedTuple):
-    x: int
-    y: Talk
 
 
 class Model(pydantic.BaseModel):

@@ -9,11 +9,11 @@ import enum
 import math
 import uuid
 import zoneinfo
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
-from wire_trip import CODECS, Keynote, Talk, round_trip
+from wire_trip import CODECS, Color, Keynote, Point, Program, Right, Talk, Text, round_trip
 
 from polycast.errors import NotSerialisable
 from polycast.events import JSON, Codec
@@ -22,31 +22,8 @@ from polycast.typesystem import Registry, describe, wire_name
 T = TypeVar("T")
 
 
-@dataclasses.dataclass
-class Program:
-    first: Talk
-    all: list[Talk] = dataclasses.field(default_factory=list)
-    other: Any = None
-    named: dict[str, Talk] = dataclasses.field(default_factory=dict)
-    either: Talk | int = 0
-
-
-class Color(enum.Enum):
-    RED = "r"
-    BLUE = "b"
-
-
 class Name(enum.StrEnum):
     A = "a"
-
-
-class Right(enum.IntFlag):
-    READ = 1
-    WRITE = 2
-
-
-class Text(str):
-    pass
 
 
 class Numbers(list):  # type: ignore[type-arg]
@@ -55,11 +32,6 @@ class Numbers(list):  # type: ignore[type-arg]
 
 class Words(dict):  # type: ignore[type-arg]
     pass
-
-
-class Point(NamedTuple):
-    x: int
-    y: Talk
 
 
 VALUES = [

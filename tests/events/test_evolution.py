@@ -12,12 +12,11 @@ import attrs
 import msgspec
 import pydantic
 import pytest
+from wire_trip import CODECS
 
 from polycast.errors import MethodNotHere, NotDecodable
-from polycast.events import JSON, MSGPACK, Codec, Encoded
+from polycast.events import JSON, Codec, Encoded
 from polycast.typesystem import Registry, conforms, describe, event, wire_name
-
-CODECS = pytest.mark.parametrize("codec", [JSON, MSGPACK], ids=lambda codec: codec.form)
 
 
 def sent(codec: Codec, value: Any) -> tuple[Encoded, Registry]:
@@ -224,6 +223,72 @@ def test_republishing_an_unknown_class_loses_nothing(codec: Codec) -> None:
     assert (again.name, again.version, again.hash) == (encoded.name, encoded.version, encoded.hash)
     back = codec.decode(again, registry=home)
     assert (type(back), back._speaker, back.extra) == (Obvent, "me", Talk("x"))
+
+
+def home_again(codec: Codec, value: Any) -> Any:
+    """The value after it went to who lacks its class, was published there and came back."""
+    home = Registry()
+    encoded, elsewhere = codec.encode(value, registry=home), Registry()
+    for description in home.descriptions():
+        elsewhere.add(description)
+    for _ in range(3):
+        made = codec.decode(encoded, registry=elsewhere)
+        assert type(made) is not type(value)
+        encoded = codec.encode(made, registry=elsewhere)
+    return codec.decode(encoded, registry=home)
+
+
+@CODECS
+def test_what_a_model_keeps_besides_its_fields_comes_home(codec: Codec) -> None:
+    class Model(pydantic.BaseModel):
+        x: int
+        y: int = 2
+        _secret: int = pydantic.PrivateAttr(default=3)
+
+    value = Model(x=1)
+    value._secret = 4
+    back = home_again(codec, value)
+    assert back == value
+    assert (back.model_fields_set, back._secret) == ({"x"}, 4)
+
+
+@CODECS
+def test_an_attribute_that_was_never_set_is_not_set_at_home_either(codec: Codec) -> None:
+    class Narrow:
+        __slots__ = ("x", "y")
+        x: int
+        y: int
+
+    value = Narrow()
+    value.x = 1
+    back = home_again(codec, value)
+    assert (back.x, hasattr(back, "y")) == (1, False)
+
+
+@CODECS
+def test_a_default_of_the_class_is_still_the_classs_own_at_home(codec: Codec) -> None:
+    class Obvent:
+        size: int = 3
+        name: str
+
+    value = Obvent()
+    value.name = "a"
+    assert vars(home_again(codec, value)) == {"name": "a"}
+
+
+@CODECS
+def test_flags_of_more_than_64_bits_travel(codec: Codec) -> None:
+    class Right(enum.Flag):
+        READ = 1
+        FAR = 2**70
+
+    holder = dataclasses.make_dataclass("Held", [("right", Right), ("other", int)])
+    value = holder(Right.FAR | Right.READ, 1)
+    assert home_again(codec, value) == value
+    registry = Registry()
+    for sent in (Right.FAR, value, [Right.FAR]):
+        encoded = codec.encode(sent, registry=registry)
+        assert codec.decode(encoded, registry=registry) == sent
 
 
 class PlainTalk:

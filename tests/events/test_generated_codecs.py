@@ -13,8 +13,8 @@ import attrs
 import msgspec
 import pydantic
 import pytest
-from generated_classes import classes, same
-from hypothesis import HealthCheck, given, settings
+from generated_classes import events, same, slow_to_make
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_trip import CODECS, Keynote, Talk, round_trip
 
@@ -23,17 +23,6 @@ from polycast.events import JSON, MSGPACK, Codec, Encoded
 from polycast.events.decoding import Reader
 from polycast.events.encoding import Writer
 from polycast.typesystem import Registry, describe
-
-slow_to_make = settings(
-    max_examples=80,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-
-
-@st.composite
-def events(draw: st.DrawFn) -> Any:
-    return draw(draw(classes())[-1].objects)
 
 
 def module(codec: Codec) -> Any:

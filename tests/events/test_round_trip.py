@@ -5,26 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
-from generated_classes import classes, same
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from generated_classes import classes, events, same, slow_to_make
+from hypothesis import given
+from wire_trip import CODECS
 
-from polycast.events import JSON, MSGPACK, Codec
+from polycast.events import Codec
 from polycast.typesystem import Description, Registry, describe
-
-CODECS = pytest.mark.parametrize("codec", [JSON, MSGPACK], ids=lambda codec: codec.form)
-slow_to_make = settings(
-    max_examples=80,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-
-
-@st.composite
-def events(draw: st.DrawFn) -> Any:
-    """An object of the last of some generated classes."""
-    return draw(draw(classes())[-1].objects)
 
 
 @CODECS

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import enum
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -31,3 +32,31 @@ class Talk:
 @dataclasses.dataclass
 class Keynote(Talk):
     fee: int = 0
+
+
+@dataclasses.dataclass
+class Program:
+    first: Talk
+    all: list[Talk] = dataclasses.field(default_factory=list)
+    other: Any = None
+    named: dict[str, Talk] = dataclasses.field(default_factory=dict)
+    either: Talk | int = 0
+
+
+class Color(enum.Enum):
+    RED = "r"
+    BLUE = "b"
+
+
+class Right(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class Text(str):
+    pass
+
+
+class Point(NamedTuple):
+    x: int
+    y: Talk

@@ -229,6 +229,25 @@ def test_a_flag_is_made_with_its_bits() -> None:
     assert (made.READ | made.WRITE).value == 3
 
 
+def test_a_made_flag_keeps_bits_that_it_has_no_name_for() -> None:
+    class Right(enum.Flag):
+        READ = 1
+        FAR = 2**70
+
+    made: Any = Registry().made(describe(Right))
+    assert made(1) is made.READ
+    assert made(2**70 + 1).value == 2**70 + 1
+
+
+def test_a_stand_in_for_an_unknown_value_is_no_alias() -> None:
+    class Odd(enum.Enum):
+        A = (1, 2)
+        B = "A"
+
+    made: Any = Registry().made(describe(Odd))
+    assert (made.A.name, made.B.name) == ("A", "B")
+
+
 def test_a_named_tuple_is_made_as_a_tuple() -> None:
     class Point(NamedTuple):
         x: int

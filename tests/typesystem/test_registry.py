@@ -231,17 +231,29 @@ def test_class_for_names_what_it_does_not_know() -> None:
         Registry().class_for("far.Away", 2, "0" * 32)
 
 
-def test_what_was_derived_is_forgotten_when_a_name_is_learnt() -> None:
+def test_what_was_derived_is_forgotten_when_a_name_comes_to_mean_more() -> None:
+    registry, described = Registry(), describe(make("Talk", x=int))
+    registry.add(described)
+    for learn in (
+        lambda: registry.bind(make("Talk", x=int)),
+        lambda: registry.bind(event(name="shop.Talk", aliases=["notebook.Talk"])(make("New"))),
+        lambda: registry.add(Description("notebook.Talk", version=2)),
+    ):
+        registry.derived["test"] = 1
+        learn()
+        assert registry.derived == {}
+
+
+def test_what_was_derived_stays_when_a_new_name_is_learnt() -> None:
     registry = Registry()
-    registry.derived["test"] = 1
+    registry.derived["test"] = registry.attached["test"] = 1
     registry.bind(Line)
-    assert registry.derived == {}
-    registry.derived["test"] = 1
     registry.bind(Line)
     registry.add(describe(Line))
-    assert registry.derived == {"test": 1}
     registry.add(Description("far.Away"))
-    assert registry.derived == {}
+    assert registry.derived == {"test": 1}
+    registry.add(Description("far.Away", version=2))
+    assert (registry.derived, registry.attached) == ({}, {"test": 1})
 
 
 def test_threads_that_bind_at_once_agree() -> None:
