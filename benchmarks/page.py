@@ -1,0 +1,54 @@
+"""Puts the tables of a run into docs/benchmarks.md, in place of those that have the same columns.
+
+python benchmarks/page.py            # after `make bench`
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def row(values: list[Any]) -> str:
+    readable = (str(value).replace("-", " to ") if "(" in str(value) else value for value in values)
+    return f"| {' | '.join(str(value) for value in readable)} |"
+
+
+def updated(page: str, tables: list[dict[str, Any]]) -> str:
+    """The page with new rows; tables with the same columns are taken in their order."""
+    left = list(tables)
+    lines = page.splitlines()
+    result: list[str] = []
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        found = next(
+            (t for t in left if line.startswith("|") and t["columns"] == cells(line)), None
+        )
+        result.append(line)
+        number += 1
+        if found is None:
+            continue
+        left.remove(found)
+        result.append(lines[number])  # the line of dashes
+        result += [row(values) for values in found["rows"]]
+        while number < len(lines) and lines[number].startswith("|"):
+            number += 1
+    return "\n".join(result) + "\n"
+
+
+def main() -> None:
+    run = json.loads((HERE / "results" / "in_process.json").read_text(encoding="utf-8"))
+    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), run["tables"]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
