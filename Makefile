@@ -25,6 +25,7 @@ check: lint  ## The fast part: format, lint, types, architecture rules.
 
 bench: $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/in_process.py
+	@$(BIN)/python benchmarks/wire.py
 
 torture: $(VENV)/.ready  ## Run the concurrency stress tests at length.
 	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress

@@ -287,3 +287,25 @@ def test_names_that_are_no_identifiers_are_only_data() -> None:
     sent = cls()
     vars(sent).update({"a b": 1, "c'\n\"d": "2", "x": 3})
     assert vars(round_trip(JSON, sent)) == vars(sent)
+
+
+@CODECS
+@pytest.mark.parametrize("around", [lambda inner: list[inner], lambda inner: dict[str, inner]])
+def test_types_may_be_nested_as_deep_as_values(codec: Codec, around: Any) -> None:
+    hint: Any = int
+    value: Any = 1
+    for _ in range(60):
+        hint = around(hint)
+        value = [value] if hint.__origin__ is list else {"k": value}
+    holder = dataclasses.make_dataclass("Deep", [("value", hint), ("other", Any)])
+    assert round_trip(codec, holder(value, 1)) == holder(value, 1)
+
+
+@CODECS
+def test_classes_may_be_nested_as_deep_as_values(codec: Codec) -> None:
+    cls: Any = int
+    value: Any = 1
+    for number in range(60):
+        cls = dataclasses.make_dataclass(f"Level{number}", [("inner", cls), ("other", Any)])
+        value = cls(value, None)
+    assert round_trip(codec, value) == value

@@ -14,8 +14,9 @@ from polycast.events.forms import Malformed, Refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from polycast.events.encoding import Writing
     from polycast.events.forms import Form
-    from polycast.typesystem import Description, Registry
+    from polycast.typesystem import Registry
 
 __all__ = ["JSON", "MSGPACK", "Codec", "Encoded", "HasPayload", "codec_for"]
 
@@ -40,7 +41,7 @@ class HasPayload(Protocol):
         """The event itself."""
 
 
-class Encoded(msgspec.Struct, frozen=True):
+class Encoded(msgspec.Struct, frozen=True, gc=False):
     """An event as bytes, with what names its class."""
 
     name: str
@@ -65,33 +66,27 @@ class Codec:
 
     def encode(self, event: object, *, registry: Registry) -> Encoded:
         """The bytes of an event; binds its class, and those of all it holds, in the registry."""
-        writer = registry.derived.get(self._writer)
-        if writer is None:
-            writer = registry.derived[self._writer] = Writer(self.form, registry)
         try:
-            description, data = writer.lower(event)
-            payload = self._encode(data)
-        except (OverflowError, ValueError):
-            # A number or a text somewhere that msgspec cannot write: the long way finds where.
-            description, payload = self._with_care(event, registry)
-        except Refused as refused:
-            raise _not_serialisable(event, refused) from None
-        except RecursionError as error:
-            raise NotSerialisable(event, path=type(event).__name__, why=str(error)) from None
-        return Encoded(description.name, description.version, description.hash, self.form, payload)
+            writing = registry.attached[self._writer].known[id(type(event))]
+            payload = self._encode(writing.quick(event))
+        except (OverflowError, ValueError, RecursionError, LookupError, Refused):
+            # A class that comes for the first time, or something that msgspec cannot write.
+            writing, payload = self._encoded_with_care(event, registry)
+        return Encoded(writing.name, writing.version, writing.hash, self.form, payload)
 
     def decode(self, encoded: HasPayload, *, registry: Registry) -> Any:
         """The event again, of the class known here or of one made from its description."""
+        try:
+            return registry.derived[self._reader].quick[encoded.hash](encoded.payload)
+        except (Malformed, Refused, *_DAMAGE):
+            # A class that comes for the first time, or a mark somewhere.
+            return self._decoded_with_care(encoded, registry)
+
+    def _decoded_with_care(self, encoded: HasPayload, registry: Registry) -> Any:
         reader = registry.derived.get(self._reader)
         if reader is None:
             reader = registry.derived[self._reader] = Reader(self.form, registry)
         try:
-            whole = reader.whole(encoded.hash)
-            if (
-                whole is not None
-                and (event := self._made_whole(encoded.payload, whole)) is not None
-            ):
-                return event
             data = self._decode(encoded.payload)
             return reader.lift(data, encoded.name, encoded.version, encoded.hash)
         except NotDecodable:
@@ -104,30 +99,22 @@ class Codec:
             why = f"{type(error).__name__}: {error}"
             raise NotDecodable(_title(encoded), why=why) from error
 
-    def _made_whole(self, payload: bytes, cls: type) -> Any:
+    def _encoded_with_care(self, event: object, registry: Registry) -> tuple[Writing, bytes]:
+        writer = registry.attached.get(self._writer)
+        if writer is None:
+            writer = registry.attached.setdefault(self._writer, Writer(self.form, registry))
         try:
-            return self._module.decode(payload, type=cls)
-        except (msgspec.DecodeError, TypeError, NameError):
-            return None  # a mark somewhere, or annotations that msgspec does not take
-
-    def _with_care(self, event: object, registry: Registry) -> tuple[Description, bytes]:
-        writer = Writer(self.form, registry, shortcuts=False)
-        try:
-            description, data = writer.lower(event)
-            return description, self._encode(data)
+            writing = writer.writing(event)
+            return writing, self._encode(writing.natural(event, set()))
         except Refused as refused:
-            raise _not_serialisable(event, refused) from None
-        except ValueError as error:
+            path = type(event).__name__ + "".join(reversed(refused.path))
+            raise NotSerialisable(refused.value, path=path, why=refused.why) from None
+        except (OverflowError, ValueError, RecursionError) as error:
             raise NotSerialisable(event, path=type(event).__name__, why=str(error)) from None
 
 
 def _title(encoded: HasPayload) -> str:
     return f"an event of class {encoded.name!r} version {encoded.version}"
-
-
-def _not_serialisable(event: object, refused: Refused) -> NotSerialisable:
-    path = type(event).__name__ + "".join(reversed(refused.path))
-    return NotSerialisable(refused.value, path=path, why=refused.why)
 
 
 _DAMAGE = (

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import enum
-import operator
 import weakref
 from collections.abc import Callable  # noqa: TC003 - msgspec reads it
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.events.closed import closed_over
+from polycast.errors import NotDecodable
 from polycast.events.forms import (
     CLASS,
     CONTAINERS,
-    FIELDS_SET,
+    EXTRAS,
     INHERITED,
-    PRIVATE,
     SCALARS,
     VALUE,
     VERSION,
     Malformed,
+    Refused,
     lift_scalar,
 )
-from polycast.events.instances import anatomy_of, is_plain_struct, rebuild, rebuild_value
+from polycast.events.instances import anatomy_of, rebuild, rebuild_value
+from polycast.events.lifting import quick_lift
 from polycast.typesystem import Registry, TypeExpression, describe, wire_version
 from polycast.typesystem.attributes import declared_defaults
+from polycast.typesystem.standard import is_standard
 
 if TYPE_CHECKING:
     from polycast.events.forms import Form
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["Reader"]
 
 _OPEN = TypeExpression("any")
-_NOTHING: dict[str, Any] = {}
 _MARKS = frozenset((CLASS, VERSION))
 
 
@@ -46,28 +46,33 @@ class _Reading(msgspec.Struct, frozen=True):
 
     here: weakref.ref[type]
     lift: Callable[[type, Any], Any]
-    whole: bool = False
-    """Whether msgspec may make the object from the bytes by itself."""
 
 
 class Reader:
     """Lifts data for one codec and one registry."""
 
     def __init__(self, form: Form, registry: Registry) -> None:
-        self._form = form
+        self._module: Any = msgspec.json if form == "json" else msgspec.msgpack
         self._registry = registry
         self._readings: dict[str, _Reading] = {}
         self._names: dict[tuple[str, int], Description] = {}
+        self.quick: dict[str, Callable[[bytes], Any]] = {}
+        """What makes an event straight from its bytes, by the hash of its description."""
 
-    def whole(self, digest: str) -> type | None:
-        """The class that msgspec may make by itself from the bytes of this description."""
-        reading = self._readings.get(digest)
-        return reading.here() if reading is not None and reading.whole else None
+    def regular(self, expression: TypeExpression) -> tuple[type, Anatomy, Description] | None:
+        """The class an expression names, if it is the writer's and its objects can be rebuilt."""
+        try:
+            description = self._nested(expression.name, expression.version)
+            cls = self._registry.class_for(description.name, description.version, description.hash)
+            same = describe(cls).hash == description.hash and not is_standard(cls)
+            return (cls, anatomy_of(cls), description) if same else None
+        except (Malformed, Refused, NotDecodable):
+            return None
 
     def lift(self, data: Any, name: str, version: int, digest: str) -> Any:
         """The event in this data, of the class its record names."""
         if name in SCALARS or name in CONTAINERS:
-            return self._for(TypeExpression("class", name))(data)
+            return self.way_of(TypeExpression("class", name))(data)
         reading = self._readings.get(digest)
         cls = None if reading is None else reading.here()
         if reading is None or cls is None:
@@ -105,8 +110,7 @@ class Reader:
         cls = None if reading is None else reading.here()
         if reading is None or cls is None:
             cls = self._registry.class_for(description.name, description.version, description.hash)
-            lift = self._compiled(cls, description)
-            reading = _Reading(weakref.ref(cls), lift, _is_whole(cls, description, self._form))
+            reading = _Reading(weakref.ref(cls), self._compiled(cls, description))
             self._readings[description.hash] = reading
         return reading.lift(cls, data)
 
@@ -119,13 +123,21 @@ class Reader:
         if anatomy.kind == "value":
             return self._value(anatomy)
         same = describe(cls).hash == description.hash
-        lift = self._object(anatomy, description, None if same else _Adapter(anatomy, description))
-        return _with_shortcut(lift, anatomy, description, self._form) if same else lift
+        if same:
+            self._quicken(cls, anatomy, description)
+        return self._object(anatomy, description, None if same else _Adapter(anatomy, description))
+
+    def _quicken(self, cls: type, anatomy: Anatomy, description: Description) -> None:
+        twin = quick_lift(self, anatomy, description, (cls,))
+        if twin is None:
+            return
+        read, lift = self._module.Decoder(twin.read).decode, twin.lift
+        self.quick[description.hash] = lambda payload: lift(read(payload))
 
     def _object(
         self, anatomy: Anatomy, description: Description, adapter: _Adapter | None
     ) -> Callable[[type, Any], Any]:
-        declared = {part.name: self._for(part.type) for part in description.attributes}
+        declared = {part.name: self.way_of(part.type) for part in description.attributes}
 
         def lift(cls: type, data: Any) -> Any:
             if type(data) is not dict:
@@ -140,7 +152,7 @@ class Reader:
                 adapter.fit(cls, state)
             elif INHERITED in data and anatomy.kind == "class" and not anatomy.made:
                 state = {name: part for name, part in state.items() if name not in data[INHERITED]}
-            extras = {key: self._open(data[key]) for key in (FIELDS_SET, PRIVATE) if key in data}
+            extras = {key: self.open(data[key]) for key in EXTRAS if key in data}
             return rebuild(cls, anatomy, state, extras)
 
         return lift
@@ -148,21 +160,22 @@ class Reader:
     def _dynamic(self, name: str, part: Any) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise Malformed(f"{name!r} belongs to Python")
-        return self._open(part)
+        return self.open(part)
 
     def _value(self, anatomy: Anatomy) -> Callable[[type, Any], Any]:
         def lift(cls: type, data: Any) -> Any:
             state = {
                 name: self._dynamic(name, part) for name, part in data.items() if name[:1] != "$"
             }
-            return rebuild_value(cls, anatomy, self._open(data[VALUE]), state)
+            return rebuild_value(cls, anatomy, self.open(data[VALUE]), state)
 
         return lift
 
-    def _for(self, expression: TypeExpression) -> Lift:
+    def way_of(self, expression: TypeExpression) -> Lift:
+        """How values declared with a type are lifted, whatever they are."""
         natural = self._natural(expression)
         if natural is None:
-            return self._open
+            return self.open
 
         def lift(data: Any) -> Any:
             if type(data) is dict and CLASS in data:
@@ -198,26 +211,27 @@ class Reader:
         return lift
 
     def _union(self, expression: TypeExpression) -> Lift | None:
-        parts = [part for part in expression.arguments if part.form != "none"]
-        if len(parts) != 1 or len(parts) == len(expression.arguments):
+        part = expression.besides_none
+        if part is None:
             return None
-        inner = self._natural(parts[0]) or self._open
+        inner = self._natural(part) or self.open
         return lambda data: None if data is None else inner(data)
 
-    def _open(self, data: Any) -> Any:
+    def open(self, data: Any) -> Any:
+        """The value of data that says itself what it is."""
         cls = type(data)
         if cls is dict:
             if CLASS in data:
                 return self._marked(data)
-            return {key: self._open(item) for key, item in data.items()}
-        return [self._open(item) for item in data] if cls is list else data
+            return {key: self.open(item) for key, item in data.items()}
+        return [self.open(item) for item in data] if cls is list else data
 
     def _marked(self, data: dict[str, Any]) -> Any:
         name, version = data[CLASS], data.get(VERSION, 1)
         if name == "builtins.dict":
-            return {self._open(key): self._open(item) for key, item in data[VALUE]}
+            return {self.open(key): self.open(item) for key, item in data[VALUE]}
         if name in CONTAINERS:
-            return CONTAINERS[name](map(self._open, data[VALUE]))
+            return CONTAINERS[name](map(self.open, data[VALUE]))
         if name in SCALARS:
             return lift_scalar(SCALARS[name], data[VALUE])
         description = self._nested(name, version)
@@ -231,18 +245,18 @@ class Reader:
         if cls is dict:
             return self._mapping(*(arguments if len(arguments) == 2 else (_OPEN, _OPEN)))
         if cls is tuple and arguments and arguments[-1].form != "...":
-            lifts = [self._for(item) for item in arguments]
+            lifts = [self.way_of(item) for item in arguments]
             return lambda data: tuple(
                 lift(item) for lift, item in zip(lifts, _array(data), strict=True)
             )
-        item = self._for(arguments[0]) if arguments else self._open
+        item = self.way_of(arguments[0]) if arguments else self.open
         return lambda data: cls(map(item, _array(data)))
 
     def _mapping(self, key: TypeExpression, item: TypeExpression) -> Lift:
-        lift_item = self._for(item)
+        lift_item = self.way_of(item)
         if key.form == "any" or key.name == "builtins.str":
             return lambda data: {name: lift_item(part) for name, part in data.items()}
-        lift_key = self._for(key)
+        lift_key = self.way_of(key)
         return lambda data: {lift_key(one): lift_item(other) for one, other in _array(data)}
 
 
@@ -272,43 +286,11 @@ def _array(data: Any) -> list[Any]:
 
 def _member(cls: Any, data: Any) -> Any:
     try:
-        return cls(data) if issubclass(cls, enum.Flag) else cls.__members__[data]
+        if not issubclass(cls, enum.Flag):
+            return cls.__members__[data]
+        return cls(int(data, 16) if type(data) is str else data)
     except (KeyError, ValueError, TypeError):
         members = ", ".join(cls.__members__)
         raise Malformed(
             f"{data!r} is no member of {cls.__name__} here; its members are {members}"
         ) from None
-
-
-def _with_shortcut(
-    lift: Callable[[type, Any], Any], anatomy: Anatomy, description: Description, form: Form
-) -> Callable[[type, Any], Any]:
-    """Skips the walk over the fields when all of them are what they were declared to be."""
-    names = [part.name for part in description.attributes]
-    closed = closed_over([part.type for part in description.attributes], form, arrays=False)
-    if closed is None or len(names) < 2 or set(anatomy.names) != set(names):
-        return lift
-    if anatomy.kind not in ("dataclass", "attrs", "class"):
-        return lift
-    pick, fits, count = operator.itemgetter(*names), closed.fits, len(names)
-
-    def quick(cls: type, data: Any) -> Any:
-        try:
-            if type(data) is dict and len(data) == count and fits(pick(data)):
-                return rebuild(cls, anatomy, data, _NOTHING)
-        except KeyError:
-            pass  # an attribute that was not set
-        return lift(cls, data)
-
-    return quick
-
-
-def _is_whole(cls: Any, description: Description, form: Form) -> bool:
-    if not isinstance(cls, type(msgspec.Struct)) or not is_plain_struct(cls):
-        return False
-    kinds = [part.type for part in description.attributes]
-    # In a dictionary of strings a mark would go unnoticed.
-    if hasattr(cls, "__post_init__") or any("dict" in str(kind) for kind in kinds):
-        return False
-    same = describe(cls).hash == description.hash
-    return same and closed_over(kinds, form, arrays=True) is not None

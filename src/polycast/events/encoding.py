@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import enum
-import operator
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.events.closed import closed_over
+from polycast.errors import NotDecodable
 from polycast.events.forms import (
     CLASS,
     CONTAINERS,
@@ -20,13 +19,14 @@ from polycast.events.forms import (
     fits_natively,
     lower_scalar,
 )
-from polycast.events.instances import Anatomy, anatomy_of, base_value, is_plain_struct, value_base
-from polycast.typesystem import Description, TypeExpression, describe, wire_name
+from polycast.events.instances import Anatomy, anatomy_of, base_value, value_base
+from polycast.events.lowering import quick_lower
+from polycast.typesystem import Description, TypeExpression, describe, wire_name, wire_version
+from polycast.typesystem.standard import is_standard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.events.closed import Closed
     from polycast.events.forms import Form
     from polycast.typesystem import Registry
 
@@ -40,18 +40,23 @@ _OPEN = TypeExpression("any")
 class Writing(msgspec.Struct, frozen=True):
     """How objects of one class are written."""
 
-    description: Description
+    name: str
+    version: int
+    hash: str
     natural: Lower
+    quick: Callable[[Any], Any]
+    """The natural form of a whole event, generated where the class allows."""
 
 
 class Writer:
     """Lowers objects for one codec and one registry; `busy` holds what is being lowered."""
 
-    def __init__(self, form: Form, registry: Registry, *, shortcuts: bool = True) -> None:
-        self._form = form
+    def __init__(self, form: Form, registry: Registry) -> None:
+        self.form = form
         self._registry = registry
-        self._shortcuts = shortcuts
-        self._writings: weakref.WeakKeyDictionary[type, Writing] = weakref.WeakKeyDictionary()
+        self.known: dict[int, Writing] = {}
+        """By the id of the class, which is the fastest way that keeps no class alive."""
+        self._alive: dict[int, weakref.ref[type]] = {}
         self._open_natural: dict[type, Lower] = {
             cls: self._container(TypeExpression("class", name)) for name, cls in CONTAINERS.items()
         }
@@ -59,23 +64,37 @@ class Writer:
     def writing(self, value: Any) -> Writing:
         """How this object is written; its class is bound if it was not."""
         cls = type(value)
-        found = self._writings.get(cls)
+        found = self.known.get(id(cls))
         if found is None:
             found = self._compiled(value, cls)
-            self._writings[cls] = found
+            self._alive[id(cls)] = weakref.ref(cls, self._forgetting(id(cls)))
+            self.known[id(cls)] = found
         return found
 
-    def lower(self, value: Any) -> tuple[Description, Any]:
-        """The description of an event's class, and its form for who knows the class."""
-        cls = type(value)
-        if cls in _SCALARS:
-            return describe(cls), self._open(value, set())
-        if cls in self._open_natural:
-            return describe(cls), self._open_natural[cls](value, set())
-        writing = self.writing(value)
-        return writing.description, writing.natural(value, set())
+    def _forgetting(self, key: int) -> Callable[[Any], None]:
+        known, alive = self.known, self._alive
+
+        def forget(_: Any) -> None:
+            known.pop(key, None)
+            alive.pop(key, None)
+
+        return forget
+
+    def regular(self, expression: TypeExpression) -> tuple[type, Anatomy] | None:
+        """The class an expression names, if its objects can be rebuilt."""
+        name, version = expression.name, expression.version
+        try:
+            cls = self._registry.class_for(name, version, None)
+            known = (wire_name(cls), wire_version(cls)) == (name, version)
+            return (cls, anatomy_of(cls)) if known and not is_standard(cls) else None
+        except (Refused, NotDecodable):
+            return None
 
     def _compiled(self, value: Any, cls: type) -> Writing:
+        if cls in _SCALARS:
+            return _writing(describe(cls), self._open)
+        if cls in self._open_natural:
+            return _writing(describe(cls), self._open_natural[cls])
         if issubclass(cls, type):
             raise Refused(value, "a class is no value")
         try:
@@ -84,16 +103,16 @@ class Writer:
             raise Refused(value, refused.why) from None
         description = self._registry.bind(cls)
         if issubclass(cls, enum.Enum):
-            return Writing(description, _lower_flag if anatomy.kind == "flag" else _lower_enum)
+            flag = anatomy.kind == "flag"
+            return _writing(description, self._lower_flag if flag else _lower_enum)
         if anatomy.kind == "value":
-            return Writing(description, self._extended(anatomy, value_base(cls)))
-        natural = self._object(anatomy, description)
-        if self._shortcuts:
-            natural = _with_shortcut(natural, cls, anatomy, description, self._form)
-        return Writing(description, natural)
+            return _writing(description, self._extended(anatomy, value_base(cls)))
+        natural = self.walk(anatomy, description)
+        return _writing(description, natural, quick_lower(self, anatomy, (cls,)))
 
-    def _object(self, anatomy: Anatomy, description: Description) -> Lower:
-        declared = {part.name: self._for(part.type) for part in description.attributes}
+    def walk(self, anatomy: Anatomy, description: Description) -> Lower:
+        """How objects of a class are lowered, attribute by attribute."""
+        declared = {part.name: self.way_of(part.type) for part in description.attributes}
         open_ = self._open
 
         def lower(value: Any, busy: set[int]) -> Any:
@@ -116,8 +135,11 @@ class Writer:
 
         return lower
 
+    def _lower_flag(self, value: Any, _: set[int]) -> Any:
+        return lower_scalar(int(value._value_), self.form)
+
     def _extended(self, anatomy: Anatomy, base: type) -> Lower:
-        dynamic = self._object(anatomy, Description(""))
+        dynamic = self.walk(anatomy, Description(""))
 
         def lower(value: Any, busy: set[int]) -> Any:
             state = dynamic(value, busy)
@@ -129,14 +151,15 @@ class Writer:
 
         return lower
 
-    def _for(self, expression: TypeExpression) -> Lower:
+    def way_of(self, expression: TypeExpression) -> Lower:
+        """How values declared with a type are lowered, whatever they are."""
         match expression.form:
             case "none":
                 return self._scalar(type(None))
             case "union":
                 return self._union(expression)
             case "literal" if len(expression.arguments) == 1:
-                return self._for(expression.arguments[0])
+                return self.way_of(expression.arguments[0])
             case "class" if expression.name in SCALARS:
                 return self._scalar(SCALARS[expression.name])
             case "class" if expression.name in CONTAINERS:
@@ -147,7 +170,7 @@ class Writer:
                 return self._open
 
     def _scalar(self, cls: type) -> Lower:
-        form, must_fit = self._form, cls in _NUMBERS
+        form, must_fit = self.form, cls in _NUMBERS
 
         def lower(value: Any, busy: set[int]) -> Any:
             if type(value) is not cls or (must_fit and not fits_natively(value, form)):
@@ -163,10 +186,10 @@ class Writer:
         return lower
 
     def _union(self, expression: TypeExpression) -> Lower:
-        parts = [part for part in expression.arguments if part.form != "none"]
-        if len(parts) != 1 or len(parts) == len(expression.arguments):
+        part = expression.besides_none
+        if part is None:
             return self._open
-        inner = self._for(parts[0])
+        inner = self.way_of(part)
 
         def lower(value: Any, busy: set[int]) -> Any:
             return None if value is None else inner(value, busy)
@@ -181,7 +204,7 @@ class Writer:
             if cls in _SCALARS or cls in self._open_natural:
                 return self._marked(value, busy)
             writing = self.writing(value)
-            if writing.description.name == name and writing.description.version == version:
+            if writing.name == name and writing.version == version:
                 return writing.natural(value, busy)
             return self._marked(value, busy)
 
@@ -190,7 +213,7 @@ class Writer:
     def _open(self, value: Any, busy: set[int]) -> Any:
         cls = type(value)
         if cls in _SCALARS:
-            return value if fits_natively(value, self._form) else self._marked(value, busy)
+            return value if fits_natively(value, self.form) else self._marked(value, busy)
         if cls is list or (cls is dict and _has_plain_keys(value)):
             return self._open_natural[cls](value, busy)
         return self._marked(value, busy)
@@ -198,19 +221,17 @@ class Writer:
     def _marked(self, value: Any, busy: set[int]) -> dict[str, Any]:
         cls = type(value)
         if cls in _SCALARS:
-            return {CLASS: wire_name(cls), VALUE: lower_scalar(value, self._form)}
+            return {CLASS: wire_name(cls), VALUE: lower_scalar(value, self.form)}
         if cls is dict:
             return {CLASS: wire_name(cls), VALUE: self._pairs(_OPEN, _OPEN)(value, busy)}
         if cls in self._open_natural:
             return {CLASS: wire_name(cls), VALUE: self._open_natural[cls](value, busy)}
         writing = self.writing(value)
-        mark = {CLASS: writing.description.name}
-        if writing.description.version != 1:
-            mark[VERSION] = writing.description.version  # type: ignore[assignment]
+        mark: dict[str, Any] = {CLASS: writing.name}
+        if writing.version != 1:
+            mark[VERSION] = writing.version
         natural = writing.natural(value, busy)
-        if isinstance(natural, (str, int)):
-            return {**mark, VALUE: natural}
-        return {**mark, **(natural if isinstance(natural, dict) else _fields(natural))}
+        return mark | (natural if type(natural) is dict else {VALUE: natural})
 
     def _container(self, expression: TypeExpression) -> Lower:
         arguments = expression.arguments
@@ -221,7 +242,7 @@ class Writer:
         return self._array(arguments[0] if arguments else _OPEN)
 
     def _array(self, item: TypeExpression) -> Lower:
-        lower_item = self._for(item)
+        lower_item = self.way_of(item)
 
         def lower(value: Any, busy: set[int]) -> Any:
             return _each(value, lower_item, busy)
@@ -229,7 +250,7 @@ class Writer:
         return lower
 
     def _fixed(self, items: tuple[TypeExpression, ...]) -> Lower:
-        lowers = [self._for(item) for item in items]
+        lowers = [self.way_of(item) for item in items]
 
         def lower(value: Any, busy: set[int]) -> Any:
             if len(value) != len(lowers):
@@ -242,7 +263,7 @@ class Writer:
     def _mapping(self, key: TypeExpression, item: TypeExpression) -> Lower:
         if key.form != "any" and key.name != "builtins.str":
             return self._pairs(key, item)
-        lower_item = self._for(item)
+        lower_item = self.way_of(item)
 
         def lower(value: Any, busy: set[int]) -> Any:
             if not _has_plain_keys(value):
@@ -252,7 +273,7 @@ class Writer:
         return lower
 
     def _pairs(self, key: TypeExpression, item: TypeExpression) -> Lower:
-        lower_key, lower_item = self._for(key), self._for(item)
+        lower_key, lower_item = self.way_of(key), self.way_of(item)
 
         def lower(value: Any, busy: set[int]) -> Any:
             keys = _each(value, lower_key, busy, inside=value)
@@ -321,49 +342,8 @@ def _lower_enum(value: Any, _: set[int]) -> str:
     return str(value._name_)
 
 
-def _lower_flag(value: Any, _: set[int]) -> int:
-    return int(value._value_)
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__struct_fields__}
-
-
-def _with_shortcut(
-    natural: Lower, cls: Any, anatomy: Anatomy, description: Description, form: Form
-) -> Lower:
-    """Leaves all the work to msgspec when an object holds just what its class declares."""
-    names = [part.name for part in description.attributes]
-    closed = closed_over([part.type for part in description.attributes], form, arrays=True)
-    # Two at least: a getter of one name gives no tuple.
-    if closed is None or len(names) < 2 or set(names) != set(anatomy.names):
-        return natural
-    if anatomy.kind == "struct":
-        return _struct_shortcut(natural, closed, names) if is_plain_struct(cls) else natural
-    if anatomy.kind in ("dataclass", "attrs", "class") and not anatomy.slots:
-        return _dictionary_shortcut(natural, closed, names)
-    return natural
-
-
-def _struct_shortcut(natural: Lower, closed: Closed, names: list[str]) -> Lower:
-    pick, fits = operator.attrgetter(*names), closed.fits
-
-    def lower(value: Any, busy: set[int]) -> Any:
-        return value if fits(pick(value)) else natural(value, busy)
-
-    return lower
-
-
-def _dictionary_shortcut(natural: Lower, closed: Closed, names: list[str]) -> Lower:
-    pick, fits, count = operator.itemgetter(*names), closed.fits, len(names)
-
-    def lower(value: Any, busy: set[int]) -> Any:
-        held = value.__dict__
-        try:
-            if len(held) == count and fits(pick(held)):
-                return held
-        except KeyError:
-            pass  # an attribute that is not set
-        return natural(value, busy)
-
-    return lower
+def _writing(
+    description: Description, natural: Lower, quick: Callable[[Any], Any] | None = None
+) -> Writing:
+    quick = quick or (lambda value: natural(value, set()))
+    return Writing(description.name, description.version, description.hash, natural, quick)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from polycast.typesystem import wire_name
+from polycast.typesystem.standard import VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLASS",
     "CONTAINERS",
+    "EXTRAS",
     "FIELDS_SET",
     "INHERITED",
     "PRIVATE",
@@ -36,6 +38,7 @@ __all__ = [
     "Refused",
     "fits_natively",
     "lift_scalar",
+    "lower_moment",
     "lower_scalar",
 ]
 
@@ -45,9 +48,11 @@ FIELDS_SET, PRIVATE = "$set", "$private"
 """What pydantic models keep besides their fields."""
 INHERITED = "$inherited"
 """The attributes that an object of an ordinary class has from its class only."""
+EXTRAS = frozenset((FIELDS_SET, PRIVATE, INHERITED))
 
 
-_LEAST, _MOST = -(2**63), 2**64 - 1  # the integers both codecs carry as numbers
+_LEAST, _MOST = -(2**63), 2**64 - 1  # the integers that MessagePack has
+_LONGEST = 2_000  # bits that JSON gives as a number, whatever limit Python has for digits
 
 
 class Refused(Exception):
@@ -71,12 +76,7 @@ SCALARS: dict[str, type] = {
         float,
         str,
         bytes,
-        datetime.datetime,
-        datetime.date,
-        datetime.time,
-        datetime.timedelta,
-        decimal.Decimal,
-        uuid.UUID,
+        *VALUES,
         msgspec.UnsetType,
     )
 }
@@ -89,6 +89,8 @@ def fits_natively(value: object, form: Form) -> bool:
     if cls is str:
         return value.isascii() or _checked_text(value)  # type: ignore[attr-defined]
     if cls is int:
+        if form == "json":
+            return int.bit_length(value) <= _LONGEST  # type: ignore[arg-type]
         return _LEAST <= value <= _MOST  # type: ignore[operator]
     if cls is float:
         return form == "msgpack" or math.isfinite(value)  # type: ignore[arg-type]
@@ -125,10 +127,12 @@ def _checked_text(value: Any) -> bool:
     return True
 
 
-def _lower_moment(value: datetime.datetime | datetime.time) -> str:
+def lower_moment(value: datetime.datetime | datetime.time) -> str:
+    """ISO 8601, in the letters that msgspec uses too."""
     if value.tzinfo is not None and value.utcoffset() is None:
         raise Refused(value, "its time zone gives it no offset")
-    return value.isoformat()
+    text = value.isoformat()
+    return f"{text[:-6]}Z" if text.endswith("+00:00") else text
 
 
 def _lower_duration(value: datetime.timedelta) -> list[int]:
@@ -148,9 +152,9 @@ _LOWER: dict[type, Callable[[Any], Any]] = {
     int: hex,
     float: repr,
     bytes: lambda value: base64.b64encode(value).decode("ascii"),
-    datetime.datetime: _lower_moment,
+    datetime.datetime: lower_moment,
     datetime.date: datetime.date.isoformat,
-    datetime.time: _lower_moment,
+    datetime.time: lower_moment,
     datetime.timedelta: _lower_duration,
     decimal.Decimal: str,
     uuid.UUID: str,

@@ -7,7 +7,7 @@ import msgspec
 __all__ = ["Identity"]
 
 
-class Identity(msgspec.Struct, frozen=True, order=True, array_like=True):
+class Identity(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """Names one publish for good: the publisher, its opening, and the number of the call."""
 
     publisher: str

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.events.forms import FIELDS_SET, INHERITED, PRIVATE, Malformed, Refused
+from polycast.events.forms import EXTRAS, FIELDS_SET, INHERITED, PRIVATE, Malformed, Refused
 from polycast.typesystem import describe
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.kinds import kind_of
@@ -30,6 +30,7 @@ __all__ = [
     "is_plain_struct",
     "rebuild",
     "rebuild_value",
+    "sets_plainly",
     "value_base",
 ]
 
@@ -45,6 +46,7 @@ _BASES: tuple[type, ...] = (
     tuple,
     BaseException,
 )
+_ORDINARY = frozenset(("dataclass", "attrs", "class", "pydantic"))
 _NEVER = frozenset(("",))
 _MISSING = object()
 _HASH_CACHE = "_attrs_cached_hash"
@@ -64,19 +66,41 @@ class Anatomy(msgspec.Struct, frozen=True):
     computed: frozenset[str]
     """The names under which cached properties keep what they computed."""
 
+    makes_plainly: bool
+    """Whether rebuilding calls nothing of the class's own."""
+
+    @property
+    def storage(self) -> str:
+        """The only place where the attributes are, in a word; none if there are several."""
+        if self.kind == "struct":
+            return "struct"
+        if self.kind == "namedtuple":
+            return "" if self.has_dictionary else "tuple"
+        if self.kind not in _ORDINARY:
+            return ""
+        if self.has_dictionary:
+            return "" if self.slots else "dictionary"
+        return "slots" if self.slots == frozenset(self.names) else ""
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether code can be generated for the attributes."""
+        return bool(self.storage and self.names) and all(map(str.isidentifier, self.names))
+
     def take_apart(self, value: Any) -> dict[str, Any]:
         """The attributes of an object, declared ones first; those never set are left out."""
         if self.has_dictionary and not self.slots and value.__dict__.keys() == self.expected:
-            return dict(value.__dict__)
+            held = value.__dict__
+            return {name: held[name] for name in self.names}
         if self.kind == "namedtuple":
             state = dict(zip(self.names, tuple.__iter__(value), strict=True))
         else:
             state = _declared(value, self.names)
-        if self.made:
-            state = {name: part for name, part in state.items() if part is not msgspec.UNSET}
         for name in self.slots.difference(state):
             if (found := getattr(value, name, _MISSING)) is not _MISSING:
                 state[name] = found
+        if self.made:
+            state = {name: part for name, part in state.items() if part is not msgspec.UNSET}
         if self.has_dictionary:
             self._add_dynamic(state, value.__dict__)
         if _HASH_CACHE in state:
@@ -87,6 +111,8 @@ class Anatomy(msgspec.Struct, frozen=True):
         """What must be known besides the attributes to make an equal object."""
         if self.kind == "pydantic":
             return _model_extras(value, state)
+        if self.made:
+            return {key: part for key, part in value.__dict__.items() if key in EXTRAS}
         if self.kind == "class" and self.names and self.has_dictionary:
             own = value.__dict__
             names = [name for name in self.names if name not in own and name not in self.slots]
@@ -96,8 +122,11 @@ class Anatomy(msgspec.Struct, frozen=True):
     def _add_dynamic(self, state: dict[str, Any], found: dict[str, Any]) -> None:
         if len(found) > len(state) or not found.keys() <= state.keys():
             for name, value in found.items():
-                if name not in state and name not in self.computed and not _is_special(name):
+                if name not in state and not self._is_apart(name):
                     state[name] = value
+
+    def _is_apart(self, name: str) -> bool:
+        return name in self.computed or _is_special(name) or (self.made and name in EXTRAS)
 
 
 def anatomy_of(cls: type) -> Anatomy:
@@ -112,9 +141,10 @@ def anatomy_of(cls: type) -> Anatomy:
         names,
         frozenset(_slots(cls)),
         getattr(cls, "__dictoffset__", 0) != 0,
-        frozenset(names) if kind in ("dataclass", "attrs", "class", "pydantic") else _NEVER,
+        frozenset(names) if kind in _ORDINARY else _NEVER,
         DESCRIPTION in cls.__dict__,
         frozenset(_computed(cls)),
+        _makes_plainly(cls, kind),
     )
 
 
@@ -124,6 +154,14 @@ def is_plain_struct(cls: Any) -> bool:
     if config.array_like or config.omit_defaults or config.tag or cls.__dictoffset__:
         return False
     return bool(cls.__struct_fields__ == cls.__struct_encode_fields__)
+
+
+def sets_plainly(cls: Any, name: str) -> bool:
+    """Whether setting an attribute only stores it, where rebuilding would."""
+    if cls.__setattr__ is not object.__setattr__:
+        return False
+    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+    return isinstance(found, types.MemberDescriptorType) or not hasattr(type(found), "__set__")
 
 
 def value_base(cls: type) -> type:
@@ -168,6 +206,13 @@ def _model_extras(value: Any, state: dict[str, Any]) -> dict[str, Any]:
 
 def rebuild(cls: Any, anatomy: Anatomy, state: dict[str, Any], extras: dict[str, Any]) -> Any:
     """An object of a class with these attributes."""
+    value = _rebuilt(cls, anatomy, state, extras)
+    if extras and anatomy.made and anatomy.kind != "pydantic":
+        value.__dict__.update(extras)  # for the class itself, should the object come home
+    return value
+
+
+def _rebuilt(cls: Any, anatomy: Anatomy, state: dict[str, Any], extras: dict[str, Any]) -> Any:
     kind = anatomy.kind
     if kind == "struct":
         return _rebuild_struct(cls, state)
@@ -274,6 +319,12 @@ def _slot(cls: type, name: str) -> Any:
 
 def _is_python_class(cls: type) -> bool:
     return bool(cls.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
+
+
+def _makes_plainly(cls: Any, kind: str) -> bool:
+    if kind == "struct":
+        return not hasattr(cls, "__post_init__")
+    return kind != "pydantic" or bool(cls.__new__ is object.__new__)
 
 
 def _computed(cls: type) -> list[str]:

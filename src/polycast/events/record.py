@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
+import struct
 from typing import Literal
+from zlib import crc32
 
 import msgspec
 
@@ -19,7 +20,7 @@ _CHECKSUM = 4
 _SHORTEST = 1 + 1 + _CHECKSUM
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """An event as it is stored and sent: what it is, where it comes from, and its payload."""
 
     name: str
@@ -37,38 +38,38 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     headers: dict[str, str] = {}
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Record)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Record).decode
+_pack, _unpack = struct.Struct(">I").pack, struct.Struct(">I").unpack_from
+_FIRST = bytes((FORMAT,))
+_FIRST_SUM = crc32(_FIRST)
 
 
 def encode_record(record: Record) -> bytes:
     """The bytes of a record: format version, body, checksum."""
     try:
-        body = bytes((FORMAT,)) + _encoder.encode(record)
+        body = _FIRST + _encode(record)
     except (OverflowError, UnicodeEncodeError, TypeError, ValueError) as error:
         raise NotSerialisable(record, path="Record", why=str(error)) from None
-    return body + zlib.crc32(body).to_bytes(_CHECKSUM, "big")
+    return body + _pack(crc32(body))
 
 
 def decode_record(data: bytes | bytearray | memoryview) -> Record:
     """The record in these bytes; `NotDecodable` for anything that `encode_record` did not make."""
-    view = memoryview(data)
-    if len(view) < _SHORTEST:
-        raise NotDecodable("a record", why=f"{len(view)} bytes are too few, {_SHORTEST} the least")
-    if view[0] != FORMAT:
-        raise NotDecodable("a record", why=f"format version {view[0]} found, {FORMAT} accepted")
-    _check_sum(view)
-    try:
-        return _decoder.decode(view[1:-_CHECKSUM])
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise NotDecodable("a record", why=str(error)) from None
-
-
-def _check_sum(view: memoryview) -> None:
-    found = int.from_bytes(view[-_CHECKSUM:], "big")
-    computed = zlib.crc32(view[:-_CHECKSUM])
+    if type(data) is not bytes:
+        data = bytes(data)
+    if len(data) < _SHORTEST:
+        raise NotDecodable("a record", why=f"{len(data)} bytes are too few, {_SHORTEST} the least")
+    if data[0] != FORMAT:
+        raise NotDecodable("a record", why=f"format version {data[0]} found, {FORMAT} accepted")
+    body = data[1:-_CHECKSUM]
+    (found,), computed = _unpack(data, len(data) - _CHECKSUM), crc32(body, _FIRST_SUM)
     if found != computed:
         raise NotDecodable(
             "a record",
             why=f"its checksum is {found:08x}, its bytes give {computed:08x}: it is damaged",
         )
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise NotDecodable("a record", why=str(error)) from None

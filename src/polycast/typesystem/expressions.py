@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import enum
+import functools
 import math
 import types
 import typing
@@ -14,6 +15,7 @@ import msgspec
 import typing_extensions
 
 from polycast.typesystem.naming import wire_name, wire_version
+from polycast.typesystem.standard import is_standard
 
 __all__ = ["ANY", "TypeExpression", "classes_in", "expression_of", "is_class_variable", "is_plain"]
 
@@ -36,6 +38,12 @@ class TypeExpression(msgspec.Struct, frozen=True, omit_defaults=True):
     literals: tuple[Any, ...] = ()
     notes: tuple[str, ...] = ()
     """The strings of `Annotated[...]`, units for instance."""
+
+    @property
+    def besides_none(self) -> TypeExpression | None:
+        """The one type of a union that may be None too; None for any other union."""
+        parts = [part for part in self.arguments if part.form != "none"]
+        return parts[0] if len(parts) == 1 < len(self.arguments) else None
 
     def __str__(self) -> str:
         inner = ", ".join(map(str, self.arguments))
@@ -62,9 +70,16 @@ _REST = TypeExpression("...")
 
 def expression_of(hint: object) -> TypeExpression:
     """The annotation as data; what has no form as data is `any`."""
+    if type(hint) is type and is_standard(hint):
+        return _standard(hint)
     hint, notes = _unwrapped(hint)
     found = ANY if _is_alias(hint) else _bare_expression(hint)
     return msgspec.structs.replace(found, notes=notes) if notes else found
+
+
+@functools.cache
+def _standard(cls: type) -> TypeExpression:
+    return _bare_expression(cls)
 
 
 def classes_in(hint: object) -> list[type]:

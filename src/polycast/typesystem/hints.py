@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import sys
 import types
@@ -14,15 +15,19 @@ __all__ = ["annotated_names", "hints_of", "own_hints", "returned_hint"]
 def hints_of(cls: type) -> dict[str, Any]:
     """The annotations of a class over its bases; one that cannot be resolved is `Any`."""
     hints: dict[str, Any] = {}
+    names = _names_of(cls)
     for base in reversed(cls.__mro__):
-        hints |= own_hints(base, names=_names_of(cls))
+        hints |= own_hints(base, names=names)
     return hints
 
 
 def own_hints(cls: type, *, names: dict[str, Any] | None = None) -> dict[str, Any]:
     """The annotations of one class body."""
+    annotations = _annotations(cls)
+    if not annotations:
+        return {}
     space = _space(cls) | (names or _names_of(cls))
-    return {key: _resolved(hint, cls.__module__, space) for key, hint in _annotations(cls).items()}
+    return {key: _resolved(hint, cls.__module__, space) for key, hint in annotations.items()}
 
 
 def annotated_names(cls: type) -> list[str]:
@@ -57,8 +62,14 @@ def _space(cls: type) -> dict[str, Any]:
 
 
 def _resolved(hint: Any, module: str, space: dict[str, Any]) -> Any:
-    holder = types.SimpleNamespace(__annotations__={"hint": hint})
     names = vars(sys.modules[module]) if module in sys.modules else {}
+    found = hint
+    if isinstance(hint, str):
+        scopes = (space, names, vars(builtins))
+        found = next((scope[hint] for scope in scopes if hint in scope), None)
+    if type(found) is type:  # most of them, and typing takes its time
+        return found
+    holder = types.SimpleNamespace(__annotations__={"hint": hint})
     try:
         return typing.get_type_hints(holder, names, space, include_extras=True)["hint"]
     except Exception:  # a forward reference to nowhere, or an annotation that is no type

@@ -128,14 +128,13 @@ def _made_struct(
 ) -> type:
     module = space.pop("__module__")
     # Values: frozen, so that they may be keys and members of sets as the real ones may be.
-    options: dict[str, Any] = {} if bases else {"frozen": True}
+    options: dict[str, Any] = {"kw_only": True} if bases else {"frozen": True}
     return msgspec.defstruct(
         _title(description),
         [(name, Any, msgspec.UNSET) for name in fields],
         bases=bases or None,
         module=module,
         namespace=space,
-        kw_only=True,
         dict=True,
         **options,
     )
@@ -195,23 +194,23 @@ _FINISH: dict[str, Callable[[Any], type]] = {
 
 
 def _made_enum(description: Description, bases: tuple[type, ...]) -> type:
-    pairs = [
-        (constant.name, constant.name if constant.value is msgspec.UNSET else constant.value)
-        for constant in description.constants
-    ]
     plain = (enum.Flag if description.kind == "flag" else enum.Enum,)
     try:
-        return _enum(description, bases or plain, pairs)
+        return _enum(description, bases or plain)
     except (TypeError, ValueError):  # a mixin that is not here, or that wants other values
-        return _enum(description, plain, pairs)
+        return _enum(description, plain)
 
 
-def _enum(description: Description, bases: tuple[type, ...], pairs: list[tuple[str, Any]]) -> type:
+def _enum(description: Description, bases: tuple[type, ...]) -> type:
+    flag = description.kind == "flag"
+    # Bits without a name are kept, so that republishing loses nothing.
+    options = {"boundary": enum.KEEP} if flag else {}
+
     def fill(body: dict[str, Any]) -> None:
-        for name, value in pairs:
+        for name, value in (_flags if flag else _members)(description):
             body[name] = value
 
-    made = types.new_class(_title(description), bases, {}, fill)
+    made = types.new_class(_title(description), bases, options, fill)
     if not issubclass(made, enum.Enum):
         raise TypeError("no enum among the bases")
     setattr(made, DESCRIPTION, description)
@@ -219,12 +218,25 @@ def _enum(description: Description, bases: tuple[type, ...], pairs: list[tuple[s
     return made
 
 
+def _flags(description: Description) -> Iterable[tuple[str, Any]]:
+    return ((part.name, part.value) for part in description.constants if type(part.value) is int)
+
+
+def _members(description: Description) -> Iterable[tuple[str, Any]]:
+    known = [part.value for part in description.constants]
+    for part in description.constants:
+        # A value that is not known must not make one member the alias of another.
+        stand_in = part.name if part.name not in known else (part.name,)
+        yield part.name, stand_in if part.value is msgspec.UNSET else part.value
+
+
 def _shows_itself(base: type) -> bool:
     return any("__repr__" in part.__dict__ for part in base.__mro__[:-1])
 
 
 def _shown_object(self: Any) -> str:
-    return f"{type(self).__name__}({_listed(vars(self).items())})"
+    pairs = [(name, value) for name, value in vars(self).items() if name.isidentifier()]
+    return f"{type(self).__name__}({_listed(pairs)})"
 
 
 def _shown_tuple(self: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import types
+import typing
+from collections.abc import Coroutine
 from typing import Any
 
 from polycast.typesystem.attributes import declared_defaults
@@ -16,6 +18,7 @@ from polycast.typesystem.standard import is_machinery, is_standard
 __all__ = ["member_hints", "members_of"]
 
 _EMPTY = inspect.Signature.empty
+_COROUTINE: Any = Coroutine
 
 # The methods a Protocol may ask for besides named ones: what operators and statements call.
 _SPECIAL = frozenset(
@@ -29,6 +32,7 @@ _SPECIAL = frozenset(
     ).split()
 )
 
+_OVERLOADED: Any = typing.overload(lambda: None)  # what the decorator leaves in place of a function
 _SETTINGS = frozenset(("model_config",))  # pydantic puts it into every model
 
 
@@ -84,10 +88,13 @@ def _member(name: str, value: Any, owner: type, hints: dict[str, Any]) -> Member
     function = _function(value)
     if isinstance(value, (property, functools.cached_property, types.GetSetDescriptorType)):
         return Member(name, "property", _returned(function, owner))
-    if function is None:
-        return _callable_member(name, value) if callable(value) else Member(name, "field")
-    bound = not isinstance(value, staticmethod)
-    return _method(name, function, bound=bound, kind=_returned(function, owner))
+    if function is None and not callable(value):
+        return Member(name, "field")
+    bound = not isinstance(value, staticmethod) and hasattr(type(value), "__get__")
+    if function is _OVERLOADED:
+        return _overloaded(name, owner, bound=bound)
+    kind = _returned(function, owner)
+    return _method(name, function or value, bound=bound, kind=kind)
 
 
 def _function(value: Any) -> Any:
@@ -97,19 +104,39 @@ def _function(value: Any) -> Any:
         return value.func
     if isinstance(value, (staticmethod, classmethod)):
         return value.__func__
-    return value if isinstance(value, types.FunctionType) else None
+    inner = getattr(value, "__wrapped__", value)  # functools.cache
+    return next((part for part in (value, inner) if isinstance(part, types.FunctionType)), None)
 
 
 def _returned(function: Any, owner: type) -> TypeExpression | None:
     if function is None:
         return None
     hint = returned_hint(function, owner)
-    return None if hint is _EMPTY else expression_of(hint)
+    if hint is _EMPTY:
+        return None
+    called = _COROUTINE[Any, Any, hint] if inspect.iscoroutinefunction(function) else hint
+    return expression_of(called)
 
 
-def _callable_member(name: str, value: Any) -> Member:
-    bound = isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType))
-    return _method(name, value, bound=bound, kind=None)
+def _overloaded(name: str, owner: type, *, bound: bool) -> Member:
+    """A method that a Protocol declares in several forms: who has it takes all of them."""
+    where = types.SimpleNamespace(
+        __module__=owner.__module__, __qualname__=f"{owner.__qualname__}.{name}"
+    )
+    forms = [
+        _method(name, getattr(form, "__func__", form), bound=bound, kind=None)
+        for form in typing.get_overloads(where)  # type: ignore[arg-type]
+    ]
+    if not forms:
+        return Member(name, "method")
+    most = [form.accepted for form in forms]
+    return Member(
+        name,
+        "method",
+        required=min(form.required for form in forms),
+        accepted=-1 if -1 in most else max(most),
+        keywords=tuple(key for key in forms[0].keywords if all(key in f.keywords for f in forms)),
+    )
 
 
 def _method(name: str, function: Any, *, bound: bool, kind: TypeExpression | None) -> Member:

@@ -35,6 +35,8 @@ class Registry:
         self._making: set[str] = set()
         self.derived: dict[str, Any] = {}
         """What others computed from these names; emptied when a name comes to mean more."""
+        self.attached: dict[str, Any] = {}
+        """What others keep beside these names, for as long as the names last."""
 
     def bind(self, cls: type) -> Description:
         """Binds a class, and all it mentions, to their names here; `NameClash` if one is taken."""
@@ -45,12 +47,14 @@ class Registry:
         """Learns a description from elsewhere; the first for a name and version stands for it."""
         with self._lock:
             if description.hash not in self._hashed:
+                doubtful = self._is_known(description)
                 self._hashed[description.hash] = description
                 self._described.setdefault(description.name, {}).setdefault(
                     description.version, description
                 )
                 self._learn_aliases(description)
-                self.derived = {}
+                if doubtful:
+                    self.derived = {}
 
     def resolve(self, name: str, *, version: int | None = None) -> type | None:
         """The class behind a name or alias: of that version if there is one, else the newest."""
@@ -131,10 +135,17 @@ class Registry:
             parts = {part: describe(part) for part in reachable(cls)}
             for description in parts.values():
                 self._check_free(description)
+            new = [description for part, description in parts.items() if part not in self._bound]
+            doubtful = any(map(self._is_known, new))
             for part, description in parts.items():
                 self._record(part, description)
-            self.derived = {}
+            if doubtful:
+                self.derived = {}
             return parts[cls]
+
+    def _is_known(self, description: Description) -> bool:
+        # Nobody can have computed anything from a name that is new here.
+        return any(name in self._described or name in self._aliases for name in description.names)
 
     def _check_free(self, description: Description) -> None:
         taken = self._described.get(description.name, {}).get(description.version)

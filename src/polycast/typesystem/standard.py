@@ -17,10 +17,18 @@ from typing import Any
 import msgspec
 import typing_extensions
 
-__all__ = ["MACHINERY", "STANDARD", "UNTYPED", "is_machinery", "is_standard", "is_standard_library"]
+__all__ = [
+    "MACHINERY",
+    "STANDARD",
+    "UNTYPED",
+    "VALUES",
+    "is_machinery",
+    "is_standard",
+    "is_standard_library",
+]
 
 _MODULES = (builtins, collections.abc, numbers, enum)
-_VALUES: tuple[type, ...] = (
+VALUES: tuple[type, ...] = (
     datetime.datetime,
     datetime.date,
     datetime.time,
@@ -37,7 +45,7 @@ def _public_classes(module: Any) -> list[type]:
 
 
 def _collect() -> dict[str, type]:
-    classes = [*_VALUES, type(None)]
+    classes = [*VALUES, type(None)]
     for module in _MODULES:
         classes += _public_classes(module)
     return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in classes}
