@@ -63,23 +63,14 @@ def explain_event(interest: Interest, event: Any, topic: str | None, state: str)
         reasons.append(f"topic {topic!r} {_does(on_topic)} match {selector.topic.text}")
         passes = passes and on_topic
     if passes and interest.where is not None:
-        verdict, text = _filter_verdict(interest, event)
-        reasons.append(text)
-        passes = verdict
+        found = interest.where.verdicts(event)
+        reasons += [str(each) for each in found]
+        passes = found[0].passes is True
     if state != "active":
         reasons.append(f"the subscription is {state}")
         passes = passes and state in ("paused", "detached")  # it waits in the queue
     reasons.append("it is delivered" if passes else "it is not delivered")
     return Explanation(passes, tuple(reasons))
-
-
-def _filter_verdict(interest: Interest, event: Any) -> tuple[bool, str]:
-    assert interest.where is not None
-    try:
-        verdict = bool(interest.where(event))
-    except Exception as error:
-        return False, f"`{interest.where}` fails: {type(error).__name__}: {error}"
-    return verdict, f"`{interest.where}` is {verdict}"
 
 
 def _does(verdict: object) -> str:

@@ -12,6 +12,7 @@ from polycast.filters.backends.python import Writer, generate
 from polycast.filters.frontends.conditions import Condition
 from polycast.filters.frontends.python import lift_function
 from polycast.filters.text import parse, render
+from polycast.filters.verdicts import Verdict, verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +76,10 @@ class Filter(Generic[T_contra]):
     def opaque_parts(self) -> tuple[nodes.Opaque, ...]:
         """The parts that could not be looked into."""
         return tuple(each for each in nodes.walk(self.tree) if isinstance(each, nodes.Opaque))
+
+    def verdicts(self, event: T_contra, /) -> tuple[Verdict, ...]:
+        """What each condition says about an event, so that one sees which of them failed."""
+        return tuple(verdicts(self.tree, event))
 
     def to_json(self) -> dict[str, object]:
         """The filter as data, for a store or a wire; an opaque part has none."""
