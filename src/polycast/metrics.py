@@ -21,3 +21,7 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
