@@ -62,6 +62,7 @@ OTHERS = [
     "Filter",
     "Health",
     "Identity",
+    "Matcher",
     "Options",
     "PublishOptions",
     "Receipt",

@@ -57,7 +57,7 @@ from polycast.errors import (
 from polycast.events import Identity
 from polycast.filters import Filter, lift
 from polycast.filters.frontends import conditions
-from polycast.matching import Selector, all_of, topic
+from polycast.matching import Matcher, Selector, all_of, topic
 from polycast.stores import Receipt
 from polycast.typesystem import conforming, directly_conforming, event, interface_of
 
@@ -91,6 +91,7 @@ __all__ = [
     "HistoryGone",
     "Identity",
     "LeaseExpired",
+    "Matcher",
     "MethodNotHere",
     "NameClash",
     "NoHistory",

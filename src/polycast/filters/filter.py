@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 from polycast.errors import BadOption, FilterError
 from polycast.filters import nodes
 from polycast.filters.backends import interpreter
-from polycast.filters.backends.python import Writer, generate
+from polycast.filters.backends.python import Generated, Writer, generate
 from polycast.filters.frontends.conditions import Condition
 from polycast.filters.frontends.python import lift_function
 from polycast.filters.text import parse, render
@@ -32,7 +32,7 @@ class Filter(Generic[T_contra]):
     Two filters are equal if their trees are.
     """
 
-    __slots__ = ("function", "source", "tree")
+    __slots__ = ("_generated", "tree")
 
     def __init__(self, function: Callable[[T_contra], object] | nodes.Node) -> None:
         if isinstance(function, Filter):
@@ -44,9 +44,22 @@ class Filter(Generic[T_contra]):
         else:
             _check_shape(function)
             self.tree = lift_function(function)
-        generated = generate(self.tree)
-        self.source: str = generated.source
-        self.function = cast("Callable[[T_contra], object]", generated.function)
+        self._generated: Generated | None = None
+
+    @property
+    def function(self) -> Callable[[T_contra], object]:
+        """The generated function, made when it is first needed."""
+        return cast("Callable[[T_contra], object]", self._code().function)
+
+    @property
+    def source(self) -> str:
+        """The source of the generated function."""
+        return self._code().source
+
+    def _code(self) -> Generated:
+        if self._generated is None:
+            self._generated = generate(self.tree)
+        return self._generated
 
     def __call__(self, event: T_contra, /) -> object:
         """What the predicate says, or raises."""

@@ -7,8 +7,11 @@ carries its type, so `1`, `True` and `1.0` are three constants. What the element
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
+
+from polycast.errors import FilterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,24 +49,33 @@ class Node:
     def children(self) -> tuple[Node, ...]:
         """The expressions right below."""
         found: list[Node] = []
-        for field in fields(self):  # type: ignore[arg-type]
-            found.extend(_nodes_in(getattr(self, field.name)))
+        names: tuple[str, ...] = self.__slots__  # of a dataclass: its fields
+        for name in names:
+            _collect(getattr(self, name), found)
         return tuple(found)
 
 
-def _nodes_in(value: object) -> Iterator[Node]:
+def _collect(value: object, found: list[Node]) -> None:
     if isinstance(value, Node):
-        yield value
-    elif isinstance(value, tuple):
+        found.append(value)
+    elif type(value) is tuple:
         for each in value:
-            yield from _nodes_in(each)
+            _collect(each, found)
 
 
 def walk(node: Node) -> Iterator[Node]:
     """A tree and everything below it."""
-    yield node
-    for child in node.children():
-        yield from walk(child)
+    left = [node]
+    while left:
+        node = left.pop()
+        yield node
+        left.extend(reversed(node.children()))
+
+
+def _check_name(name: str) -> None:
+    """Names stand in generated code, so they must be names."""
+    if not name.isidentifier() or iskeyword(name):
+        raise FilterError(f"{name!r} is not the name of an attribute or method")
 
 
 def typed_key(value: object) -> object:
@@ -96,6 +108,10 @@ class Constant(Node):
 
     value: Any
 
+    def children(self) -> tuple[Node, ...]:
+        """None: a constant tuple is a value."""
+        return ()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constant) and typed_key(self.value) == typed_key(other.value)
 
@@ -113,6 +129,9 @@ class Attribute(Node):
     of: Node
     name: str
 
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
@@ -122,6 +141,9 @@ class Call(Node):
     method: str
     arguments: tuple[Node, ...] = ()
 
+    def __post_init__(self) -> None:
+        _check_name(self.method)
+
 
 @dataclass(frozen=True, slots=True)
 class Reach(Node):
@@ -129,6 +151,9 @@ class Reach(Node):
 
     of: Node
     name: str
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)

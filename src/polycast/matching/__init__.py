@@ -1,11 +1,13 @@
-"""What a subscriber wants: types, topics and a filter, as plain values."""
+"""What subscribers want, as plain values, and who wants an event."""
 
 from polycast.matching.interest import Interest
+from polycast.matching.matcher import Matcher
 from polycast.matching.selectors import Selector, all_of, selector_for, topic
 from polycast.matching.topics import TopicPattern, check_topic
 
 __all__ = [
     "Interest",
+    "Matcher",
     "Selector",
     "TopicPattern",
     "all_of",

@@ -1,12 +1,11 @@
 """A filter as one generated Python function (TPS section 6: static filters from dynamic ones).
 
 The source is the expression itself, with attributes accessed directly. Values of users go in by
-reference, as numbered names; names of attributes and methods are checked to be identifiers.
+reference, as numbered names; names of attributes and methods are identifiers, which nodes check.
 """
 
 from __future__ import annotations
 
-import keyword
 from functools import singledispatchmethod
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -47,6 +46,7 @@ class Writer:
 
     def __init__(self, prefix: str = "value") -> None:
         self.names: dict[str, Any] = {}
+        self._known: dict[int, str] = {}  # by the identity of the value
         self._prefix = prefix
         self._depth = 0  # quantifiers around
 
@@ -55,18 +55,18 @@ class Writer:
         """An expression, in parentheses where it needs them."""
         raise FilterError(f"{type(node).__name__} has no Python form")
 
-    def _reference(self, value: Any) -> str:
-        for name, known in self.names.items():
-            if known is value:
-                return name
-        name = f"{self._prefix}_{len(self.names)}"
-        self.names[name] = value
+    def reference(self, value: Any) -> str:
+        """A name for a value."""
+        name = self._known.get(id(value))
+        if name is None:
+            name = self._known[id(value)] = f"{self._prefix}_{len(self.names)}"
+            self.names[name] = value
         return name
 
     def _owner(self, node: nodes.Node) -> str:
         """What stands before a dot, a bracket or `is`; a literal looks like a mistake there."""
         if isinstance(node, nodes.Constant) and not _is_singleton(node.value):
-            return self._reference(node.value)
+            return self.reference(node.value)
         return self.write(node)
 
     @write.register
@@ -81,30 +81,30 @@ class Writer:
     def _(self, node: nodes.Constant) -> str:
         value = node.value
         literal = type(value) in INLINE and (type(value) is not int or abs(value) < 10**15)
-        return f"({value!r})" if literal else self._reference(value)
+        return f"({value!r})" if literal else self.reference(value)
 
     @write.register
     def _(self, node: nodes.Opaque) -> str:
-        return f"{self._reference(node.function)}(event)"
+        return f"{self.reference(node.function)}(event)"
 
     @write.register
     def _(self, node: nodes.Attribute) -> str:
-        return f"{self._owner(node.of)}.{_identifier(node.name)}"
+        return f"{self._owner(node.of)}.{node.name}"
 
     @write.register
     def _(self, node: nodes.Call) -> str:
         arguments = ", ".join(self.write(each) for each in node.arguments)
-        return f"{self._owner(node.of)}.{_identifier(node.method)}({arguments})"
+        return f"{self._owner(node.of)}.{node.method}({arguments})"
 
     @write.register
     def _(self, node: nodes.Reach) -> str:
-        step = self._reference(reach)
-        return f"{step}({self.write(node.of)}, {self._reference(_identifier(node.name))})"
+        step = self.reference(reach)
+        return f"{step}({self.write(node.of)}, {self.reference(node.name)})"
 
     @write.register
     def _(self, node: nodes.Function) -> str:
         arguments = ", ".join(self.write(each) for each in node.arguments)
-        return f"{self._reference(BUILTINS[node.name])}({arguments})"
+        return f"{self.reference(BUILTINS[node.name])}({arguments})"
 
     @write.register
     def _(self, node: nodes.Item) -> str:
@@ -146,8 +146,8 @@ class Writer:
 
     @write.register
     def _(self, node: nodes.InstanceOf) -> str:
-        test = self._reference(isinstance)
-        return f"{test}({self.write(node.of)}, {self._reference(node.classes)})"
+        test = self.reference(isinstance)
+        return f"{test}({self.write(node.of)}, {self.reference(node.classes)})"
 
     @write.register
     def _(self, node: nodes.Quantified) -> str:
@@ -157,14 +157,8 @@ class Writer:
         body = self.write(node.each)
         name = f"each_{self._depth}"
         self._depth -= 1
-        quantifier = self._reference(any if node.kind == "any" else all)
+        quantifier = self.reference(any if node.kind == "any" else all)
         return f"{quantifier}({body} for {name} in {over}{conditions})"
-
-
-def _identifier(name: str) -> str:
-    if not name.isidentifier() or keyword.iskeyword(name):
-        raise FilterError(f"{name!r} is not the name of an attribute or method")
-    return name
 
 
 def _is_singleton(value: object) -> bool:

@@ -1,0 +1,313 @@
+"""A filter as a disjunction of conjunctions of predicates, at most one of which is true.
+
+Failing is not false: `A or B` is true where A is true, or where A is false without failing and B
+is true. So it splits into {A} and {not A, B}, and `not (A and B)` into {not A} and {A, not B}. In
+a conjunction a predicate that fails and one that is false are the same: no match; its parts may
+be asked in any order.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from polycast.filters import nodes
+from polycast.matching.index.domains import Domain, domain_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "Conjunction",
+    "Differs",
+    "Interval",
+    "IsNone",
+    "Points",
+    "Predicate",
+    "Truth",
+    "conjunctions",
+]
+
+MOST_CONJUNCTIONS = 16  # beyond, a filter is evaluated as a whole
+LAST_CHARACTER = chr(0x10FFFF)
+
+
+class Points(NamedTuple):
+    """The term equals one of these values."""
+
+    domain: Domain
+    values: tuple[Any, ...]
+
+
+class Interval(NamedTuple):
+    """The term lies between two bounds; None is no bound."""
+
+    domain: Domain
+    low: Any = None
+    high: Any = None
+    low_closed: bool = True
+    high_closed: bool = True
+    unordered_too: bool = False  # `not x < 3` is also true of NaN
+
+
+class Differs(NamedTuple):
+    """The term is there and equals none of these values."""
+
+    values: tuple[Any, ...]
+
+
+class IsNone(NamedTuple):
+    """The term is None, or is something else."""
+
+    wanted: bool
+
+
+class Truth(NamedTuple):
+    """The term is true, or is there and not true."""
+
+    wanted: bool
+
+
+Form = Points | Interval | Differs | IsNone | Truth
+
+
+class Predicate(NamedTuple):
+    """One condition: an expression, and how to ask it of a term's value if there is such a way."""
+
+    node: nodes.Node
+    term: nodes.Node | None = None
+    form: Form | None = None
+
+
+Conjunction = tuple[Predicate, ...]
+Leaf = tuple[nodes.Node, bool]  # an expression, and whether it is to be true or false
+
+
+def conjunctions(tree: nodes.Node) -> tuple[Conjunction, ...]:
+    """What an event has to satisfy one of; for each event at most one is true."""
+    try:
+        ways = _split(tree, wanted=True)
+    except _TooMany:
+        return ((Predicate(tree),),)
+    return tuple(_conjunction(leaves) for leaves in ways if _possible(leaves))
+
+
+class _TooMany(Exception):
+    pass
+
+
+def _split(node: nodes.Node, *, wanted: bool) -> list[tuple[Leaf, ...]]:
+    match node:
+        case nodes.Compare(_, (_,)):
+            pass
+        case nodes.And(parts):
+            return _all(parts, wanted) if wanted else _first(parts, wanted)
+        case nodes.Or(parts):
+            merged = _merged(parts)
+            return _first(merged, wanted) if wanted else _all(merged, wanted)
+        case nodes.Not(operand):
+            return _split(operand, wanted=not wanted)
+        case nodes.Compare() if not _repeats_opaque(node):
+            links = tuple(_links(node))
+            return _all(links, wanted) if wanted else _first(links, wanted)
+    return [((node, wanted),)]
+
+
+def _all(parts: tuple[nodes.Node, ...], wanted: bool) -> list[tuple[Leaf, ...]]:  # noqa: FBT001
+    """Each part is as wanted."""
+    ways = [_split(part, wanted=wanted) for part in parts]
+    count = 1
+    for each in ways:
+        count *= len(each)
+        if count > MOST_CONJUNCTIONS:
+            raise _TooMany
+    return [tuple(leaf for each in chosen for leaf in each) for chosen in product(*ways)]
+
+
+def _first(parts: tuple[nodes.Node, ...], wanted: bool) -> list[tuple[Leaf, ...]]:  # noqa: FBT001
+    """Some part is as wanted, and those before it are the opposite without failing."""
+    found: list[tuple[Leaf, ...]] = []
+    before: list[tuple[Leaf, ...]] = [()]
+    for part in parts:
+        if len(found) + len(before) > MOST_CONJUNCTIONS:
+            raise _TooMany
+        found += [(*b, *way) for b in before for way in _split(part, wanted=wanted)]
+        before = [(*b, *way) for b in before for way in _split(part, wanted=not wanted)]
+    if len(found) > MOST_CONJUNCTIONS:
+        raise _TooMany
+    return found
+
+
+def _links(node: nodes.Compare) -> Iterator[nodes.Compare]:
+    """`a < b < c` is `a < b and b < c`."""
+    left = node.first
+    for sign, right in node.rest:
+        yield nodes.Compare(left, ((sign, right),))
+        left = right
+
+
+def _repeats_opaque(node: nodes.Compare) -> bool:
+    """Whether a part in the middle of a chain, which would be asked twice, may not be."""
+    return any(_has_opaque(middle) for _, middle in node.rest[:-1])
+
+
+def _has_opaque(node: nodes.Node) -> bool:
+    while type(node) is nodes.Attribute:  # most terms are nothing else
+        node = node.of
+    if type(node) is nodes.Event:
+        return False
+    return any(isinstance(each, nodes.Opaque) for each in nodes.walk(node))
+
+
+def _merged(parts: tuple[nodes.Node, ...]) -> tuple[nodes.Node, ...]:
+    """`a == 1 or a == 2` next to each other is `a in (1, 2)`."""
+    merged: list[nodes.Node] = []
+    for part in parts:
+        last = merged[-1] if merged else None
+        one, other = _equality(last), _equality(part)
+        if one is not None and other is not None and one[0] == other[0]:
+            values = nodes.Constant((*one[1], *other[1]))
+            merged[-1] = nodes.Compare(one[0], (("in", values),))
+        else:
+            merged.append(part)
+    return tuple(merged)
+
+
+def _equality(node: nodes.Node | None) -> tuple[nodes.Node, tuple[Any, ...]] | None:
+    """The term and the values of `term == 1` or `term in (1, 2)`."""
+    if not isinstance(node, nodes.Compare) or len(node.rest) > 1:
+        return None
+    [(sign, right)] = node.rest
+    if not isinstance(right, nodes.Constant) or isinstance(node.first, nodes.Constant):
+        return None
+    values = right.value
+    if sign == "==":
+        values = (values,)
+    elif sign != "in" or type(values) is not tuple:
+        return None
+    return (node.first, values) if all(map(_is_scalar, values)) else None
+
+
+def _is_scalar(value: Any) -> bool:
+    return domain_of(value) is not None
+
+
+def _possible(leaves: tuple[Leaf, ...]) -> bool:
+    return all(
+        bool(node.value) is wanted for node, wanted in leaves if isinstance(node, nodes.Constant)
+    )
+
+
+# -- predicates ------------------------------------------------------------------------------------
+
+
+def _conjunction(leaves: tuple[Leaf, ...]) -> Conjunction:
+    found: list[Predicate] = []
+    for node, wanted in leaves:
+        if isinstance(node, nodes.Constant):
+            continue
+        predicate = _predicate(node, wanted=wanted)
+        if isinstance(predicate.form, Interval):
+            for number, known in enumerate(found):
+                if (both := _narrowed(known, predicate)) is not None:
+                    found[number] = both
+                    break
+            else:
+                found.append(predicate)
+        else:
+            found.append(predicate)
+    return tuple(found)
+
+
+def _predicate(node: nodes.Node, *, wanted: bool) -> Predicate:
+    term, form = _asked(node, wanted=wanted)
+    text = node if wanted else nodes.Not(node)
+    if form is None or isinstance(term, nodes.Constant) or _has_opaque(term):
+        return Predicate(text)
+    return Predicate(text, term, form)
+
+
+def _asked(node: nodes.Node, *, wanted: bool) -> tuple[nodes.Node, Form | None]:
+    """A term, and what is asked of its value."""
+    match node:
+        case nodes.Compare(term, ((sign, nodes.Constant(value)),)):
+            return term, _form(sign, value, wanted=wanted)
+        case nodes.Compare(nodes.Constant(value), ((sign, term),)) if sign in _MIRRORED:
+            return term, _form(_MIRRORED[sign], value, wanted=wanted)
+        case nodes.Call(term, "startswith", arguments) if wanted:
+            return term, _prefix(arguments)
+        case nodes.Attribute():
+            return node, Truth(wanted)
+    return node, None
+
+
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_OPPOSITE = {"==": "!=", "!=": "==", "in": "not in", "not in": "in", "is": "is not", "is not": "is"}
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def _form(sign: str, constant: Any, *, wanted: bool) -> Form | None:
+    if sign in _OPPOSITE:
+        return _equality_form(sign if wanted else _OPPOSITE[sign], constant)
+    found = domain_of(constant)
+    if found is None or not found[0].ordered:
+        return None
+    domain, value = found
+    if wanted:
+        return _interval(domain, sign, value)
+    if domain.name in ("text", "date"):
+        return _interval(domain, _NEGATED[sign], value)
+    if domain.name == "number":
+        return _interval(domain, _NEGATED[sign], value, unordered_too=True)
+    return None
+
+
+def _equality_form(sign: str, constant: Any) -> Form | None:
+    if sign in ("is", "is not"):
+        return IsNone(sign == "is") if constant is None else None
+    several = sign.endswith("in")
+    if several and type(constant) not in (tuple, list, set, frozenset):
+        return None
+    found = [domain_of(each) for each in (constant if several else (constant,))]
+    values = tuple(each[1] for each in found if each is not None)
+    if len(values) < len(found):
+        return None
+    if sign in ("!=", "not in"):
+        return Differs(values) if type(constant) not in (set, frozenset) else None
+    domains = {each[0] for each in found if each is not None}
+    if len(domains) != 1 or (several and not values):
+        return None
+    return Points(domains.pop(), tuple(dict.fromkeys(values)))
+
+
+def _interval(domain: Domain, sign: str, value: Any, *, unordered_too: bool = False) -> Interval:
+    closed = sign.endswith("=")
+    if sign[0] == "<":
+        return Interval(domain, high=value, high_closed=closed, unordered_too=unordered_too)
+    return Interval(domain, low=value, low_closed=closed, unordered_too=unordered_too)
+
+
+def _prefix(arguments: tuple[nodes.Node, ...]) -> Interval | None:
+    """Strings with a prefix lie between it and its successor."""
+    if len(arguments) != 1 or not isinstance(arguments[0], nodes.Constant):
+        return None
+    prefix = arguments[0].value
+    if type(prefix) is not str or not prefix or prefix[-1] == LAST_CHARACTER:
+        return None
+    [domain, _] = domain_of(prefix) or (None, None)
+    successor = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    return None if domain is None else Interval(domain, prefix, successor, high_closed=False)
+
+
+def _narrowed(one: Predicate, other: Predicate) -> Predicate | None:
+    """Two bounds of one term as one interval."""
+    a, b = one.form, other.form
+    if not isinstance(a, Interval) or not isinstance(b, Interval) or one.term != other.term:
+        return None
+    if a.domain != b.domain or a.unordered_too or b.unordered_too:
+        return None
+    if (a.low is not None and b.low is not None) or (a.high is not None and b.high is not None):
+        return None
+    low, high = (a, b) if a.low is not None else (b, a)
+    form = Interval(a.domain, low.low, high.high, low.low_closed, high.high_closed)
+    return Predicate(nodes.And((one.node, other.node)), one.term, form)

@@ -1,0 +1,187 @@
+"""One event, or many, against many subscriptions: who wants it?"""
+
+from __future__ import annotations
+
+import threading
+from abc import get_cache_token
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from weakref import WeakKeyDictionary
+
+from polycast.errors import BadOption
+from polycast.filters import Filter
+from polycast.filters.nodes import Constant, Node
+from polycast.matching.index import Index
+from polycast.matching.selectors import Selector, selector_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator
+
+    from typing_extensions import TypeForm
+
+__all__ = ["Matcher"]
+
+K = TypeVar("K", bound="Hashable")
+T = TypeVar("T")
+
+MANY = 1_000  # filters of one selector that get an index of their own
+TOPICS_KEPT = 4_096
+EVERYTHING = Constant(True)
+
+
+class Matcher(Generic[K]):
+    """Keys by the type and the filter of the events they are for.
+
+    It can be asked from any thread while it is changed from others.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._wanted: dict[K, tuple[Selector[Any], Node]] = {}
+        self._by_selector: dict[Selector[Any], dict[K, Node]] = {}
+        # Selectors with few filters share an index, so that their terms are read once.
+        self._indexes: dict[frozenset[Selector[Any]], Index] = {}
+        self._chosen: WeakKeyDictionary[type, dict[str | None, tuple[Index, ...]]]
+        self._chosen = WeakKeyDictionary()
+        self._registrable = False
+        self._token = get_cache_token()
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._wanted
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(list(self._wanted))
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    @overload
+    def add(self, key: K, what: str, where: Callable[[Any], object] | None = None) -> None: ...
+    @overload
+    def add(
+        self, key: K, what: Selector[T], where: Callable[[T], object] | None = None
+    ) -> None: ...
+    @overload
+    def add(self, key: K, what: type[T], where: Callable[[T], object] | None = None) -> None: ...
+    @overload
+    def add(
+        self, key: K, what: TypeForm[T], where: Callable[[T], object] | None = None
+    ) -> None: ...
+    def add(self, key: K, what: Any, where: Callable[[Any], object] | None = None) -> None:
+        """Let a key have the events of a type that pass a filter."""
+        selector = selector_for(what)
+        tree = EVERYTHING if where is None else Filter(where).tree
+        with self._lock:
+            if key in self._wanted:
+                accepted = "a key that is not in use; `remove` it first to replace its filter"
+                raise BadOption("key", key, accepted=accepted)
+            self._wanted[key] = selector, tree
+            if selector not in self._by_selector:
+                self._by_selector[selector] = {}
+                self._regroup()
+            several = self._by_selector[selector]
+            several[key] = tree
+            if len(several) == MANY:
+                self._regroup()
+            for group, index in self._indexes.items():
+                if selector in group:
+                    index.add(tree, key)
+
+    def remove(self, key: K) -> None:
+        """Let a key have nothing more."""
+        with self._lock:
+            if key not in self._wanted:
+                raise BadOption("key", key, accepted="a key that was added and not removed yet")
+            selector, tree = self._wanted.pop(key)
+            several = self._by_selector[selector]
+            del several[key]
+            for group, index in self._indexes.items():
+                if selector in group:
+                    index.remove(tree, key)
+            if not several:
+                del self._by_selector[selector]
+            if not several or len(several) == MANY - 1:
+                self._regroup()
+
+    def _regroup(self) -> None:
+        """Which selectors share an index is decided anew when an event asks."""
+        self._chosen = WeakKeyDictionary()
+        self._registrable = any(each.registrable for each in self._by_selector)
+        self._indexes = {
+            group: index
+            for group, index in self._indexes.items()
+            if len(group) == 1 and all(self._is_large(each) for each in group)
+        }
+
+    def _is_large(self, selector: Selector[Any]) -> bool:
+        return len(self._by_selector.get(selector, ())) >= MANY
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def match(self, event: Any, *, topic: str | None = None) -> list[K]:
+        """The keys that an event is for."""
+        found: list[K] = []
+        for index in self._indexes_for(type(event), topic):
+            found += index.match(event)
+        return found
+
+    def match_batch(self, events: Iterable[Any], *, topic: str | None = None) -> list[list[K]]:
+        """The keys that each of many events is for."""
+        events = list(events)
+        by_class: dict[type, list[int]] = {}
+        kinds = list(map(type, events))
+        if len(set(kinds)) == 1:
+            return self._match_alike(kinds[0], events, topic)
+        for number, cls in enumerate(kinds):
+            by_class.setdefault(cls, []).append(number)
+        found: list[list[K]] = [[]] * len(events)
+        for cls, numbers in by_class.items():
+            alike = self._match_alike(cls, [events[number] for number in numbers], topic)
+            for number, keys in zip(numbers, alike, strict=True):
+                found[number] = keys
+        return found
+
+    def _match_alike(self, cls: type, events: list[Any], topic: str | None) -> list[list[K]]:
+        """The keys for events of one class."""
+        indexes = self._indexes_for(cls, topic)
+        several = [index.match_batch(events) for index in indexes]
+        if len(several) == 1:
+            return several[0]
+        return [[key for keys in each for key in keys] for each in zip(*several, strict=True)] or [
+            [] for _ in events
+        ]
+
+    def _indexes_for(self, cls: type, topic: str | None) -> tuple[Index, ...]:
+        if self._registrable and get_cache_token() != self._token:
+            with self._lock:  # ABC.register: old verdicts may be wrong
+                self._token = get_cache_token()
+                self._regroup()
+        try:
+            return self._chosen[cls][topic]
+        except KeyError:
+            return self._choose(cls, topic)
+
+    def _choose(self, cls: type, topic: str | None) -> tuple[Index, ...]:
+        with self._lock:
+            covering = [each for each in self._by_selector if each.covers(cls, topic)]
+            large = [each for each in covering if self._is_large(each)]
+            groups = [frozenset([each]) for each in large]
+            if len(large) < len(covering):
+                groups.append(frozenset(covering).difference(large))
+            chosen = tuple(self._index(group) for group in groups)
+            by_topic = self._chosen.setdefault(cls, {})
+            if len(by_topic) > TOPICS_KEPT:
+                by_topic.clear()
+            by_topic[topic] = chosen
+            return chosen
+
+    def _index(self, group: frozenset[Selector[Any]]) -> Index:
+        index = self._indexes.get(group)
+        if index is None:
+            index = Index()
+            for selector in group:
+                for key, tree in self._by_selector[selector].items():
+                    index.add(tree, key)
+            self._indexes[group] = index
+        return index
