@@ -1,67 +1,236 @@
-"""The source of a function, found again and proved to be what the function runs."""
+"""The source of a function, found again and proved to be what the function runs.
+
+Where a text comes from cannot make a filter wrong: it counts only if compiling it gives the
+function's own code. Hence guessing is allowed, in a stale file as in the history of a shell.
+"""
 
 from __future__ import annotations
 
 import ast
 import copy
+import dis
 import linecache
+import re
 import sys
+import warnings
+import weakref
 from types import CodeType
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import FunctionType
 
-__all__ = ["expression_of"]
+__all__ = ["compile_quietly", "expression_of"]
+
+NOT_FOUND = "its source cannot be had"
+ASSIGNS = "it assigns to a variable, which parts of it share"
+QUIET = "<polycast source>"  # the file name under which nothing is warned about
+HUSHED = ("ignore", None, Warning, re.compile(QUIET), 0)  # as `warnings` keeps it
+FILES_KEPT = 64
+LOOKED_BACK = 500  # lines of a shell's history
+MORE_LINES = 3  # after the last instruction of a `def`: closing brackets
+SHELLS = ("<stdin>", "<console>", "<input>")
+FLAGS = frozenset("bBdEiIOPqsSuvx")  # of the interpreter, that may stand before `c`
+STORES = {number for name, number in dis.opmap.items() if name.startswith("STORE_")}
+NOT_PARSED = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 Definition = ast.Lambda | ast.FunctionDef
-_known: WeakKeyDictionary[CodeType, tuple[ast.expr | None]] = WeakKeyDictionary()
-_files: dict[str, tuple[tuple[str, ...], tuple[Definition, ...]]] = {}
-FILES_KEPT = 64
+Located = TypeVar("Located", ast.Lambda, ast.FunctionDef, ast.arg)
+# By the identity of the code, which the weak references keep true: codes compare by value, and two
+# equal ones may differ in whether their source can be had.
+_known: dict[int, tuple[weakref.ref[CodeType], ast.expr | str]] = {}
+_files: dict[str, tuple[list[str], dict[int, list[Definition]]]] = {}
 
 
-def expression_of(function: FunctionType) -> ast.expr | None:
-    """The one expression that a function returns, or None if its source cannot be had."""
+def expression_of(function: FunctionType) -> ast.expr | str:
+    """The one expression that a function returns, or why it cannot be had."""
     code = function.__code__
-    if code not in _known:
-        _known[code] = (_find(function),)
-    return _known[code][0]
-
-
-def _find(function: FunctionType) -> ast.expr | None:
-    code = function.__code__
-    for definition in _definitions(code, function.__globals__):
-        if _first_line(definition) != code.co_firstlineno:
-            continue
-        expression = _returned(definition)
-        if expression is not None and _runs(definition, function):
-            return expression
-    return None
-
-
-def _definitions(code: CodeType, space: dict[str, Any]) -> tuple[Definition, ...]:
-    lines = tuple(_lines(code.co_filename, space))
-    known = _files.get(code.co_filename)
-    if known is not None and known[0] == lines:
+    known = _known.get(id(code))
+    if known is not None and known[0]() is code:
         return known[1]
-    try:
-        tree = ast.parse("".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    found = tuple(n for n in ast.walk(tree) if isinstance(n, ast.Lambda | ast.FunctionDef))
-    if len(_files) >= FILES_KEPT:
-        _files.clear()
-    _files[code.co_filename] = (lines, found)
+    found = _find(function)
+    if _stores(code) and not isinstance(found, str) and _assigns(found):
+        found = ASSIGNS
+    key = id(code)
+    _known[key] = (weakref.ref(code, lambda _: _known.pop(key, None)), found)
     return found
 
 
-def _lines(filename: str, space: dict[str, Any]) -> list[str]:
-    if filename == "<string>" and "-c" in sys.orig_argv:
-        return sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(keepends=True)
-    linecache.checkcache(filename)
-    return linecache.getlines(filename, space)
+def _find(function: FunctionType) -> ast.expr | str:
+    code = function.__code__
+    span = _span(code)
+    for definition in _candidates(function, span):
+        expression = _proved(definition, code)
+        if expression is not None:
+            return expression
+    return NOT_FOUND
+
+
+def _stores(code: CodeType) -> bool:
+    """Whether it has an instruction or an inner function that may assign; most have none."""
+    inner = any(isinstance(value, CodeType) for value in code.co_consts)
+    return inner or not STORES.isdisjoint(code.co_code[::2])
+
+
+def _assigns(expression: ast.expr) -> bool:
+    return any(isinstance(each, ast.NamedExpr) for each in ast.walk(expression))
+
+
+def _candidates(function: FunctionType, span: Span | None) -> Iterator[Definition]:
+    """What the function may have been compiled from, the likeliest first."""
+    code = function.__code__
+    for lines in _texts(code, function.__globals__):
+        if span is not None:
+            yield from _sliced(lines, code, span)
+        yield from _parsed(lines, code.co_filename).get(code.co_firstlineno, ())
+    if span is not None and code.co_filename in SHELLS:
+        for lines in _statements():
+            yield from _sliced(lines, code, span)
+
+
+# -- texts -----------------------------------------------------------------------------------------
+
+
+def _texts(code: CodeType, space: dict[str, Any]) -> Iterator[list[str]]:
+    """The lines of whatever may hold the source: a file, a cell, the command line."""
+    yield _file(code.co_filename, space)
+    of_code = getattr(linecache, "_getlines_from_code", None)
+    if of_code is not None:  # where the shell of Python 3.13 keeps what was typed
+        yield of_code(code)
+    if code.co_filename == "<string>":
+        yield _lines(_command())
+    cells = space.get("_ih")  # what IPython calls its history, here and in notebooks
+    for cell in reversed(cells[-LOOKED_BACK:] if isinstance(cells, list) else []):
+        if isinstance(cell, str):
+            yield _lines(cell)
+
+
+def _file(name: str, space: dict[str, Any]) -> list[str]:
+    try:
+        linecache.checkcache(name)
+        return linecache.getlines(name, space)
+    except Exception:  # of a module's own loader
+        return []
+
+
+def _lines(text: str) -> list[str]:
+    """As the compiler counts them: a form feed ends no line."""
+    return [f"{line}\n" for line in text.split("\n")]
+
+
+def _command() -> str:
+    """What stands after `python -c`."""
+    arguments = iter(sys.orig_argv[1:])
+    for argument in arguments:
+        flags, option, text = argument.partition("c")
+        if option and flags.startswith("-") and FLAGS.issuperset(flags[1:]):
+            return text or next(arguments, "")
+    return ""
+
+
+def _statements() -> Iterator[list[str]]:
+    """What was typed into the shell, from each line on, the newest first."""
+    readline: Any = sys.modules.get("readline")
+    if readline is None:
+        return
+    last = readline.get_current_history_length()
+    lines: list[str] = []
+    for number in range(last, max(0, last - LOOKED_BACK), -1):
+        lines = [f"{readline.get_history_item(number)}\n", *lines]
+        yield lines
+
+
+# -- definitions in a text -------------------------------------------------------------------------
+
+
+class Span(NamedTuple):
+    """Where a function's instructions come from; columns count bytes."""
+
+    line: int
+    column: int
+    last_line: int
+    last_column: int
+
+
+def _span(code: CodeType) -> Span | None:
+    starts, ends = [], []
+    for line, last_line, column, last_column in code.co_positions():
+        if line is None or last_line is None or column is None or last_column is None:
+            continue
+        if (line, column) != (last_line, last_column):  # else it comes from nowhere
+            starts.append((line, column))
+            ends.append((last_line, last_column))
+    return Span(*min(starts), *max(ends)) if starts else None
+
+
+def _sliced(lines: Sequence[str], code: CodeType, span: Span) -> Iterator[Definition]:
+    """The lambda or the function at that place of a text, without parsing all of it."""
+    if span.line < code.co_firstlineno or span.last_line > len(lines):
+        return
+    if code.co_name == "<lambda>":
+        body = _body(lines, code.co_firstlineno, span)
+        if body is not None:
+            yield _at(code.co_firstlineno, ast.Lambda(_arguments(code), body))
+        return
+    for more in range(MORE_LINES + 1):
+        text = lines[code.co_firstlineno - 1 : span.last_line + more]
+        definition = _statement(text, code.co_firstlineno)
+        if definition is not None:
+            yield definition
+            return
+
+
+def _body(lines: Sequence[str], first: int, span: Span) -> ast.expr | None:
+    """What stands in a span, on the lines where it stands."""
+    cut = [line.encode() for line in lines[span.line - 1 : span.last_line]]
+    cut[-1] = cut[-1][: span.last_column]
+    cut[0] = cut[0][span.column :]
+    text = "(" + "\n" * (span.line - first) + b"".join(cut).decode(errors="replace") + "\n)"
+    tree = _tree(text, "eval")
+    if not isinstance(tree, ast.Expression):
+        return None
+    if first > 1:
+        ast.increment_lineno(tree, first - 1)
+    return tree.body
+
+
+def _statement(lines: Sequence[str], first: int) -> ast.FunctionDef | None:
+    text, shift = "".join(lines), first - 1
+    if text[:1].isspace():
+        text, shift = f"if 1:\n{text}", first - 2
+    tree = _tree(text, "exec")
+    if not isinstance(tree, ast.Module):
+        return None
+    ast.increment_lineno(tree, shift)
+    found = tree.body[0] if tree.body else None
+    if isinstance(found, ast.If):
+        found = found.body[0]
+    return found if isinstance(found, ast.FunctionDef) else None
+
+
+def _parsed(lines: list[str], filename: str) -> dict[int, list[Definition]]:
+    """The functions of a whole text that return one expression, by their first lines."""
+    known = _files.get(filename)
+    if known is not None and known[0] is lines:
+        return known[1]
+    found: dict[int, list[Definition]] = {}
+    for node in ast.walk(_tree("".join(lines), "exec") or ast.Module([], [])):
+        if isinstance(node, ast.Lambda | ast.FunctionDef) and _returned(node) is not None:
+            found.setdefault(_first_line(node), []).append(node)
+    if len(_files) >= FILES_KEPT:
+        _files.clear()
+    _files[filename] = (lines, found)
+    return found
+
+
+def _tree(text: str, mode: str) -> ast.AST | None:
+    _hush()
+    try:
+        tree: ast.AST = compile(text, QUIET, mode, ast.PyCF_ONLY_AST, True)
+    except NOT_PARSED:
+        return None
+    return tree
 
 
 def _first_line(definition: Definition) -> int:
@@ -75,74 +244,143 @@ def _returned(definition: Definition) -> ast.expr | None:
     if isinstance(definition, ast.Lambda):
         return definition.body
     body = definition.body
-    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+    if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
         body = body[1:]  # its docstring
     if len(body) == 1 and isinstance(body[0], ast.Return):
         return body[0].value
     return None
 
 
-def _runs(definition: Definition, function: FunctionType) -> bool:
-    """Whether compiling the source gives the very code that the function runs."""
-    code = function.__code__
-    try:
-        compiled = compile(
-            _wrapped(definition, code), code.co_filename, "exec", code.co_flags & _FUTURE, True
-        )
-    except (SyntaxError, ValueError, RecursionError):
-        return False
-    return any(_same(each, code) for each in _inner(compiled) if each.co_name == code.co_name)
+# -- proof -----------------------------------------------------------------------------------------
 
 
-_FUTURE = 0x1000000  # from __future__ import annotations, which changes no expression
+def _proved(definition: Definition, code: CodeType) -> ast.expr | None:
+    """The expression, if compiling the definition gives the very code that the function runs."""
+    for owner in (*_owners(code), ""):
+        attempt = _mangled(definition, owner) if owner else definition
+        expression = _returned(attempt)
+        if expression is None:
+            return None
+        compiled = _compiled(attempt, code)
+        if compiled is not None and _same(compiled, code):
+            return expression
+    return None
 
 
-def _wrapped(definition: Definition, code: CodeType) -> ast.Module:
-    """The definition inside a function that has its free variables."""
-    inner: ast.stmt
-    if isinstance(definition, ast.Lambda):
-        inner = ast.Expr(definition)
-    else:
-        inner = copy.copy(definition)
-        inner.decorator_list = []
-    free = [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in code.co_freevars]
-    no_arguments = ast.arguments([], [], None, [], [], None, [])
-    outer = ast.FunctionDef("outer", no_arguments, [*free, inner], [], None, None)
-    if sys.version_info >= (3, 12):
-        outer.type_params = []
-    return ast.fix_missing_locations(ast.Module([outer], []))
-
-
-def _inner(code: CodeType) -> Iterator[CodeType]:
+def _owners(code: CodeType) -> set[str]:
+    """The classes for which private names, as `_Owner__name`, may have been compiled."""
+    found: set[str] = set()
+    for name in (*code.co_names, *code.co_varnames, *code.co_freevars):
+        if name.startswith("_") and "__" in name[2:]:
+            parts = name[1:].split("__")
+            found.update("__".join(parts[:n]) for n in range(1, len(parts)))
     for value in code.co_consts:
         if isinstance(value, CodeType):
-            yield value
-            yield from _inner(value)
+            found |= _owners(value)
+    return found
+
+
+def _mangled(definition: Definition, owner: str) -> Definition:
+    """With private names as the compiler changes them inside a class."""
+    changed = copy.deepcopy(definition)
+    for node in ast.walk(changed):
+        for field in ("id", "attr", "arg"):
+            name = getattr(node, field, None)
+            if isinstance(name, str) and name.startswith("__") and not name.endswith("__"):
+                setattr(node, field, f"_{owner}{name}")
+    return changed
+
+
+def _compiled(definition: Definition, code: CodeType) -> CodeType | None:
+    """The code of a definition inside a function that has its free variables."""
+    free = [_at(1, ast.arg(name)) for name in code.co_freevars]
+    around = ast.arguments([], free, None, [], [], None, [])
+    tree: ast.Module | ast.Expression
+    if isinstance(definition, ast.Lambda):
+        inner = _at(definition.lineno, ast.Lambda(_arguments(code), definition.body))
+        tree = ast.Expression(_at(1, ast.Lambda(around, inner)))
+    else:  # without decorators, defaults and annotations, which are no part of its code
+        bare = _function(definition.name, _arguments(code), definition.body)
+        outer = _function("around", around, [_at(definition.lineno, bare)])
+        tree = ast.Module([_at(1, outer)], [])
+    try:
+        return _inner(_inner(compile_quietly(tree)))
+    except NOT_PARSED:
+        return None
+
+
+def _function(name: str, arguments: ast.arguments, body: list[Any]) -> ast.FunctionDef:
+    made = ast.FunctionDef(name, arguments, body, [], None, None)
+    if sys.version_info >= (3, 12):
+        made.type_params = []
+    return made
+
+
+def _at(line: int, node: Located) -> Located:
+    node.lineno = node.end_lineno = line
+    node.col_offset = node.end_col_offset = 0
+    return node
+
+
+def _arguments(code: CodeType) -> ast.arguments:
+    """The parameters of a code; their defaults belong to the function."""
+    names = [_at(1, ast.arg(name)) for name in code.co_varnames]
+    plain, only = code.co_argcount, code.co_kwonlyargcount
+    rest = iter(names[plain + only :])
+    star = next(rest) if code.co_flags & 0x04 else None
+    stars = next(rest) if code.co_flags & 0x08 else None
+    first = code.co_posonlyargcount
+    keywords = names[plain : plain + only]
+    return ast.arguments(
+        names[:first], names[first:plain], star, keywords, [None] * only, stars, []
+    )
+
+
+def compile_quietly(tree: ast.Module | ast.Expression) -> CodeType:
+    """Compile a tree that was compiled before: whatever there is to warn about was said then."""
+    _hush()
+    mode = "eval" if isinstance(tree, ast.Expression) else "exec"
+    compiled: CodeType = compile(tree, QUIET, mode, 0, True)
+    return compiled
+
+
+def _hush() -> None:
+    # A filter for a name of our own need not be taken back: catch_warnings is not for threads.
+    if not warnings.filters or warnings.filters[0] != HUSHED:
+        warnings.filterwarnings("ignore", module=QUIET)
+
+
+def _inner(code: CodeType) -> CodeType:
+    return next(value for value in code.co_consts if isinstance(value, CodeType))
 
 
 def _same(one: CodeType, other: CodeType) -> bool:
-    """The same instructions over the same names and typed constants, at the same places."""
+    """The same instructions over the same names and typed constants."""
     return (
         one.co_code == other.co_code
         and one.co_names == other.co_names
         and one.co_varnames == other.co_varnames
         and one.co_freevars == other.co_freevars
         and one.co_cellvars == other.co_cellvars
-        and _columns(one) == _columns(other)
         and len(one.co_consts) == len(other.co_consts)
         and all(map(_same_constant, one.co_consts, other.co_consts))
     )
 
 
-def _columns(code: CodeType) -> set[tuple[int | None, int | None]]:
-    return {(line, column) for line, _, column, _ in code.co_positions() if column is not None}
-
-
-def _same_constant(one: object, other: object) -> bool:
-    if isinstance(one, CodeType) and isinstance(other, CodeType):
-        return _same(one, other)
+def _same_constant(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
-    if isinstance(one, tuple | frozenset):
-        return repr(one) == repr(other)
-    return one == other or repr(one) == repr(other)
+    if isinstance(one, CodeType):
+        return _same(one, other)
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(_same_constant, one, other))
+    if isinstance(one, frozenset):
+        return {_typed(each) for each in one} == {_typed(each) for each in other}
+    return bool(_typed(one) == _typed(other))
+
+
+def _typed(value: Any) -> Any:
+    """A constant so that 1, 1.0, True and the two zeros are different."""
+    if isinstance(value, tuple):
+        return tuple(map(_typed, value))
+    return (type(value), repr(value) if isinstance(value, float | complex) else value)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import decimal
+import enum
 import inspect
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters import nodes
@@ -45,6 +47,13 @@ ARITHMETIC: dict[type, str] = {
 }
 SIGNS: dict[type, str] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 DISPLAYS: dict[type, type] = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
+CONTAINERS = (tuple, list, set, frozenset)
+DEEPEST = 60  # the compiler takes 200 brackets in each other, and evaluating nests, too
+# A constant list or set is one object for all events: only what leaves it alone may be called.
+HARMLESS = (
+    *("copy", "count", "index", "isdisjoint", "issubset", "issuperset"),
+    *("difference", "intersection", "symmetric_difference", "union"),
+)
 
 
 class Unliftable(Exception):
@@ -72,33 +81,46 @@ class Translator:
     ) -> None:
         self._parameter, self._names, self._opaque = parameter, names, opaque
         self._variables: list[str] = []  # of the quantifiers around, the innermost last
+        self._depth = 0
 
     def translate(self, expression: ast.expr) -> nodes.Node:
         """The tree of an expression; parts of `and` and `or` may be opaque by themselves."""
         if isinstance(expression, ast.BoolOp) and not self._variables:
             parts = tuple(self.translate(each) for each in expression.values)
             return _joined(nodes.And if isinstance(expression.op, ast.And) else nodes.Or, parts)
+        depth = self._depth
         try:
             return self._node(expression)
         except Unliftable as reason:
             if self._opaque is None or self._variables:
                 raise
+            self._depth = depth
             return self._opaque(expression, str(reason))
 
     def _node(self, expression: ast.expr) -> nodes.Node:
         found = self._either(expression)
         if isinstance(found, nodes.Node):
             return found
+        return nodes.Constant(self._constant_of(found, expression))
+
+    def _constant_of(self, live: Live, expression: ast.expr) -> object:
         try:
-            return nodes.Constant(constant(found.value))
+            value = constant(live.value)
         except TypeError as error:
             raise Unliftable(f"{ast.unparse(expression)}: {error}") from None
+        if isinstance(value, CONTAINERS) and any(map(_is_nan, value)):
+            raise Unliftable(f"{ast.unparse(expression)}: a NaN in it is only equal to itself")
+        return value
 
     def _either(self, expression: ast.expr) -> nodes.Node | Live:
-        method = getattr(self, f"_{type(expression).__name__.lower()}", None)
+        method = _METHODS.get(type(expression))
         if method is None:
             raise Unliftable(f"{ast.unparse(expression)}: this kind of expression has no node")
-        found: nodes.Node | Live = method(expression)
+        if self._depth >= DEEPEST:
+            raise Unliftable("it is nested too deeply")
+        self._depth += 1
+        found: nodes.Node | Live = method(self, expression)
+        self._depth -= 1
         return found
 
     # -- leaves ----------------------------------------------------------------------------------
@@ -119,6 +141,8 @@ class Translator:
         of = self._either(expression.value)
         if isinstance(of, nodes.Node):
             return nodes.Attribute(of, expression.attr)
+        if self._opaque is None:  # a text from outside does not look into this process
+            raise Unliftable(f"{expression.attr}: only the event has attributes")
         return Live(_plain_attribute(of.value, expression.attr))
 
     # -- calls -----------------------------------------------------------------------------------
@@ -139,13 +163,9 @@ class Translator:
             of = nodes.Constant(self._constant_of(of, method.value))
         if method.attr.startswith("__") and not method.attr.endswith("__"):
             raise Unliftable(f"{method.attr}: a private name")
+        if _may_be_mutable(of) and method.attr not in HARMLESS:
+            raise Unliftable(f"{method.attr}: may change a constant")
         return nodes.Call(of, method.attr, tuple(self._node(each) for each in arguments))
-
-    def _constant_of(self, live: Live, expression: ast.expr) -> object:
-        try:
-            return constant(live.value)
-        except TypeError as error:
-            raise Unliftable(f"{ast.unparse(expression)}: {error}") from None
 
     def _function_call(self, function: Any, expression: ast.Call) -> nodes.Node:
         arguments = expression.args
@@ -157,7 +177,10 @@ class Translator:
             return self._reach(*arguments)
         for name, known in BUILTINS.items():
             if function is known:
-                return nodes.Function(name, tuple(self._node(each) for each in arguments))
+                parts = tuple(self._node(each) for each in arguments)
+                if name != "len":
+                    self._check_order(*parts)
+                return nodes.Function(name, parts)
         raise Unliftable(f"{ast.unparse(expression)}: {function!r} cannot be looked into")
 
     def _reach(self, of: ast.expr, name: ast.expr) -> nodes.Node:
@@ -183,6 +206,7 @@ class Translator:
         if generator.is_async or not isinstance(generator.target, ast.Name):
             raise Unliftable(f"{kind}(...): only one plain variable has a node")
         over = self._node(generator.iter)
+        self._check_order(over)
         self._variables.append(generator.target.id)
         try:
             conditions = tuple(self.translate(each) for each in generator.ifs)
@@ -190,12 +214,23 @@ class Translator:
         finally:
             self._variables.pop()
 
+    def _check_order(self, *parts: nodes.Node) -> None:
+        """A copied set may have another order, and the order decides what is asked first."""
+        for part in parts:
+            if isinstance(part, nodes.Constant) and isinstance(part.value, set | frozenset):
+                raise Unliftable("the order of a set is not part of it")
+
     # -- operators -------------------------------------------------------------------------------
 
     def _compare(self, expression: ast.Compare) -> nodes.Node:
         signs = [COMPARISONS[type(each)] for each in expression.ops]
+        first = left = self._node(expression.left)
         rest = tuple(zip(signs, map(self._node, expression.comparators), strict=True))
-        return nodes.Compare(self._node(expression.left), rest)
+        for sign, right in rest:
+            if not _comparable(left, sign, right):
+                raise Unliftable(f"{ast.unparse(expression)}: asks for the identity of a constant")
+            left = right
+        return nodes.Compare(first, rest)
 
     def _boolop(self, expression: ast.BoolOp) -> nodes.Node:
         parts = tuple(self._node(each) for each in expression.values)
@@ -220,7 +255,10 @@ class Translator:
     def _subscript(self, expression: ast.Subscript) -> nodes.Node:
         if isinstance(expression.slice, ast.Slice):
             raise Unliftable(f"{ast.unparse(expression)}: a slice has no node")
-        return nodes.Item(self._node(expression.value), self._node(expression.slice))
+        of, key = self._node(expression.value), self._node(expression.slice)
+        if isinstance(of, nodes.Display) or (isinstance(of, nodes.Constant) and _is_single(of)):
+            raise Unliftable(f"{ast.unparse(expression)}: an item of what was just written down")
+        return nodes.Item(of, key)
 
     def _display(self, expression: Any) -> nodes.Node | Live:
         kind = DISPLAYS[type(expression)]
@@ -232,7 +270,21 @@ class Translator:
                 raise Unliftable(f"{ast.unparse(expression)}: {error}") from None
         return nodes.Display(kind, parts)
 
-    _tuple = _list = _set = _display
+
+_METHODS: dict[type, Callable[[Translator, Any], nodes.Node | Live]] = {
+    ast.Attribute: Translator._attribute,
+    ast.BinOp: Translator._binop,
+    ast.BoolOp: Translator._boolop,
+    ast.Call: Translator._call,
+    ast.Compare: Translator._compare,
+    ast.Constant: Translator._constant,
+    ast.List: Translator._display,
+    ast.Name: Translator._name,
+    ast.Set: Translator._display,
+    ast.Subscript: Translator._subscript,
+    ast.Tuple: Translator._display,
+    ast.UnaryOp: Translator._unaryop,
+}
 
 
 def _joined(kind: type[nodes.And] | type[nodes.Or], parts: tuple[nodes.Node, ...]) -> nodes.Node:
@@ -243,21 +295,73 @@ def _joined(kind: type[nodes.And] | type[nodes.Or], parts: tuple[nodes.Node, ...
     return kind(tuple(flat))
 
 
+# -- constants that are copies ---------------------------------------------------------------------
+
+
+def _comparable(left: nodes.Node, sign: str, right: nodes.Node) -> bool:
+    """Whether a comparison is the same for copies of its constants as for the constants."""
+    if sign in ("in", "not in"):
+        return not (isinstance(left, nodes.Constant) and _is_nan(left.value))
+    if sign not in ("is", "is not"):
+        return True
+    return any(map(_is_single, (left, right))) or (_is_path(left) and _is_path(right))
+
+
+def _is_nan(value: Any) -> bool:
+    if isinstance(value, CONTAINERS):
+        return any(map(_is_nan, value))
+    return isinstance(value, float | decimal.Decimal) and value != value
+
+
+def _is_single(node: nodes.Node) -> bool:
+    """Whether it is a constant of which there is only one."""
+    if not isinstance(node, nodes.Constant):
+        return False
+    return node.value is None or isinstance(node.value, bool | enum.Enum)
+
+
+def _is_path(node: nodes.Node) -> bool:
+    """Whether it yields the event or an object that the event leads to."""
+    while not isinstance(node, nodes.Event | nodes.Variable):
+        steps = nodes.Attribute | nodes.Reach | nodes.Item | nodes.Call
+        if not isinstance(node, steps) or (isinstance(node, nodes.Call) and node.arguments):
+            return False
+        node = node.of
+    return True
+
+
+def _may_be_mutable(node: nodes.Node) -> bool:
+    """Whether it may yield a list or set that is, or is in, a constant."""
+    if isinstance(node, nodes.And | nodes.Or):
+        return any(map(_may_be_mutable, node.parts))
+    if isinstance(node, nodes.Item) and isinstance(node.of, nodes.Constant):
+        inner = node.of.value
+        return isinstance(inner, list | tuple) and any(isinstance(e, list | set) for e in inner)
+    return isinstance(node, nodes.Constant) and isinstance(node.value, list | set)
+
+
+# -- attributes of captured objects ----------------------------------------------------------------
+
+
 def _plain_attribute(value: Any, name: str) -> Any:
     """An attribute that can be read without running anybody's code."""
-    if isinstance(value, ModuleType):
+    if not isinstance(type(value).__getattribute__, WrapperDescriptorType):
+        raise Unliftable(f"{name}: {type(value).__name__} finds attributes in its own way")
+    if type(value) is ModuleType:
         space: Mapping[str, Any] = vars(value)
         if name in space:
             return space[name]
         raise Unliftable(f"{value.__name__}.{name}: not there")
     try:
         found = inspect.getattr_static(value, name)
+        if inspect.ismemberdescriptor(found) and not isinstance(value, type):
+            return getattr(value, name)  # a slot
     except AttributeError:
         raise Unliftable(f"{name}: not there, or not plain") from None
-    if isinstance(value, type) and isinstance(found, value):
-        return found  # a member of an enum
-    if inspect.ismemberdescriptor(found) and not isinstance(value, type):
-        return getattr(value, name)  # a slot
+    if isinstance(value, enum.EnumMeta) and name in value.__members__:
+        return value.__members__[name]
+    if isinstance(value, enum.Enum) and found is vars(enum.Enum).get(name):
+        return getattr(value, name)  # its name or value
     if hasattr(type(found), "__get__"):
         raise Unliftable(f"{name}: not a plain attribute")
     return found
