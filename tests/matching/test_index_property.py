@@ -7,7 +7,6 @@ import enum
 import math
 import operator
 import uuid
-from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
@@ -206,7 +205,7 @@ trees = st.recursive(
 
 
 @pytest.fixture(autouse=True, params=["anchored", "as it is"])
-def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same with limits so small that a few filters are already many."""
     if request.param == "anchored":
         monkeypatch.setattr(layout, "FEW", 0)
@@ -216,7 +215,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         monkeypatch.setattr(filters, "SMALL_BATCH", 0)
         monkeypatch.setattr(layout, "COARSE", 2)
         monkeypatch.setattr(layout, "WIDE", 1)
-    yield
+        monkeypatch.setattr(filters, "SMALL", 0)
 
 
 def expected(wanted: dict[int, nodes.Node], event: Any) -> list[int]:

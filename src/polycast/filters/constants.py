@@ -6,6 +6,8 @@ import datetime
 import decimal
 import enum
 import uuid
+import zoneinfo
+from typing import Any
 
 __all__ = ["constant"]
 
@@ -25,11 +27,20 @@ SCALARS = (
 )
 
 
+ZONED = (datetime.datetime, datetime.time)
+ZONES = (type(None), datetime.timezone, zoneinfo.ZoneInfo)
+
+
 def constant(value: object) -> object:
     """The value as a constant, containers copied; TypeError if it is no plain data."""
-    if type(value) in SCALARS or isinstance(value, enum.Enum):
-        return value
     kind = type(value)
+    if kind in ZONED and type(value.tzinfo) not in ZONES:  # type: ignore[attr-defined]
+        raise TypeError(f"the zone {value.tzinfo!r} is no constant")  # type: ignore[attr-defined]
+    if kind in SCALARS or isinstance(value, enum.Enum):
+        return value
     if kind in (tuple, list, set, frozenset):
-        return kind([constant(each) for each in value])  # type: ignore[attr-defined]
+        elements: list[Any] = [constant(each) for each in value]  # type: ignore[attr-defined]
+        if any(type(each) is float and each != each for each in elements):
+            raise TypeError("a NaN in a container is found by its identity")
+        return kind(elements)
     raise TypeError(f"a {kind.__name__} is no constant")

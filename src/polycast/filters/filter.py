@@ -11,6 +11,7 @@ from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Generated, Writer, generate
 from polycast.filters.frontends.conditions import Condition
 from polycast.filters.frontends.python import lift_function
+from polycast.filters.outside import check_outside
 from polycast.filters.text import parse, render
 from polycast.filters.verdicts import Verdict, verdicts
 
@@ -24,6 +25,7 @@ __all__ = ["Filter", "lift"]
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 FORMAT = 1
+DEEPEST = 80
 
 
 class Filter(Generic[T_contra]):
@@ -44,6 +46,8 @@ class Filter(Generic[T_contra]):
         else:
             _check_shape(function)
             self.tree = lift_function(function)
+        if nodes.depth(self.tree) > DEEPEST:
+            raise FilterError(f"a filter nests at most {DEEPEST} expressions in each other")
         self._generated: Generated | None = None
 
     @property
@@ -67,8 +71,9 @@ class Filter(Generic[T_contra]):
 
     def matches(self, event: T_contra, /) -> bool:
         """Whether the event passes; an evaluation that fails does not match."""
+        function = self.function
         try:
-            return bool(self.function(event))
+            return bool(function(event))
         except Exception:
             return False
 
@@ -98,6 +103,7 @@ class Filter(Generic[T_contra]):
         """The filter as data, for a store or a wire; an opaque part has none."""
         for part in self.opaque_parts():
             raise FilterError(f"a part of the filter cannot leave this process: {part.why}")
+        check_outside(self.tree)  # else it could not be read again
         return {"format": FORMAT, "filter": str(self)}
 
     @classmethod
@@ -139,7 +145,7 @@ def _check_shape(function: object) -> None:
     if inspect.iscoroutinefunction(function):
         raise BadOption("where", function, accepted=f"{accepted}; this one is async")
     try:
-        inspect.signature(function).bind(object())
+        inspect.signature(function, follow_wrapped=False).bind(object())
     except TypeError as error:
         raise BadOption("where", function, accepted=f"{accepted}: {error}") from error
     except ValueError:  # some built-ins tell nothing about themselves

@@ -7,6 +7,9 @@ carries its type, so `1`, `True` and `1.0` are three constants. What the element
 
 from __future__ import annotations
 
+import datetime
+import enum
+import unicodedata
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
@@ -36,6 +39,7 @@ __all__ = [
     "Reach",
     "Sign",
     "Variable",
+    "depth",
     "typed_key",
     "walk",
 ]
@@ -72,9 +76,20 @@ def walk(node: Node) -> Iterator[Node]:
         left.extend(reversed(node.children()))
 
 
+def depth(node: Node) -> int:
+    """How many expressions stand in each other."""
+    deepest, left = 0, [(node, 1)]
+    while left:
+        node, level = left.pop()
+        deepest = max(deepest, level)
+        left += [(child, level + 1) for child in node.children()]
+    return deepest
+
+
 def _check_name(name: str) -> None:
     """Names stand in generated code, so they must be names."""
-    if not name.isidentifier() or iskeyword(name):
+    usual = name.isascii() or unicodedata.normalize("NFKC", name) == name
+    if not usual or not name.isidentifier() or iskeyword(name):
         raise FilterError(f"{name!r} is not the name of an attribute or method")
 
 
@@ -85,9 +100,13 @@ def typed_key(value: object) -> object:
         return (kind, tuple(typed_key(each) for each in value))
     if isinstance(value, set | frozenset):
         return (kind, frozenset(typed_key(each) for each in value))
+    if isinstance(value, enum.Enum):
+        return (kind, id(value))  # members are singletons, and may say that they are equal
     if isinstance(value, float):
         return (kind, value.hex() if value == value else "nan")  # 0.0 is not -0.0
-    return (kind, value if kind is not type(NotImplemented) else id(value))
+    if isinstance(value, datetime.datetime | datetime.time):
+        return (kind, value.replace(tzinfo=None), value.fold, repr(value.tzinfo))
+    return (kind, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import datetime
 import decimal
 import enum
 import uuid
+import zoneinfo
 from functools import singledispatch
 from typing import Any
 
@@ -18,11 +19,13 @@ from polycast.filters import nodes
 from polycast.filters.constants import constant
 from polycast.filters.frontends.translate import Translator, Unliftable
 from polycast.filters.operators import BUILTINS, reach
+from polycast.filters.outside import check_outside
 from polycast.typesystem import Registry, wire_name
 
 __all__ = ["parse", "render"]
 
 LONGEST = 100_000  # characters
+LONG = 2_000  # bits
 NAMES = {**BUILTINS, "any": any, "all": all, "isinstance": isinstance, "reach": reach}
 
 
@@ -171,13 +174,15 @@ def _list(arguments: tuple[nodes.Node, ...], depth: int) -> str:
 def _literal(value: Any) -> str:
     kind = type(value)
     if isinstance(value, enum.Enum):
-        return f"member({wire_name(kind)!r}, {value.name!r})"
+        return f"member({wire_name(kind)!r}, {_member_name(value)})"
     if kind is float and (value != value or value in (float("inf"), float("-inf"))):
         return f"float({str(value)!r})"
     if kind in (tuple, list, set, frozenset):
         return _container(value, kind)
     if kind in _WRITTEN:
         return f"{kind.__name__}({_WRITTEN[kind](value)})"
+    if kind is int and value.bit_length() > LONG:
+        return hex(value)  # Python refuses to write so long a number in tens
     return repr(value)
 
 
@@ -190,21 +195,49 @@ def _container(value: Any, kind: type) -> str:
     return f"[{', '.join(parts)}]"
 
 
+def _written_time(value: Any) -> str:
+    """With its zone by name, if that has one: the offset alone is not the zone."""
+    zone = value.tzinfo.key if isinstance(value.tzinfo, zoneinfo.ZoneInfo) else None
+    plain = value.replace(tzinfo=None) if zone else value
+    named = f", {zone!r}" if zone else ""
+    return (
+        f"{plain.isoformat()!r}, {value.fold}{named}"
+        if zone or value.fold
+        else repr(plain.isoformat())
+    )
+
+
+def _read_time(kind: Any) -> Any:
+    def read(text: str, fold: int = 0, zone: str | None = None) -> Any:
+        found = kind.fromisoformat(text).replace(fold=fold)
+        return found if zone is None else found.replace(tzinfo=zoneinfo.ZoneInfo(zone))
+
+    return read
+
+
 _WRITTEN: dict[type, Any] = {
-    datetime.datetime: lambda v: repr(v.isoformat()) + (", 1" if v.fold else ""),
+    datetime.datetime: _written_time,
     datetime.date: lambda v: repr(v.isoformat()),
-    datetime.time: lambda v: repr(v.isoformat()),
+    datetime.time: _written_time,
     datetime.timedelta: lambda v: f"{v.days}, {v.seconds}, {v.microseconds}",
     decimal.Decimal: lambda v: repr(str(v)),
     uuid.UUID: lambda v: repr(str(v)),
 }
 
 
-def _enum_member(name: str, member: str) -> object:
+def _member_name(value: enum.Enum) -> str:
+    """A combination of flags is written as its number."""
+    flags = isinstance(value, enum.Flag) and value.name not in type(value).__members__
+    return repr(value.value if flags else value.name)
+
+
+def _enum_member(name: str, member: object) -> object:
     cls = _class(name)
+    if issubclass(cls, enum.Flag) and type(member) is int:
+        return cls(member)
     if not issubclass(cls, enum.Enum) or member not in cls.__members__:
         raise ValueError(f"{name} has no member {member}")
-    return cls.__members__[member]
+    return cls.__members__[str(member)]
 
 
 def _class(name: str) -> type:
@@ -216,9 +249,9 @@ def _class(name: str) -> type:
 
 _READ: dict[str, Any] = {
     "float": float,
-    "datetime": lambda text, fold=0: datetime.datetime.fromisoformat(text).replace(fold=fold),
+    "datetime": _read_time(datetime.datetime),
     "date": datetime.date.fromisoformat,
-    "time": datetime.time.fromisoformat,
+    "time": _read_time(datetime.time),
     "timedelta": datetime.timedelta,
     "Decimal": decimal.Decimal,
     "UUID": uuid.UUID,
@@ -239,10 +272,12 @@ def parse(text: str) -> nodes.Node:
     try:
         expression = ast.parse(text.strip(), mode="eval").body
         expression = _Constants().visit(expression)
-        return Translator("event", _meaning, None).translate(expression)
+        tree = Translator("event", _meaning, None).translate(expression)
+        check_outside(tree)
+        return tree
     except SyntaxError as error:
         raise FilterError(_pointed(text.strip(), error)) from None
-    except (Unliftable, ValueError, TypeError, ArithmeticError) as error:
+    except (Unliftable, ValueError, TypeError, ArithmeticError, LookupError) as error:
         raise FilterError(f"{text.strip()[:200]!r} is no filter: {error}") from None
     except (RecursionError, MemoryError):
         raise FilterError("the filter is nested too deeply") from None

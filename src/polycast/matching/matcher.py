@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from abc import get_cache_token
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from polycast.errors import BadOption
 from polycast.filters import Filter
 from polycast.filters.nodes import Constant, Node
-from polycast.matching.index import Index
+from polycast.matching.index import Index, Matches, Rows
 from polycast.matching.selectors import Selector, selector_for
 
 if TYPE_CHECKING:
@@ -26,6 +27,18 @@ T = TypeVar("T")
 MANY = 1_000  # filters of one selector that get an index of their own
 TOPICS_KEPT = 4_096
 EVERYTHING = Constant(True)
+
+
+class ArrowColumns(Protocol):
+    """A RecordBatch or Table of pyarrow."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many events it holds."""
+
+    @property
+    def schema(self) -> Any:
+        """The names and types of its columns."""
 
 
 class Matcher(Generic[K]):
@@ -126,13 +139,25 @@ class Matcher(Generic[K]):
             found += index.match(event)
         return found
 
-    def match_batch(self, events: Iterable[Any], *, topic: str | None = None) -> list[list[K]]:
-        """The keys that each of many events is for."""
+    @overload
+    def match_batch(self, events: Iterable[Any], *, topic: str | None = None) -> list[list[K]]: ...
+    @overload
+    def match_batch(
+        self, events: ArrowColumns, *, of: type, topic: str | None = None
+    ) -> tuple[Any, Any]: ...
+    def match_batch(self, events: Any, *, of: type | None = None, topic: str | None = None) -> Any:
+        """The keys that each of many events is for: a list of keys for each.
+
+        A record batch or table of Arrow holds events `of` one class. For it the answer is two
+        arrays: the keys for event n are `ids[offsets[n]:offsets[n + 1]]`.
+        """
+        if of is not None or hasattr(events, "num_rows"):
+            return self._match_rows(events, of, topic)
         events = list(events)
-        by_class: dict[type, list[int]] = {}
         kinds = list(map(type, events))
         if len(set(kinds)) == 1:
             return self._match_alike(kinds[0], events, topic)
+        by_class: dict[type, list[int]] = {}
         for number, cls in enumerate(kinds):
             by_class.setdefault(cls, []).append(number)
         found: list[list[K]] = [[]] * len(events)
@@ -142,15 +167,32 @@ class Matcher(Generic[K]):
                 found[number] = keys
         return found
 
+    def _match_rows(self, batch: Any, of: type | None, topic: str | None) -> tuple[Any, Any]:
+        import numpy as np
+
+        if not hasattr(batch, "num_rows") or not hasattr(batch, "schema"):
+            raise BadOption(
+                "events", batch, accepted="with `of`: a RecordBatch or Table of pyarrow"
+            )
+        if not isinstance(of, type):
+            accepted = "the class whose events the rows are: match_batch(batch, of=Talk)"
+            raise BadOption("of", of, accepted=accepted)
+        rows = Rows(batch, of)
+        several = [index.match_rows(rows) for index in self._indexes_for(of, topic)]
+        found = Matches.together(several, len(rows))
+        whole = all(type(key) is int and abs(key) < 2**63 for key in found.keys)
+        ids = np.empty(len(found.keys), dtype=np.int64 if whole else object)
+        ids[:] = found.keys
+        return np.array(found.offsets, dtype=np.int64), ids
+
     def _match_alike(self, cls: type, events: list[Any], topic: str | None) -> list[list[K]]:
         """The keys for events of one class."""
-        indexes = self._indexes_for(cls, topic)
-        several = [index.match_batch(events) for index in indexes]
+        several = [index.match_batch(events) for index in self._indexes_for(cls, topic)]
         if len(several) == 1:
             return several[0]
-        return [[key for keys in each for key in keys] for each in zip(*several, strict=True)] or [
-            [] for _ in events
-        ]
+        if not several:
+            return [[] for _ in events]
+        return [list(chain.from_iterable(each)) for each in zip(*several, strict=True)]
 
     def _indexes_for(self, cls: type, topic: str | None) -> tuple[Index, ...]:
         if self._registrable and get_cache_token() != self._token:

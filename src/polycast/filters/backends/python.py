@@ -6,7 +6,8 @@ reference, as numbered names; names of attributes and methods are identifiers, w
 
 from __future__ import annotations
 
-from functools import singledispatchmethod
+from functools import singledispatch
+from operator import getitem
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +49,11 @@ class Writer:
         self.names: dict[str, Any] = {}
         self._known: dict[int, str] = {}  # by the identity of the value
         self._prefix = prefix
-        self._depth = 0  # quantifiers around
+        self.depth = 0  # quantifiers around
 
-    @singledispatchmethod
     def write(self, node: nodes.Node) -> str:
         """An expression, in parentheses where it needs them."""
-        raise FilterError(f"{type(node).__name__} has no Python form")
+        return _write(node, self)
 
     def reference(self, value: Any) -> str:
         """A name for a value."""
@@ -63,102 +63,131 @@ class Writer:
             self.names[name] = value
         return name
 
-    def _owner(self, node: nodes.Node) -> str:
-        """What stands before a dot, a bracket or `is`; a literal looks like a mistake there."""
-        if isinstance(node, nodes.Constant) and not _is_singleton(node.value):
-            return self.reference(node.value)
-        return self.write(node)
+    def owner(self, node: nodes.Node) -> str:
+        """What stands before a dot or a bracket; a literal looks like a mistake there."""
+        return self.reference(node.value) if isinstance(node, nodes.Constant) else self.write(node)
 
-    @write.register
-    def _(self, node: nodes.Event) -> str:
-        return "event"
+    def sides(self, node: nodes.Node) -> str:
+        """What stands beside `is`; any other literal looks like a mistake there."""
+        singleton = isinstance(node, nodes.Constant) and _is_singleton(node.value)
+        return self.write(node) if singleton else self.owner(node)
 
-    @write.register
-    def _(self, node: nodes.Variable) -> str:
-        return f"each_{self._depth - node.depth}"
 
-    @write.register
-    def _(self, node: nodes.Constant) -> str:
-        value = node.value
-        literal = type(value) in INLINE and (type(value) is not int or abs(value) < 10**15)
-        return f"({value!r})" if literal else self.reference(value)
+@singledispatch
+def _write(node: nodes.Node, writer: Writer) -> str:
+    raise FilterError(f"{type(node).__name__} has no Python form")
 
-    @write.register
-    def _(self, node: nodes.Opaque) -> str:
-        return f"{self.reference(node.function)}(event)"
 
-    @write.register
-    def _(self, node: nodes.Attribute) -> str:
-        return f"{self._owner(node.of)}.{node.name}"
+@_write.register
+def _(node: nodes.Event, writer: Writer) -> str:
+    return "event"
 
-    @write.register
-    def _(self, node: nodes.Call) -> str:
-        arguments = ", ".join(self.write(each) for each in node.arguments)
-        return f"{self._owner(node.of)}.{node.method}({arguments})"
 
-    @write.register
-    def _(self, node: nodes.Reach) -> str:
-        step = self.reference(reach)
-        return f"{step}({self.write(node.of)}, {self.reference(node.name)})"
+@_write.register
+def _(node: nodes.Variable, writer: Writer) -> str:
+    return f"each_{writer.depth - node.depth}"
 
-    @write.register
-    def _(self, node: nodes.Function) -> str:
-        arguments = ", ".join(self.write(each) for each in node.arguments)
-        return f"{self.reference(BUILTINS[node.name])}({arguments})"
 
-    @write.register
-    def _(self, node: nodes.Item) -> str:
-        return f"{self._owner(node.of)}[{self.write(node.key)}]"
+@_write.register
+def _(node: nodes.Constant, writer: Writer) -> str:
+    value = node.value
+    literal = type(value) in INLINE and (type(value) is not int or abs(value) < 10**15)
+    return f"({value!r})" if literal else writer.reference(value)
 
-    @write.register
-    def _(self, node: nodes.Display) -> str:
-        parts = "".join(f"{self.write(each)}, " for each in node.elements)
-        if node.kind is tuple:
-            return f"({parts})"
-        return f"[{parts}]" if node.kind is list else f"{{{parts}}}"
 
-    @write.register
-    def _(self, node: nodes.Compare) -> str:
-        same = any(sign.startswith("is") for sign, _ in node.rest)
-        write = self._owner if same else self.write
-        rest = " ".join(f"{sign} {write(operand)}" for sign, operand in node.rest)
-        return f"({write(node.first)} {rest})"
+@_write.register
+def _(node: nodes.Opaque, writer: Writer) -> str:
+    return f"{writer.reference(node.function)}(event)"
 
-    @write.register
-    def _(self, node: nodes.And) -> str:
-        return f"({' and '.join(self.write(part) for part in node.parts)})"
 
-    @write.register
-    def _(self, node: nodes.Or) -> str:
-        return f"({' or '.join(self.write(part) for part in node.parts)})"
+@_write.register
+def _(node: nodes.Attribute, writer: Writer) -> str:
+    return f"{writer.owner(node.of)}.{node.name}"
 
-    @write.register
-    def _(self, node: nodes.Not) -> str:
-        return f"(not {self.write(node.operand)})"
 
-    @write.register
-    def _(self, node: nodes.Arithmetic) -> str:
-        return f"({self.write(node.left)} {node.operator} {self.write(node.right)})"
+@_write.register
+def _(node: nodes.Call, writer: Writer) -> str:
+    arguments = ", ".join(writer.write(each) for each in node.arguments)
+    return f"{writer.owner(node.of)}.{node.method}({arguments})"
 
-    @write.register
-    def _(self, node: nodes.Sign) -> str:
-        return f"({node.operator}{self.write(node.operand)})"
 
-    @write.register
-    def _(self, node: nodes.InstanceOf) -> str:
-        test = self.reference(isinstance)
-        return f"{test}({self.write(node.of)}, {self.reference(node.classes)})"
+@_write.register
+def _(node: nodes.Reach, writer: Writer) -> str:
+    step = writer.reference(reach)
+    return f"{step}({writer.write(node.of)}, {writer.reference(node.name)})"
 
-    @write.register
-    def _(self, node: nodes.Quantified) -> str:
-        over = self.write(node.over)
-        self._depth += 1
-        conditions = "".join(f" if {self.write(each)}" for each in node.conditions)
-        body = self.write(node.each)
-        name = f"each_{self._depth}"
-        self._depth -= 1
-        quantifier = self.reference(any if node.kind == "any" else all)
-        return f"{quantifier}({body} for {name} in {over}{conditions})"
+
+@_write.register
+def _(node: nodes.Function, writer: Writer) -> str:
+    arguments = ", ".join(writer.write(each) for each in node.arguments)
+    return f"{writer.reference(BUILTINS[node.name])}({arguments})"
+
+
+@_write.register
+def _(node: nodes.Item, writer: Writer) -> str:
+    if isinstance(node.of, nodes.Constant | nodes.Display):  # a literal looks like a mistake there
+        item = writer.reference(getitem)
+        return f"{item}({writer.write(node.of)}, {writer.write(node.key)})"
+    return f"{writer.owner(node.of)}[{writer.write(node.key)}]"
+
+
+@_write.register
+def _(node: nodes.Display, writer: Writer) -> str:
+    parts = "".join(f"{writer.write(each)}, " for each in node.elements)
+    if node.kind is tuple:
+        return f"({parts})"
+    return f"[{parts}]" if node.kind is list else f"{{{parts}}}"
+
+
+@_write.register
+def _(node: nodes.Compare, writer: Writer) -> str:
+    same = any(sign.startswith("is") for sign, _ in node.rest)
+    write = writer.sides if same else writer.write
+    rest = " ".join(f"{sign} {write(operand)}" for sign, operand in node.rest)
+    return f"({write(node.first)} {rest})"
+
+
+@_write.register
+def _(node: nodes.And, writer: Writer) -> str:
+    return f"({' and '.join(writer.write(part) for part in node.parts)})"
+
+
+@_write.register
+def _(node: nodes.Or, writer: Writer) -> str:
+    return f"({' or '.join(writer.write(part) for part in node.parts)})"
+
+
+@_write.register
+def _(node: nodes.Not, writer: Writer) -> str:
+    return f"(not {writer.write(node.operand)})"
+
+
+@_write.register
+def _(node: nodes.Arithmetic, writer: Writer) -> str:
+    return f"({writer.write(node.left)} {node.operator} {writer.write(node.right)})"
+
+
+@_write.register
+def _(node: nodes.Sign, writer: Writer) -> str:
+    return f"({node.operator}{writer.write(node.operand)})"
+
+
+@_write.register
+def _(node: nodes.InstanceOf, writer: Writer) -> str:
+    test = writer.reference(isinstance)
+    return f"{test}({writer.write(node.of)}, {writer.reference(node.classes)})"
+
+
+@_write.register
+def _(node: nodes.Quantified, writer: Writer) -> str:
+    over = writer.write(node.over)
+    writer.depth += 1
+    conditions = "".join(f" if {writer.write(each)}" for each in node.conditions)
+    body = writer.write(node.each)
+    name = f"each_{writer.depth}"
+    writer.depth -= 1
+    quantifier = writer.reference(any if node.kind == "any" else all)
+    return f"{quantifier}({body} for {name} in {over}{conditions})"
 
 
 def _is_singleton(value: object) -> bool:

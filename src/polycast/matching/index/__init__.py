@@ -2,8 +2,10 @@
 
 `predicates` brings a filter into conjunctions, `layout` puts each where its most selective
 predicate leads, `generated` writes the code, `filters` is the index that changes while it is used.
+For batches, `batch` sorts the columns, and `table` has the conjunctions as arrays.
 """
 
-from polycast.matching.index.filters import Index
+from polycast.matching.index.batch import Rows
+from polycast.matching.index.filters import Index, Matches
 
-__all__ = ["Index"]
+__all__ = ["Index", "Matches", "Rows"]

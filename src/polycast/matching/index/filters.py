@@ -11,13 +11,13 @@ import importlib.util
 import random
 import threading
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters.backends.python import generate
-from polycast.matching.index.batches import Found, Table
-from polycast.matching.index.columns import columns_of
+from polycast.matching.index.batch import Batch, Objects
 from polycast.matching.index.layout import Layout
 from polycast.matching.index.predicates import conjunctions
+from polycast.matching.index.table import Found, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -31,9 +31,11 @@ __all__ = ["Index"]
 
 WAITING = 64  # filters that are asked one by one, at least
 WAITING_SHARE = 256  # or one in so many
+ASKED = 64  # events for which they are asked one by one
 SAMPLE = 256  # events to learn from
 TRIED = 2_000  # rows for which better anchors are looked for
 WORTH = 1.3  # how much fewer rows have to be asked for a new layout
+SMALL = 128  # filters for which a new layout costs little
 FEW_KEYS = 8
 SMALL_BATCH = 64  # events that are matched one by one
 
@@ -54,8 +56,7 @@ class State:
         self.trees, self.keys, self.normal = trees, keys, normal  # by the number of a filter
         self.functions: dict[int, Callable[[Any], object]] = {}  # where each has to be asked
         self.waiting: Waiting = []
-        self.made_for = len(trees)
-        self.learning = False
+        self.made_for, self.asked = len(trees), 0
         self._table: Table | None = None
 
     def rows(self) -> list[Row]:
@@ -64,8 +65,12 @@ class State:
 
     def numbers(self, event: Any) -> list[int]:
         """The filters in the layout that an event passes."""
+        return self.ask(self.layout.run, event)
+
+    def ask(self, run: Callable[[Any], list[int]], event: Any) -> list[int]:
+        """What a generated function finds; where it cannot tell, what asking every filter does."""
         try:
-            return self.layout.run(event)
+            return run(event)
         except Exception:
             return one_by_one(self, event)
 
@@ -76,7 +81,7 @@ class State:
                 self._table = Table(self.layout, self.rows(), lock)
             return self._table
 
-    def grouped(self, found: Found, size: int) -> list[list[Any]]:
+    def grouped(self, found: Found, size: int) -> Matches:
         """The keys for each event of a batch."""
         starts, filters = found.grouped(size)
         offsets = starts.tolist()
@@ -85,8 +90,30 @@ class State:
         if sum(counts) != len(counts):  # equal filters, or filters that are gone
             ends = [0, *accumulate(counts)]
             offsets = [ends[offset] for offset in offsets]
-        keys = list(chain.from_iterable(several))
-        return [keys[begin:end] for begin, end in pairwise(offsets)]
+        return Matches(offsets, list(chain.from_iterable(several)))
+
+
+class Matches(NamedTuple):
+    """The keys for all events of a batch, one event after the other."""
+
+    offsets: list[int]
+    keys: list[Any]
+
+    @classmethod
+    def together(cls, several: list[Matches], size: int) -> Matches:
+        """Those of several indexes for the same events."""
+        if len(several) == 1:
+            return several[0]
+        lists: list[list[Any]] = [[] for _ in range(size)]
+        for each in several:
+            for found, keys in zip(lists, each.lists(), strict=True):
+                found += keys
+        return cls([0, *accumulate(map(len, lists))], list(chain.from_iterable(lists)))
+
+    def lists(self) -> list[list[Any]]:
+        """The keys for each event."""
+        keys = self.keys
+        return [keys[begin:end] for begin, end in pairwise(self.offsets)]
 
 
 class Index:
@@ -136,7 +163,7 @@ class Index:
         """Put those that wait into the layout."""
         with self._lock:
             state = self._state
-            if len(state.trees) > 2 * state.made_for:
+            if len(state.trees) > 2 * state.made_for or len(state.trees) < SMALL:
                 self._rebuild(None)
                 return
             for number, _ in state.waiting:
@@ -146,7 +173,7 @@ class Index:
                     for conjunction in state.normal[number]:
                         state.layout.add((number, conjunction))
             fresh = State(state.layout, state.trees, state.keys, state.normal)
-            fresh.made_for, fresh.learning = state.made_for, state.learning
+            fresh.made_for = state.made_for
             self._state = fresh
 
     def _rebuild(self, sample: Sample | None) -> None:
@@ -160,7 +187,8 @@ class Index:
         }
         rows = [(number, each) for number, several in normal.items() for each in several]
         fresh = State(Layout(rows, self._lock, sample), trees, keys, normal)
-        fresh.learning = sample is None and fresh.layout.is_anchored()
+        if sample is None and fresh.layout.is_anchored():
+            fresh.layout.watch(self._watch)
         self._numbers = {tree: number for number, tree in enumerate(self._numbers)}
         self._gone, self._seen = 0, []
         self._state = fresh
@@ -170,10 +198,13 @@ class Index:
     def state(self) -> State:
         """What to match against now."""
         state = self._state
-        if len(state.waiting) > WAITING + len(state.trees) // WAITING_SHARE:
-            self.settle()
-            return self._state
-        return state
+        waiting = len(state.waiting)
+        if waiting:
+            state.asked += 1
+            most = WAITING + len(state.trees) // WAITING_SHARE
+            if waiting > most or state.asked > ASKED or not state.made_for:
+                self.settle()
+        return self._state
 
     def match(self, event: Any) -> list[Any]:
         """The keys that an event is for."""
@@ -184,9 +215,7 @@ class Index:
             waiting = state.waiting
         found = state.numbers(event)
         if waiting:
-            found = _with_waiting(found, waiting, event)
-        if state.learning:
-            self.learn([event])
+            found = list({*found, *_passed(waiting, event)})  # some may just have been placed
         found.sort()
         keys: list[Any] = []
         for number in found:
@@ -197,41 +226,44 @@ class Index:
         """The keys that each of many events is for."""
         if len(events) < SMALL_BATCH or not _has_numpy():
             return [self.match(event) for event in events]
-        state = self.state()
-        if state.learning:
-            self.learn(events[:: max(1, len(events) // SAMPLE)])
-            state = self.state()
-        return state.grouped(self._pairs(state, events), len(events))
+        return self.match_rows(Objects(events)).lists()
 
-    def _pairs(self, state: State, events: list[Any]) -> Found:
+    def match_rows(self, batch: Batch) -> Matches:
+        """The keys that each event of a batch is for."""
+        state = self.state()
+        if state.layout.watcher is not None:
+            for number in range(0, len(batch), max(1, len(batch) // SAMPLE)):
+                state.numbers(batch.event(number))
+            state = self.state()
+        return state.grouped(self._pairs(state, batch), len(batch))
+
+    def _pairs(self, state: State, batch: Batch) -> Found:
         """Each event with each filter that it passes."""
         table = state.table(self._lock)
-        columns, odd = columns_of(state.layout, events)
-        found = [table.match(columns, len(events), events.__getitem__).without(odd)]
+        columns, odd = batch.columns(state.layout)
+        found = [table.match(columns, len(batch), batch.event).without(odd)]
         if odd:
-            found.append(_asked(odd, events, state.numbers))
+            found.append(_asked(odd, batch, state.numbers))
         if table.always:
-            usual = [number for number in range(len(events)) if number not in odd]
-            found.append(_asked(usual, events, table.always_run))
-        if state.waiting:
-            waiting = list(state.waiting)
-            found.append(
-                _asked(range(len(events)), events, lambda event: _with_waiting([], waiting, event))
-            )
+            usual = [number for number in range(len(batch)) if number not in odd]
+            found.append(_asked(usual, batch, lambda event: state.ask(table.always_run, event)))
+        if waiting := list(state.waiting):
+            everything = range(len(batch))
+            found.append(_asked(everything, batch, lambda event: _passed(waiting, event)))
         return Found.together(found)
 
-    def learn(self, events: Iterable[Any]) -> None:
+    def _watch(self, values: tuple[Any, ...]) -> None:
         """See what values events have; with enough of them, find better anchors."""
         with self._lock:
             state = self._state
-            if not state.learning:
+            if state.layout.watcher is None or len(values) != len(state.layout.lanes):
                 return
-            self._seen += [state.layout.plain_values(event) for event in events]
+            self._seen.append(state.layout.plain(values))
             if len(self._seen) < SAMPLE:
                 return
-            state.learning = False
             sample = state.layout.sample(self._seen)
             self._seen = []
+            state.layout.watch(None)
             if self._worth(state, sample):
                 self._rebuild(sample)
 
@@ -253,22 +285,21 @@ def _has_numpy() -> bool:
     return importlib.util.find_spec("numpy") is not None
 
 
-def _asked(which: Iterable[int], events: list[Any], ask: Callable[[Any], list[int]]) -> Found:
+def _asked(which: Iterable[int], batch: Batch, ask: Callable[[Any], list[int]]) -> Found:
     """Events of a batch that are asked one by one."""
-    pairs = [(number, each) for number in which for each in ask(events[number])]
-    return Found.of(pairs)
+    return Found.of([(number, each) for number in which for each in ask(batch.event(number))])
 
 
-def _with_waiting(found: list[int], waiting: Waiting, event: Any) -> list[int]:
-    """Those too that are not in the layout yet; some may just have been put there."""
-    numbers = set(found)
+def _passed(waiting: Waiting, event: Any) -> list[int]:
+    """Those that an event passes of the filters that are not in the layout yet."""
+    numbers = []
     for number, function in waiting:
         try:
             if function(event):
-                numbers.add(number)
+                numbers.append(number)
         except Exception:
             continue
-    return list(numbers)
+    return numbers
 
 
 def one_by_one(state: State, event: Any) -> list[int]:

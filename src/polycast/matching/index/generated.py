@@ -25,11 +25,11 @@ __all__ = [
     "Row",
     "bare",
     "bucket_function",
-    "column_functions",
     "columns_function",
     "memo_function",
     "reading_function",
     "running_function",
+    "term_function",
 ]
 
 LONGEST_FUNCTION = 1_000  # rows; compiling a function is not linear for ever
@@ -196,14 +196,11 @@ def reading_function(layout: Layout) -> Callable[[Any], tuple[Any, ...]]:
     return source.function(lines, "read")
 
 
-def column_functions(layout: Layout) -> list[Callable[[Any], Any]]:
-    """For each term: its value for an event, or what reading it raises."""
-    functions = []
-    for column in layout.columns:
-        source = Source()
-        text = source.writer.write(column.term)
-        functions.append(source.function(["def read(event):", f" return {text}"], "read"))
-    return functions
+def term_function(term: nodes.Node) -> Callable[[Any], Any]:
+    """The value of a term for an event, or what reading it raises."""
+    source = Source()
+    text = source.writer.write(term)
+    return source.function(["def read(event):", f" return {text}"], "read")
 
 
 def columns_function(layout: Layout) -> Callable[[list[Any]], tuple[list[Any], ...]]:
@@ -221,6 +218,9 @@ def running_function(layout: Layout) -> Callable[[Any], list[int]]:
     lines = ["def run(event):", " found = []", " add = found.append"]
     lines.append(f" memo = [0] * {len(layout.slots)}" if layout.slots else " memo = None")
     lines += _reading(layout, source)
+    if layout.watcher is not None:
+        lanes = "".join(f"{lane.name}, " for lane in layout.lanes)
+        lines.append(f" {source.reference(layout.watcher)}(({lanes}))")
     call = f"({', '.join(layout.parameters)})"
     for lane in layout.lanes:
         lines += _look_up(source, lane, call)

@@ -16,11 +16,11 @@ from polycast.matching.index.estimates import Estimate, cuts
 from polycast.matching.index.generated import (
     bare,
     bucket_function,
-    column_functions,
     columns_function,
     memo_function,
     reading_function,
     running_function,
+    term_function,
 )
 from polycast.matching.index.predicates import Differs, Interval, IsNone, Points, Truth
 
@@ -177,6 +177,7 @@ class Layout:
         self.slots: dict[nodes.Node, int] = {}
         self._memo_functions: dict[nodes.Node, Callable[..., int]] = {}
         self.always = Bucket(self)
+        self.watcher: Callable[[tuple[Any, ...]], None] | None = None
         self._choose_columns(rows)
         self._choose_slots(rows)
         self.lanes = [lane for column in self.columns for lane in column.lanes.values()]
@@ -281,16 +282,20 @@ class Layout:
         try:
             return columns_function(self)(events)
         except Exception:
-            return tuple(
-                [_read(each, event) for event in events] for each in column_functions(self)
-            )
+            return tuple(self.read_term(each.term, events) for each in self.columns)
 
-    def plain_values(self, event: Any) -> tuple[Any, ...]:
+    def read_term(self, term: nodes.Node, events: list[Any]) -> list[Any]:
+        """The values of one term; ABSENT where it cannot be read."""
+        function = term_function(term)
+        return [_read(function, event) for event in events]
+
+    def watch(self, watcher: Callable[[tuple[Any, ...]], None] | None) -> None:
+        """Let somebody see what is read of each event, or nobody."""
+        self.watcher = watcher
+        self.run = running_function(self)
+
+    def plain(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """What can be learnt from an event without keeping anything of a user's alive."""
-        try:
-            values = self.read(event)
-        except Exception:
-            return (ABSENT,) * len(self.lanes)
         return tuple(
             value if type(value) in lane.domain.exact and lane.domain.ordered else ABSENT
             for lane, value in zip(self.lanes, values, strict=True)

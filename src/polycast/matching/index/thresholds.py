@@ -38,6 +38,11 @@ class Ordered:
         made._starts = np.searchsorted(ranks[order], np.arange(len(distinct) + 1))
         return made
 
+    def among(self, events: Integers) -> Ordered:
+        """The same for these events of a batch, if it was made of their values alone."""
+        self.events = events[self.events]
+        return self
+
     def positions(self, thresholds: list[Threshold], prepared: dict[str, Any]) -> Integers:
         """How many events come before each threshold; `prepared` keeps what can be kept."""
         import numpy as np

@@ -1,0 +1,245 @@
+"""A batch of events, as objects or as columns of Arrow: what it has in each lane of a layout."""
+
+from __future__ import annotations
+
+import enum
+import types
+import typing
+import uuid
+from typing import TYPE_CHECKING, Any, Protocol
+
+from polycast.errors import BadOption
+from polycast.events.instances import anatomy_of, rebuild
+from polycast.filters import nodes
+from polycast.matching.index.domains import ABSENT, NUMBERS, TEXTS, Careful, Unsure
+from polycast.matching.index.thresholds import (
+    Ordered,
+    order_floats,
+    order_integers,
+    order_values,
+)
+from polycast.typesystem.attributes import declared_defaults
+from polycast.typesystem.hints import hints_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.matching.index.domains import Domain
+    from polycast.matching.index.layout import Layout
+
+__all__ = ["Batch", "Objects", "Rows"]
+
+
+class Batch(Protocol):
+    """Some events of one class."""
+
+    def __len__(self) -> int: ...
+
+    def event(self, number: int, /) -> Any:
+        """One of them as an object."""
+
+    def columns(self, layout: Layout) -> tuple[list[Ordered], set[int]]:
+        """The values of each lane in order, and the events that have to be asked one by one."""
+
+
+class Objects:
+    """Events as they are."""
+
+    def __init__(self, events: list[Any]) -> None:
+        self._events = events
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def event(self, number: int, /) -> Any:
+        """One of them as an object."""
+        return self._events[number]
+
+    def columns(self, layout: Layout) -> tuple[list[Ordered], set[int]]:
+        """The values of each lane in order, and the events that have to be asked one by one."""
+        odd: set[int] = set()
+        found = [
+            _ordered(domain, values, odd)
+            for column, values in zip(layout.columns, layout.read_all(self._events), strict=True)
+            for domain in column.lanes
+        ]
+        return found, odd
+
+
+def _ordered(domain: Domain, values: list[Any], odd: set[int]) -> Ordered:
+    """Values of one term in order; what cannot be ordered is told by its number."""
+    import numpy as np
+
+    kinds = set(map(type, values))
+    if domain == NUMBERS:
+        if kinds == {float}:
+            return order_floats(np.array(values))
+        if kinds == {int}:
+            try:
+                return order_integers(np.array(values, dtype=np.int64))
+            except OverflowError:
+                pass
+    if kinds.issubset(domain.fast) and float not in kinds:
+        return order_values(map(domain.place, values), range(len(values)))
+    usable: list[Any] = []
+    events: list[int] = []
+    for number, value in enumerate(values):
+        try:
+            known = domain.coerce(value)
+        except Unsure:
+            known = Careful(value)
+        if type(known) is Careful:
+            odd.add(number)
+        elif known is not ABSENT and known == known:
+            usable.append(domain.place(known))
+            events.append(number)
+    return order_values(usable, events)
+
+
+# -- columns of Arrow ------------------------------------------------------------------------------
+
+
+class Rows:
+    """Rows of a record batch or table, as events of a class. Objects are made as far as needed.
+
+    A null is None. Members of an enum are strings that name them; nested objects are structs.
+    """
+
+    def __init__(self, batch: Any, cls: type) -> None:
+        if hasattr(batch, "combine_chunks"):
+            batch = batch.combine_chunks()
+        self._size: int = batch.num_rows
+        self._arrays: dict[str, Any] = {}
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            several = hasattr(column, "num_chunks")
+            if several and column.num_chunks > 1:
+                column = column.combine_chunks()
+            self._arrays[name] = column.chunk(0) if several and column.num_chunks else column
+        self._class, self._make = cls, _maker(cls)
+        self._hints = hints_of(cls)
+        self._objects: dict[int, Any] = {}
+        known = declared_defaults(cls)
+        if unknown := [name for name in self._arrays if known and name not in known]:
+            accepted = f"columns that are attributes of {cls.__qualname__}: {', '.join(known)}"
+            raise BadOption("batch", f"column {unknown[0]}", accepted=accepted)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def event(self, number: int, /) -> Any:
+        """One of them as an object."""
+        if number not in self._objects:
+            state = {name: array[number].as_py() for name, array in self._arrays.items()}
+            self._objects[number] = self._make(state)
+        return self._objects[number]
+
+    def columns(self, layout: Layout) -> tuple[list[Ordered], set[int]]:
+        """The values of each lane in order, and the events that have to be asked one by one."""
+        odd: set[int] = set()
+        found = []
+        for column in layout.columns:
+            name = column.term.name if _is_attribute(column.term) else ""
+            array = self._arrays.get(name)
+            values: list[Any] | None = None
+            for domain in column.lanes:
+                fast = None if array is None else self._fast(domain, name, array)
+                if fast is None:
+                    values = values or self._values(layout, column.term, name)
+                    fast = _ordered(domain, values, odd)
+                found.append(fast)
+        return found, odd
+
+    def _values(self, layout: Layout, term: nodes.Node, name: str) -> list[Any]:
+        if name in self._arrays:
+            hint = self._hints.get(name, Any)
+            return [converted(value, hint) for value in self._arrays[name].to_pylist()]
+        events = [self.event(number) for number in range(self._size)]
+        return layout.read_term(term, events)
+
+    def _fast(self, domain: Domain, name: str, array: Any) -> Ordered | None:
+        """An array whose values are used as they are."""
+        import numpy as np
+        import pyarrow as pa
+
+        kind = array.type
+        if domain == NUMBERS and (pa.types.is_floating(kind) or _fits(kind)):
+            events = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
+            values = array.drop_null().to_numpy(zero_copy_only=False)
+            if pa.types.is_floating(kind):
+                return order_floats(values.astype(np.float64)).among(events)
+            return order_integers(values.astype(np.int64)).among(events)
+        plain = _bare(self._hints.get(name, Any)) in (str, Any)
+        if (
+            domain == TEXTS
+            and plain
+            and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
+        ):
+            return _of_texts(array)
+        return None
+
+
+def _fits(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind)) and kind != pa.uint64()
+
+
+def _of_texts(array: Any) -> Ordered:
+    """Each distinct text is looked at once."""
+    import numpy as np
+
+    encoded = array.dictionary_encode()
+    texts = encoded.dictionary.to_pylist()
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    rank = np.empty(len(texts), dtype=np.int64)
+    rank[order] = np.arange(len(texts))
+    events = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
+    codes = encoded.indices.drop_null().to_numpy(zero_copy_only=False)
+    return Ordered.of_ranks(rank[codes], events, [texts[number] for number in order])
+
+
+def _is_attribute(term: nodes.Node) -> typing.TypeGuard[nodes.Attribute]:
+    return isinstance(term, nodes.Attribute) and isinstance(term.of, nodes.Event)
+
+
+def _maker(cls: type) -> Callable[[dict[str, Any]], Any]:
+    """Makes an object of a class from its attributes, without calling anything of its own."""
+    anatomy, hints = anatomy_of(cls), hints_of(cls)
+
+    def make(state: dict[str, Any]) -> Any:
+        found = {name: converted(value, hints.get(name, Any)) for name, value in state.items()}
+        return rebuild(cls, anatomy, found, {})
+
+    return make
+
+
+def converted(value: Any, hint: Any) -> Any:
+    """A value of Arrow as the value of an attribute with such an annotation."""
+    hint = _bare(hint)
+    if value is None or hint is Any:
+        return value
+    origin, parameters = typing.get_origin(hint), typing.get_args(hint)
+    if isinstance(value, list) and origin in (list, tuple, set, frozenset):
+        inner = parameters[0] if parameters else Any
+        return origin(converted(each, inner) for each in value)
+    if not isinstance(hint, type):
+        return value
+    if isinstance(value, str) and issubclass(hint, enum.Enum):
+        return hint[value]
+    if isinstance(value, str) and hint is uuid.UUID:
+        return uuid.UUID(value)
+    if isinstance(value, dict) and declared_defaults(hint):
+        return _maker(hint)(value)
+    if isinstance(value, list) and hint in (tuple, set, frozenset):
+        return hint(value)
+    return value
+
+
+def _bare(hint: Any) -> Any:
+    """An annotation without `Annotated` and `| None`."""
+    if typing.get_origin(hint) is typing.Annotated:
+        return _bare(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        others = [each for each in typing.get_args(hint) if each is not type(None)]
+        return _bare(others[0]) if len(others) == 1 else Any
+    return hint
