@@ -32,6 +32,7 @@ ERRORS = [
     "CutOff",
     "DurableChanged",
     "FilterError",
+    "FilterMistake",
     "HistoryGone",
     "LeaseExpired",
     "MethodNotHere",

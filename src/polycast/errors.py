@@ -8,6 +8,7 @@ PolycastError
 ├── NotDecodable        bytes that are no event of the expected kind
 ├── MethodNotHere       a method of a class this process does not have
 ├── FilterError         a filter that is wrong
+│   └── FilterMistake   it names what its type cannot have, or does what it cannot do
 ├── BadTopic            a topic that cannot be published to or subscribed to
 ├── BadCallback         a callback that cannot take an event
 ├── BadOption           an option that does not exist, or a value it does not take
@@ -45,6 +46,7 @@ __all__ = [
     "CutOff",
     "DurableChanged",
     "FilterError",
+    "FilterMistake",
     "HistoryGone",
     "LeaseExpired",
     "MethodNotHere",
@@ -143,6 +145,15 @@ class MethodNotHere(PolycastError, AttributeError):
 
 class FilterError(PolycastError):
     """The root of the filters' errors."""
+
+
+class FilterMistake(FilterError):
+    """A filter that names what its type cannot have, or does what its type cannot do."""
+
+    def __init__(self, problems: Iterable[object], types: str) -> None:
+        self.problems, self.types = tuple(problems), types
+        listed = "\n".join(map(str, self.problems))
+        super().__init__(f"the filter cannot be right for {types}:\n{listed}")
 
 
 class BadTopic(PolycastError, ValueError):

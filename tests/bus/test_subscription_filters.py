@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from polycast.testing import Recorder, TestBus
 @dataclass
 class Offer:
     price: int = 0
+    note: Any = "none"
 
 
 class Unsure:
@@ -58,8 +60,8 @@ def test_the_verdict_is_the_truth_value_of_the_result(bus: TestBus, dispatch: st
 
 FAILING = {
     "division by zero": lambda offer: 1 / offer.price,
-    "missing attribute": lambda offer: offer.colour,
-    "wrong type": lambda offer: offer.price < "3",
+    "missing attribute": lambda offer: offer.note.colour,
+    "wrong type": lambda offer: offer.price < offer.note,
     "no truth value": lambda offer: Unsure(),
 }
 
@@ -113,6 +115,17 @@ def test_a_filter_that_fails_is_not_a_failed_delivery(bus: TestBus, dispatch: st
     bus.publish(Offer(0))
     bus.run_until_idle()
     assert len(bus.dead_letters()) == 0
+
+
+def test_a_filter_that_cannot_be_right_is_refused_at_once(bus: TestBus) -> None:
+    with pytest.raises(pc.FilterMistake) as caught:
+        bus.subscribe(Offer, print, where=lambda o: o.prize > 3)  # type: ignore[attr-defined]
+    assert "did you mean `price`?" in str(caught.value)
+    with pytest.raises(pc.FilterMistake, match=r"`event.price` is int and `'3'` is str"):
+        bus.subscribe(Offer, print, where=lambda o: o.price < "3")  # type: ignore[operator]
+    with pytest.raises(pc.FilterMistake):
+        pc.DAStrongSet(Offer, bus).contains(print, lambda o: o.prize)  # type: ignore[attr-defined]
+    assert bus.health().subscriptions == ()
 
 
 def test_a_filter_goes_with_a_topic(bus: TestBus) -> None:

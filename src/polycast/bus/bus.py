@@ -259,11 +259,14 @@ class Bus:
         selector = selector_for(
             what, topic=options.get("topic"), exact=bool(options.get("exact", False))
         )
+        wanted = None if where is None else Filter(where)
+        if wanted is not None:
+            wanted.check(*selector.types, every=selector.every)
         for cls in selector.types:
             self._registry.bind(cls)
         interest = Interest(
             selector,
-            None if where is None else Filter(where),
+            wanted,
             settings.level,
             group=options.get("group"),
             durable=options.get("durable"),

@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from polycast.errors import BadOption, FilterError
-from polycast.filters import nodes
+from polycast.filters import checking, nodes
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Generated, Writer, generate
 from polycast.filters.frontends.conditions import Condition
@@ -98,6 +98,13 @@ class Filter(Generic[T_contra]):
     def verdicts(self, event: T_contra, /) -> tuple[Verdict, ...]:
         """What each condition says about an event, so that one sees which of them failed."""
         return tuple(verdicts(self.tree, event))
+
+    def check(self, *types: type, every: bool = False) -> None:
+        """Raise FilterMistake if a part certainly fails for all events of one of the types.
+
+        With `every`, events conform to all of them.
+        """
+        checking.check(self.tree, types, every=every)
 
     def to_json(self) -> dict[str, object]:
         """The filter as data, for a store or a wire; an opaque part has none."""

@@ -36,17 +36,20 @@ class Shape:
     turn: bool  # some target runs in the publisher's thread
     topic: bool
     registrable: bool = False  # ABC.register may give it targets it does not have now
+    crowded: bool = False  # an index says who wants an event; those below are the others
     many_queued: bool = False
     many_direct: bool = False
 
     def compact(self) -> Shape:
         """The same with loops instead of more than a few lines for each target."""
+        many_queued = self.crowded or len(self.queued) > UNROLLED
+        many_direct = self.crowded or len(self.direct) > UNROLLED
         return replace(
             self,
-            queued=() if len(self.queued) > UNROLLED else self.queued,
-            direct=() if len(self.direct) > UNROLLED else self.direct,
-            many_queued=len(self.queued) > UNROLLED,
-            many_direct=len(self.direct) > UNROLLED,
+            queued=() if many_queued else self.queued,
+            direct=() if many_direct else self.direct,
+            many_queued=many_queued,
+            many_direct=many_direct,
         )
 
 
@@ -124,14 +127,17 @@ def _work(shape: Shape) -> Iterator[str]:
         yield "if token() != known:"
         yield " mine = False"
         yield " return registered(event)"
-    yield from _queued_loop_tests() if shape.many_queued else _queued_tests(shape)
+    yield from _queued_loop_tests(shape) if shape.many_queued else _queued_tests(shape)
     if shape.queued or shape.many_queued or (shape.logged and not shape.turn):
         yield from _ordered_part(shape)
     elif shape.logged:
         yield from _logged_part(shape)
     else:
         yield from _position()
-    yield from _direct_loop() if shape.many_direct else _direct_calls(shape)
+    if shape.crowded:
+        yield from _chosen_calls()
+    else:
+        yield from _direct_loop() if shape.many_direct else _direct_calls(shape)
 
 
 def _position() -> Iterator[str]:
@@ -154,8 +160,12 @@ def _queued_tests(shape: Shape) -> Iterator[str]:
         yield f" box_{number}.unfit(error)"
 
 
-def _queued_loop_tests() -> Iterator[str]:
-    yield "hits = []"
+def _queued_loop_tests(shape: Shape) -> Iterator[str]:
+    if shape.crowded:
+        yield "chosen, found = choose(event)"
+        yield "hits = [(box, True) for box in found]"
+    else:
+        yield "hits = []"
     yield "for box, test in boxes:"
     yield " try:"
     yield "  hit = True if test is None else test(event) or None"
@@ -236,6 +246,18 @@ def _direct_loop() -> Iterator[str]:
     yield "  if want is None or want(event):"
     yield "   step += 1"
     yield "   call(event)"
+    yield " except Exception as error:"
+    yield "  raised(step, event, here, error)"
+
+
+def _chosen_calls() -> Iterator[str]:
+    yield "for number in chosen:"
+    yield " if stale:"
+    yield "  mine = False"
+    yield "  return rest(number, event, here)"
+    yield " step = 2 * number + 1"
+    yield " try:"
+    yield "  calls[number](event)"
     yield " except Exception as error:"
     yield "  raised(step, event, here, error)"
 

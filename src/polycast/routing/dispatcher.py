@@ -15,12 +15,13 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from polycast.errors import BadOption, NotAvailable
 from polycast.routing.codegen import UNROLLED, Route, Shape, call_names, make_route, names_for
+from polycast.routing.crowd import MANY, Crowd, is_alone
 from polycast.routing.plan import Plan, Target
 from polycast.routing.turn import Turn
 from polycast.stores import Entry, Receipt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from polycast.config import Clock
     from polycast.events import Identity
@@ -66,6 +67,7 @@ class Dispatcher:
         self.routes: dict[type, Callable[[Any], Receipt]] = {}
         self.topic_routes: dict[tuple[type, str], Callable[[Any], Receipt]] = {}
         self._made: WeakKeyDictionary[type, dict[str | None, Route]] = WeakKeyDictionary()
+        self._crowd: Crowd | None = None  # made when many want events of one class
         _dispatchers.add(self)
 
     # -- changing the plan ---------------------------------------------------------------------
@@ -74,6 +76,8 @@ class Dispatcher:
         """Put a target into the plan; `begin` is told the first position it is meant for."""
         with self.changing:
             self.plan.add(target)
+            if self._crowd is not None:
+                self._crowd.add(target)
             stale = self._routes_to(target)
             if any(selector.registrable for selector in self.plan.selectors(target)):
                 stale = self._all_routes()  # from now on they have to look for ABC.register
@@ -82,7 +86,7 @@ class Dispatcher:
                 try:
                     begin(self.turn.newest() + 1)
                 except BaseException:
-                    self.plan.remove(target)
+                    self._take_out(target)
                     raise
 
     def change(self, target: Target) -> None:
@@ -91,8 +95,10 @@ class Dispatcher:
             if target not in self.plan:
                 return
             stale = self._routes_to(target)
-            self.plan.remove(target)
+            self._take_out(target)
             self.plan.add(target)
+            if self._crowd is not None:
+                self._crowd.add(target)
             stale += self._routes_to(target)
             with self.order:
                 self._expire(stale)
@@ -101,9 +107,14 @@ class Dispatcher:
         """Take a target out of the plan."""
         with self.changing:
             stale = self._routes_to(target)
-            self.plan.remove(target)
+            self._take_out(target)
             with self.order:
                 self._expire(stale)
+
+    def _take_out(self, target: Target) -> None:
+        self.plan.remove(target)
+        if self._crowd is not None:
+            self._crowd.remove(target)
 
     def stop(self, refuse: Callable[[], None]) -> None:
         """Let `refuse` answer every further publish."""
@@ -164,6 +175,8 @@ class Dispatcher:
         direct = tuple(target for target, _ in calls)
         chosen = set(direct)
         queued = tuple(target for target in targets if target not in chosen)
+        if _is_crowd(targets):
+            return self._make_crowded(cls, topic, calls, queued)
         tests = tuple(target.test_for(cls, topic) for target in queued)
         wants = tuple(target.test_for(cls, topic) for target in direct)
         few = direct if len(direct) <= UNROLLED else ()
@@ -181,6 +194,33 @@ class Dispatcher:
         names.update(call_names(tuple(call for _, call in calls), wants))
         for _, values in written:
             names.update(values)
+        return make_route(shape, self.turn.cells, names)
+
+    def _make_crowded(
+        self,
+        cls: type,
+        topic: str | None,
+        calls: list[tuple[Target, Callable[[Any], object]]],
+        queued: tuple[Target, ...],
+    ) -> Route:
+        """A route that asks an index who wants an event, and only groups for themselves."""
+        if self._crowd is None:
+            self._crowd = Crowd(self.plan)
+        direct = tuple(target for target, _ in calls)
+        groups = tuple(target for target in queued if not is_alone(target))
+        shape = Shape(
+            queued=(),
+            direct=(),
+            logged=self.log is not None,
+            turn=any(target.inline for target in (*direct, *queued)),
+            topic=topic is not None,
+            registrable=self.plan.registrable(cls),
+            crowded=True,
+        )
+        names = self._names(shape, topic, direct)
+        names["calls"] = tuple(call for _, call in calls)
+        names["boxes"] = tuple((target, target.test_for(cls, topic)) for target in groups)
+        names["choose"] = self._crowd.chooser(direct, queued, topic)
         return make_route(shape, self.turn.cells, names)
 
     def _names(
@@ -323,8 +363,12 @@ class Dispatcher:
             if entries is not None:
                 return [entry.receipt() for entry in entries]
 
-    def _matching(self, targets: Iterable[Target], event: Any, topic: str | None) -> Hits:
+    def _matching(self, targets: Collection[Target], event: Any, topic: str | None) -> Hits:
         hits: Hits = []
+        if self._crowd is not None and _is_crowd(targets):
+            found = set(self._crowd.wanting(event, topic))
+            hits = [(target, True) for target in targets if target in found]
+            targets = [target for target in targets if not is_alone(target)]
         for target in targets:
             test = target.test_for(type(event), topic)
             try:
@@ -416,6 +460,15 @@ def _written(target: Target, number: int) -> tuple[str | None, dict[str, Any]]:
     """The filter of a target that is called directly, as an expression, and what that names."""
     [interest] = target.interests()
     return (None, {}) if interest.where is None else interest.where.expression(f"where_{number}")
+
+
+def _is_crowd(targets: Collection[Target]) -> bool:
+    """Whether so many have a filter that an index over them pays."""
+    return len(targets) > MANY and sum(map(_is_filtered, targets)) > MANY
+
+
+def _is_filtered(target: Target) -> bool:
+    return is_alone(target) and target.interests()[0].where is not None
 
 
 def _parted(hits: Hits) -> dict[bool, Hits]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from polycast.matching import Interest, Selector
     from polycast.stores import Entry
@@ -140,6 +140,9 @@ class Plan:
     def selectors(self, target: Target) -> list[Selector[Any]]:
         """What a target is in the plan for."""
         return self._chosen.get(target, [])
+
+    def __iter__(self) -> Iterator[Target]:
+        return iter(self._chosen)
 
     def __contains__(self, target: Target) -> bool:
         return target in self._chosen

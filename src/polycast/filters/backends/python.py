@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors import FilterError
 from polycast.filters import nodes
 from polycast.filters.operators import BUILTINS, reach
+from polycast.filters.quiet import compile_quietly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ class Generated:
 
     def __init__(self, source: str, names: dict[str, Any]) -> None:
         self.source, self.names = source, names
-        module = compile(source, "<polycast filter>", "exec")
+        module = compile_quietly(source)
         code = next(const for const in module.co_consts if isinstance(const, CodeType))
         self.function: Callable[[Any], object] = FunctionType(
             code, {"__builtins__": {}, **names}, "where"

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.filters import nodes
 from polycast.filters.constants import constant
-from polycast.filters.frontends.source import compile_quietly, expression_of
+from polycast.filters.frontends.source import expression_of
 from polycast.filters.frontends.translate import Translator, Unliftable
+from polycast.filters.quiet import compile_quietly
 
 if TYPE_CHECKING:
     from collections.abc import Callable

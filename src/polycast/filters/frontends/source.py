@@ -9,26 +9,26 @@ from __future__ import annotations
 import ast
 import copy
 import dis
+import itertools
 import linecache
-import re
 import sys
-import warnings
 import weakref
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from polycast.filters.quiet import QUIET, compile_quietly, hush
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FunctionType
 
-__all__ = ["compile_quietly", "expression_of"]
+__all__ = ["expression_of"]
 
 NOT_FOUND = "its source cannot be had"
 ASSIGNS = "it assigns to a variable, which parts of it share"
-QUIET = "<polycast source>"  # the file name under which nothing is warned about
-HUSHED = ("ignore", None, Warning, re.compile(QUIET), 0)  # as `warnings` keeps it
 FILES_KEPT = 64
 LOOKED_BACK = 500  # lines of a shell's history
+MOST_IMPORTED = 3
 MORE_LINES = 3  # after the last instruction of a `def`: closing brackets
 SHELLS = ("<stdin>", "<console>", "<input>")
 FLAGS = frozenset("bBdEiIOPqsSuvx")  # of the interpreter, that may stand before `c`
@@ -36,7 +36,7 @@ STORES = {number for name, number in dis.opmap.items() if name.startswith("STORE
 NOT_PARSED = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 Definition = ast.Lambda | ast.FunctionDef
-Located = TypeVar("Located", ast.Lambda, ast.FunctionDef, ast.arg)
+Located = TypeVar("Located", ast.Lambda, ast.FunctionDef, ast.arg, ast.Expr, ast.alias, ast.Import)
 # By the identity of the code, which the weak references keep true: codes compare by value, and two
 # equal ones may differ in whether their source can be had.
 _known: dict[int, tuple[weakref.ref[CodeType], ast.expr | str]] = {}
@@ -225,7 +225,7 @@ def _parsed(lines: list[str], filename: str) -> dict[int, list[Definition]]:
 
 
 def _tree(text: str, mode: str) -> ast.AST | None:
-    _hush()
+    hush()
     try:
         tree: ast.AST = compile(text, QUIET, mode, ast.PyCF_ONLY_AST, True)
     except NOT_PARSED:
@@ -261,10 +261,29 @@ def _proved(definition: Definition, code: CodeType) -> ast.expr | None:
         expression = _returned(attempt)
         if expression is None:
             return None
-        compiled = _compiled(attempt, code)
-        if compiled is not None and _same(compiled, code):
-            return expression
+        for imported in _imports(attempt, code):
+            compiled = _compiled(attempt, code, imported)
+            if compiled is not None and _same(compiled, code):
+                return expression
     return None
+
+
+def _imports(definition: Definition, code: CodeType) -> Iterator[tuple[str, ...]]:
+    """Which names its file may have imported: `name.f()` is compiled differently for those."""
+    yield ()
+    local = {*code.co_varnames, *code.co_freevars, *code.co_cellvars}
+    names = sorted(
+        {
+            each.func.value.id
+            for each in ast.walk(definition)
+            if isinstance(each, ast.Call)
+            and isinstance(each.func, ast.Attribute)
+            and isinstance(each.func.value, ast.Name)
+        }
+        - local
+    )[:MOST_IMPORTED]
+    for count in range(len(names), 0, -1):
+        yield from itertools.combinations(names, count)
 
 
 def _owners(code: CodeType) -> set[str]:
@@ -291,20 +310,21 @@ def _mangled(definition: Definition, owner: str) -> Definition:
     return changed
 
 
-def _compiled(definition: Definition, code: CodeType) -> CodeType | None:
+def _compiled(definition: Definition, code: CodeType, imported: tuple[str, ...]) -> CodeType | None:
     """The code of a definition inside a function that has its free variables."""
     free = [_at(1, ast.arg(name)) for name in code.co_freevars]
     around = ast.arguments([], free, None, [], [], None, [])
-    tree: ast.Module | ast.Expression
+    outer: ast.stmt
     if isinstance(definition, ast.Lambda):
         inner = _at(definition.lineno, ast.Lambda(_arguments(code), definition.body))
-        tree = ast.Expression(_at(1, ast.Lambda(around, inner)))
+        outer = _at(1, ast.Expr(_at(1, ast.Lambda(around, inner))))
     else:  # without decorators, defaults and annotations, which are no part of its code
         bare = _function(definition.name, _arguments(code), definition.body)
-        outer = _function("around", around, [_at(definition.lineno, bare)])
-        tree = ast.Module([_at(1, outer)], [])
+        outer = _at(1, _function("around", around, [_at(definition.lineno, bare)]))
+    names = [_at(1, ast.alias(name)) for name in imported]
+    body: list[ast.stmt] = [_at(1, ast.Import(names))] if names else []
     try:
-        return _inner(_inner(compile_quietly(tree)))
+        return _inner(_inner(compile_quietly(ast.Module([*body, outer], []))))
     except NOT_PARSED:
         return None
 
@@ -334,20 +354,6 @@ def _arguments(code: CodeType) -> ast.arguments:
     return ast.arguments(
         names[:first], names[first:plain], star, keywords, [None] * only, stars, []
     )
-
-
-def compile_quietly(tree: ast.Module | ast.Expression) -> CodeType:
-    """Compile a tree that was compiled before: whatever there is to warn about was said then."""
-    _hush()
-    mode = "eval" if isinstance(tree, ast.Expression) else "exec"
-    compiled: CodeType = compile(tree, QUIET, mode, 0, True)
-    return compiled
-
-
-def _hush() -> None:
-    # A filter for a name of our own need not be taken back: catch_warnings is not for threads.
-    if not warnings.filters or warnings.filters[0] != HUSHED:
-        warnings.filterwarnings("ignore", module=QUIET)
 
 
 def _inner(code: CodeType) -> CodeType:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import decimal
 import enum
 import inspect
+import uuid
 from dataclasses import dataclass
 from types import ModuleType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any
@@ -56,6 +58,16 @@ HARMLESS = (
 )
 
 
+MADE = (
+    datetime.date,
+    datetime.datetime,
+    datetime.time,
+    datetime.timedelta,
+    decimal.Decimal,
+    uuid.UUID,
+)
+
+
 class Unliftable(Exception):
     """A part of an expression that has no node, and why."""
 
@@ -88,6 +100,8 @@ class Translator:
         if isinstance(expression, ast.BoolOp) and not self._variables:
             parts = tuple(self.translate(each) for each in expression.values)
             return _joined(nodes.And if isinstance(expression.op, ast.And) else nodes.Or, parts)
+        if isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.Not):
+            return nodes.Not(self.translate(expression.operand))
         depth = self._depth
         try:
             return self._node(expression)
@@ -147,7 +161,9 @@ class Translator:
 
     # -- calls -----------------------------------------------------------------------------------
 
-    def _call(self, expression: ast.Call) -> nodes.Node:
+    def _call(self, expression: ast.Call) -> nodes.Node | Live:
+        if (made := self._made(expression)) is not None:
+            return made
         if expression.keywords or any(isinstance(e, ast.Starred) for e in expression.args):
             raise Unliftable(f"{ast.unparse(expression)}: only plain arguments have a node")
         if isinstance(expression.func, ast.Attribute):
@@ -156,6 +172,26 @@ class Translator:
         if isinstance(function, nodes.Node):
             raise Unliftable(f"{ast.unparse(expression)}: what is called is part of the event")
         return self._function_call(function.value, expression)
+
+    def _made(self, expression: ast.Call) -> Live | None:
+        """A constant that is written as a call: `date(2024, 1, 1)`, `dt.timedelta(days=1)`."""
+        if self._opaque is None or not isinstance(expression.func, ast.Name | ast.Attribute):
+            return None
+        arguments = [*expression.args, *(each.value for each in expression.keywords)]
+        if not all(isinstance(each, ast.Constant | ast.UnaryOp) for each in arguments):
+            return None
+        try:
+            function = self._either(expression.func)
+            if not isinstance(function, Live) or function.value not in MADE:
+                return None
+            values = [self._node(each).value for each in expression.args]  # type: ignore[attr-defined]
+            named = {
+                str(each.arg): self._node(each.value).value  # type: ignore[attr-defined]
+                for each in expression.keywords
+            }
+            return Live(function.value(*values, **named))
+        except Exception:  # it fails for each event, too
+            return None
 
     def _method_call(self, method: ast.Attribute, arguments: list[ast.expr]) -> nodes.Node:
         of = self._either(method.value)

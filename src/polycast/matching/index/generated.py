@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.filters import nodes
 from polycast.filters.backends.python import Writer
+from polycast.filters.quiet import compile_quietly
 from polycast.matching.index.domains import ABSENT, Careful, loose
 from polycast.matching.index.predicates import Differs, Interval, IsNone, Points, Truth
 
@@ -34,7 +35,6 @@ __all__ = [
 
 LONGEST_FUNCTION = 1_000  # rows; compiling a function is not linear for ever
 LONGEST_LITERAL = 100
-MARK = "<polycast index>"
 
 Row = tuple[int, "Conjunction"]  # the number of a filter, and what is left to ask
 
@@ -64,7 +64,7 @@ class Source:
 
     def function(self, lines: list[str], name: str) -> Callable[..., Any]:
         """Compile one function."""
-        module = compile("\n".join(lines), MARK, "exec")
+        module = compile_quietly("\n".join(lines))
         code = next(const for const in module.co_consts if isinstance(const, CodeType))
         return FunctionType(code, self.names, name)
 
