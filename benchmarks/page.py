@@ -1,4 +1,4 @@
-"""Puts the tables of a run into docs/benchmarks.md, in place of those that have the same columns.
+"""Puts the tables of all results into docs/benchmarks.md, in place of those with the same columns.
 
 python benchmarks/page.py            # after `make bench`
 """
@@ -46,8 +46,10 @@ def updated(page: str, tables: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    run = json.loads((HERE / "results" / "in_process.json").read_text(encoding="utf-8"))
-    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), run["tables"]), encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    for path in sorted((HERE / "results").glob("*.json")):
+        page = updated(page, json.loads(path.read_text(encoding="utf-8"))["tables"])
+    PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

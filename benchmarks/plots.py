@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
+import matching
 import matplotlib.pyplot as plt
 from classifying import BY_INSTANCE, BY_LOOKUP, BY_PATTERN, BY_PREFIX, BY_TYPE
 from matplotlib.axes import Axes
@@ -17,6 +18,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from measure import Samples, duration
 from peers import CONTENDERS, POLYCAST, WITH_HISTORY, Scenario
+
+import filters
 
 STYLE = {
     "figure.dpi": 120,
@@ -118,6 +121,114 @@ def draw_publishing(found: Mapping[int, Samples], folder: Path) -> None:
         axes.set_ylabel("events per second")
         axes.legend(loc="lower left")
         _save(figure, folder / "tps-figure-18a.png")
+
+
+def draw_filters(
+    arguments: Mapping[int, Samples], found: Mapping[filters.Scenario, Samples], folder: Path
+) -> None:
+    """TPS figures 5, 18b, 21a and 21b."""
+    with mpl.rc_context(STYLE):
+        _draw_arguments(arguments, folder / "tps-figure-5.png")
+        _draw_subscribers(found, folder / "tps-figures-18b-21a.png")
+        _draw_rates(found, folder / "tps-figure-21b.png")
+
+
+FILTER_COLOURS = {
+    filters.WITH_LOOKUP: "#D55E00",
+    filters.CLOSURES: "#CC79A7",
+    filters.WITHOUT_LOOKUP: "#E69F00",
+    filters.STATIC: "#0072B2",
+    filters.BY_HAND: "#555555",
+}
+
+
+def _draw_arguments(arguments: Mapping[int, Samples], path: Path) -> None:
+    figure, axes = plt.subplots()
+    _draw_ways(axes, arguments, lambda median: median)
+    axes.set_yscale("log")
+    axes.set_xticks(list(arguments))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_time(value)))
+    axes.minorticks_off()
+    axes.set_title("Evaluating a filter that calls a method (TPS figure 5)")
+    axes.set_xlabel("arguments of the method")
+    axes.set_ylabel("time per evaluation")
+    _legend_beside(axes)
+    _save(figure, path)
+
+
+def _draw_subscribers(found: Mapping[filters.Scenario, Samples], path: Path) -> None:
+    figure, grid = plt.subplots(2, 2, figsize=(10, 7.6), sharex=True, sharey=True)
+    names = {0.5: "figure 18b", 0.25: "figure 21a"}
+    for row, (rate, name) in zip(grid, names.items(), strict=True):
+        for axes, layer in zip(row, filters.LAYERS, strict=True):
+            chosen = filters.by_subscribers(dict(found), layer, rate)
+            _draw_ways(axes, chosen, lambda median: 1 / median)
+            _logarithmic(axes, [1, 10, 100, 1_000])
+            axes.set_title(f"{layer}, {filters.percent(rate)} match (TPS {name})")
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
+    _label_outside(figure, grid, "subscribers", "events per second")
+    _save(figure, path)
+
+
+def _draw_rates(found: Mapping[filters.Scenario, Samples], path: Path) -> None:
+    figure, row = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
+    for axes, layer in zip(row, filters.LAYERS, strict=True):
+        chosen = filters.by_rate(dict(found), layer)
+        places = dict(enumerate(chosen.values()))  # rates are too uneven for any scale
+        _draw_ways(axes, places, lambda median: 1 / median)
+        axes.set_xticks(list(places), [filters.percent(rate) for rate in chosen])
+        axes.set_yscale("log")
+        axes.minorticks_off()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
+        axes.set_title(f"{layer}, {filters.CONSTANT} subscribers (TPS figure 21b)")
+    _label_outside(figure, [row], "subscribers that want the event", "events per second")
+    _save(figure, path)
+
+
+def _draw_ways(axes: Axes, found: Mapping[int, Samples], value: Callable[[float], float]) -> None:
+    names = next(iter(found.values()))
+    for name, colour in FILTER_COLOURS.items():
+        if name not in names:
+            continue
+        up = [value(samples[name].median) for samples in found.values()]
+        mark = MARKS[list(FILTER_COLOURS).index(name)]
+        width = 2.4 if name == filters.STATIC else 1.5
+        axes.plot(list(found), up, label=name, color=colour, marker=mark, linewidth=width)
+        if name == filters.BY_HAND:
+            _open_marks(axes.lines[-1])  # it lies on the line before
+
+
+def _label_outside(figure: Any, grid: Any, across: str, up: str) -> None:
+    """Labels at the edges only, and one legend for all panels."""
+    for axes in grid[-1]:
+        axes.set_xlabel(across)
+    for row in grid:
+        row[0].set_ylabel(up)
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    figure.tight_layout()
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4)
+
+
+def draw_matching(results: matching.Results, folder: Path) -> None:
+    """Events per second against the number of subscriptions, a panel for each match rate."""
+    with mpl.rc_context(STYLE):
+        figure, row = plt.subplots(1, len(results), figsize=(12, 4.6), sharey=True)
+        for axes, (rate, sizes) in zip(row, results.items(), strict=True):
+            lines = {
+                name: (list(sizes), [1 / found.samples[name].median for found in sizes.values()])
+                for name in matching.WAYS
+            }
+            _draw(axes, lines, bold=matching.WAYS[1:], colours=MATCHING_COLOURS)
+            _logarithmic(axes, list(sizes))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
+            axes.set_title(f"{rate} of the subscriptions match")
+        _label_outside(figure, [row], "subscriptions", "events per second")
+        _save(figure, folder / "matching.png")
+
+
+MATCHING_COLOURS = ("#555555", "#0072B2", "#E69F00", "#009E73")
 
 
 def _by_kind(lines: Lines) -> list[str]:

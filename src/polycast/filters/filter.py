@@ -9,6 +9,8 @@ from polycast.errors import BadOption, FilterError
 from polycast.filters import checking, nodes
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Generated, Writer, generate
+from polycast.filters.explaining import NO_EVENT, FilterExplanation, explained
+from polycast.filters.folding import folded
 from polycast.filters.frontends.conditions import Condition
 from polycast.filters.frontends.python import lift_function
 from polycast.filters.outside import check_outside
@@ -37,9 +39,12 @@ class Filter(Generic[T_contra]):
     __slots__ = ("_generated", "tree")
 
     def __init__(self, function: Callable[[T_contra], object] | nodes.Node) -> None:
+        self._generated: Generated | None = None
         if isinstance(function, Filter):
             self.tree: nodes.Node = function.tree
-        elif isinstance(function, nodes.Node):
+            self._generated = function._generated
+            return
+        if isinstance(function, nodes.Node):
             self.tree = function
         elif isinstance(function, Condition):
             self.tree = function.node()
@@ -48,7 +53,6 @@ class Filter(Generic[T_contra]):
             self.tree = lift_function(function)
         if nodes.depth(self.tree) > DEEPEST:
             raise FilterError(f"a filter nests at most {DEEPEST} expressions in each other")
-        self._generated: Generated | None = None
 
     @property
     def function(self) -> Callable[[T_contra], object]:
@@ -82,14 +86,23 @@ class Filter(Generic[T_contra]):
         return interpreter.matches(self.tree, event)
 
     def to_python(self, cls: type | None = None) -> str:
-        """The source of the generated function; the same for every class."""
-        del cls
-        return self.source
+        """The source of the generated function; for events of exactly one class, if it is given."""
+        return self.source if cls is None else generate(folded(self.tree, cls)).source
 
-    def expression(self, prefix: str) -> tuple[str, dict[str, Any]]:
-        """Its expression over `event`, to stand in other generated code, and what it names."""
+    def to_spark(self, cls: type) -> Any:
+        """The filter over the rows of a DataFrame of such events; it refuses what is not exact."""
+        from polycast.filters.backends.spark import column
+
+        return column(self.tree, cls)
+
+    def explain(self, cls: type | None = None, event: object = NO_EVENT) -> FilterExplanation:
+        """What each way of running the filter makes of it, or what it says about one event."""
+        return explained(self.tree, cls, event)
+
+    def expression(self, prefix: str, cls: type) -> tuple[str, dict[str, Any]]:
+        """What it asks of events of exactly one class, to stand in other generated code."""
         writer = Writer(prefix)
-        return writer.write(self.tree), writer.names
+        return writer.write(folded(self.tree, cls)), writer.names
 
     def opaque_parts(self) -> tuple[nodes.Opaque, ...]:
         """The parts that could not be looked into."""

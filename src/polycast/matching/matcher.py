@@ -168,8 +168,6 @@ class Matcher(Generic[K]):
         return found
 
     def _match_rows(self, batch: Any, of: type | None, topic: str | None) -> tuple[Any, Any]:
-        import numpy as np
-
         if not hasattr(batch, "num_rows") or not hasattr(batch, "schema"):
             raise BadOption(
                 "events", batch, accepted="with `of`: a RecordBatch or Table of pyarrow"
@@ -179,11 +177,7 @@ class Matcher(Generic[K]):
             raise BadOption("of", of, accepted=accepted)
         rows = Rows(batch, of)
         several = [index.match_rows(rows) for index in self._indexes_for(of, topic)]
-        found = Matches.together(several, len(rows))
-        whole = all(type(key) is int and abs(key) < 2**63 for key in found.keys)
-        ids = np.empty(len(found.keys), dtype=np.int64 if whole else object)
-        ids[:] = found.keys
-        return np.array(found.offsets, dtype=np.int64), ids
+        return Matches.together(several, len(rows)).arrays()
 
     def _match_alike(self, cls: type, events: list[Any], topic: str | None) -> list[list[K]]:
         """The keys for events of one class."""

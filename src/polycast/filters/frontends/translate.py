@@ -217,7 +217,8 @@ class Translator:
                 if name != "len":
                     self._check_order(*parts)
                 return nodes.Function(name, parts)
-        raise Unliftable(f"{ast.unparse(expression)}: {function!r} cannot be looked into")
+        name = getattr(function, "__qualname__", type(function).__name__)
+        raise Unliftable(f"{ast.unparse(expression)}: {name} cannot be looked into")
 
     def _reach(self, of: ast.expr, name: ast.expr) -> nodes.Node:
         step = name.value if isinstance(name, ast.Constant) else None

@@ -1,6 +1,6 @@
 """Many filters at once, in pure Python.
 
-`predicates` brings a filter into conjunctions, `layout` puts each where its most selective
+Filters come as conjunctions of predicates; `layout` puts each where its most selective
 predicate leads, `generated` writes the code, `filters` is the index that changes while it is used.
 For batches, `batch` sorts the columns, and `table` has the conjunctions as arrays.
 """

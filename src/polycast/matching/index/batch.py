@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from polycast.errors import BadOption
 from polycast.events.instances import anatomy_of, rebuild
 from polycast.filters import nodes
-from polycast.matching.index.domains import ABSENT, NUMBERS, TEXTS, Careful, Unsure
+from polycast.filters.domains import ABSENT, NUMBERS, TEXTS, Careful, Unsure
 from polycast.matching.index.thresholds import (
     Ordered,
     order_floats,
@@ -24,7 +24,7 @@ from polycast.typesystem.hints import hints_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.matching.index.domains import Domain
+    from polycast.filters.domains import Domain
     from polycast.matching.index.layout import Layout
 
 __all__ = ["Batch", "Objects", "Rows"]

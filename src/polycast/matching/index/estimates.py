@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from polycast.matching.index.predicates import Interval, Points
+from polycast.filters.predicates import Interval, Points
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

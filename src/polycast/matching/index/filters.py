@@ -10,22 +10,25 @@ from __future__ import annotations
 import importlib.util
 import random
 import threading
-from itertools import accumulate, chain, pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters.backends.python import generate
+from polycast.filters.predicates import conjunctions
 from polycast.matching.index.batch import Batch, Objects
 from polycast.matching.index.layout import Layout
-from polycast.matching.index.predicates import conjunctions
 from polycast.matching.index.table import Found, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
+    from numpy.typing import NDArray
+
     from polycast.filters import nodes
+    from polycast.filters.predicates import Conjunction
     from polycast.matching.index.generated import Row
     from polycast.matching.index.layout import Sample
-    from polycast.matching.index.predicates import Conjunction
+    from polycast.matching.index.table import Integers
 
 __all__ = ["Index"]
 
@@ -83,37 +86,58 @@ class State:
 
     def grouped(self, found: Found, size: int) -> Matches:
         """The keys for each event of a batch."""
+        import numpy as np
+
         starts, filters = found.grouped(size)
-        offsets = starts.tolist()
-        several = [self.keys[number] for number in filters.tolist()]
-        counts = list(map(len, several))
-        if sum(counts) != len(counts):  # equal filters, or filters that are gone
-            ends = [0, *accumulate(counts)]
-            offsets = [ends[offset] for offset in offsets]
-        return Matches(offsets, list(chain.from_iterable(several)))
+        several = self.keys
+        counts = np.fromiter(map(len, several), dtype=np.int64, count=len(several))[filters]
+        if (counts == 1).all():
+            only = np.empty(len(several), dtype=object)
+            only[:] = [next(iter(keys), None) for keys in several]
+            return Matches(starts, only[filters].tolist())
+        ends = np.concatenate([[0], np.cumsum(counts)])  # equal filters, or some that are gone
+        keys = chain.from_iterable([several[number] for number in filters.tolist()])
+        return Matches(ends[starts], list(keys))
 
 
 class Matches(NamedTuple):
     """The keys for all events of a batch, one event after the other."""
 
-    offsets: list[int]
+    offsets: Integers
     keys: list[Any]
 
     @classmethod
     def together(cls, several: list[Matches], size: int) -> Matches:
         """Those of several indexes for the same events."""
+        import numpy as np
+
         if len(several) == 1:
             return several[0]
         lists: list[list[Any]] = [[] for _ in range(size)]
         for each in several:
             for found, keys in zip(lists, each.lists(), strict=True):
                 found += keys
-        return cls([0, *accumulate(map(len, lists))], list(chain.from_iterable(lists)))
+        offsets = np.cumsum([0, *map(len, lists)])
+        return cls(offsets, list(chain.from_iterable(lists)))
 
     def lists(self) -> list[list[Any]]:
         """The keys for each event."""
         keys = self.keys
-        return [keys[begin:end] for begin, end in pairwise(self.offsets)]
+        return [keys[begin:end] for begin, end in pairwise(self.offsets.tolist())]
+
+    def arrays(self) -> tuple[Integers, NDArray[Any]]:
+        """Offsets and keys as arrays; keys that are all numbers are an array of numbers."""
+        import numpy as np
+
+        whole = set(map(type, self.keys)) <= {int}
+        try:
+            ids = np.array(self.keys, dtype=np.int64) if whole else None
+        except OverflowError:
+            ids = None
+        if ids is None:
+            ids = np.empty(len(self.keys), dtype=object)
+            ids[:] = self.keys
+        return self.offsets, ids
 
 
 class Index:

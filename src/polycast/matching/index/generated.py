@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.filters import nodes
 from polycast.filters.backends.python import Writer
+from polycast.filters.domains import ABSENT, Careful, loose
+from polycast.filters.predicates import Differs, Interval, IsNone, Points, Truth
 from polycast.filters.quiet import compile_quietly
-from polycast.matching.index.domains import ABSENT, Careful, loose
-from polycast.matching.index.predicates import Differs, Interval, IsNone, Points, Truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from polycast.filters.predicates import Conjunction, Predicate
     from polycast.matching.index.layout import Lane, Layout
-    from polycast.matching.index.predicates import Conjunction, Predicate
 
 __all__ = [
     "Row",

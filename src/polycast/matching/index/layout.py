@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.matching.index.domains import ABSENT
+from polycast.filters.domains import ABSENT
+from polycast.filters.predicates import Differs, Interval, IsNone, Points, Truth
 from polycast.matching.index.estimates import Estimate, cuts
 from polycast.matching.index.generated import (
     bare,
@@ -22,16 +23,15 @@ from polycast.matching.index.generated import (
     running_function,
     term_function,
 )
-from polycast.matching.index.predicates import Differs, Interval, IsNone, Points, Truth
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
     from polycast.filters import nodes
-    from polycast.matching.index.domains import Domain
+    from polycast.filters.domains import Domain
+    from polycast.filters.predicates import Conjunction, Predicate
     from polycast.matching.index.generated import Row
-    from polycast.matching.index.predicates import Conjunction, Predicate
 
 __all__ = ["Bucket", "Lane", "Layout", "Sample"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters import nodes
 from polycast.filters.backends.python import generate
-from polycast.matching.index.predicates import Interval, Points
+from polycast.filters.predicates import Interval, Points
 
 if TYPE_CHECKING:
     import threading
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from polycast.filters.predicates import Predicate
     from polycast.matching.index.generated import Row
     from polycast.matching.index.layout import Lane, Layout
-    from polycast.matching.index.predicates import Predicate
     from polycast.matching.index.thresholds import Ordered, Threshold
 
     Integers = NDArray[np.int64]

@@ -12,7 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters import nodes
-from polycast.matching.index.domains import Domain, domain_of
+from polycast.filters.domains import Domain, domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

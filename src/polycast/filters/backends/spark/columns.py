@@ -1,0 +1,342 @@
+"""A filter as a Spark column: TRUE for exactly the rows that Python would let pass.
+
+Each node becomes a `Value`; see values.py for how failing and None are kept apart. What has no
+exact form is refused with NoSparkForm. Compiling needs no session, only the column itself does.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
+
+from polycast.filters import nodes
+from polycast.filters.backends import interpreter
+from polycast.filters.backends.spark import terms
+from polycast.filters.backends.spark.arithmetic import arithmetic, signed
+from polycast.filters.backends.spark.comparing import SIMPLE, among, compare
+from polycast.filters.backends.spark.items import element_of, item, quantified
+from polycast.filters.backends.spark.kinds import (
+    CLASSES,
+    Kind,
+    attribute_kind,
+    members,
+    subclasses,
+)
+from polycast.filters.backends.spark.methods import METHODS, call_function, call_method
+from polycast.filters.backends.spark.refusals import NoSparkForm, Refusal
+from polycast.filters.backends.spark.terms import FALSE, TRUE, Term, both, either, negated
+from polycast.filters.backends.spark.values import (
+    Value,
+    constant,
+    failing,
+    pick,
+    present,
+    truth,
+)
+from polycast.filters.constants import constant as checked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column
+
+__all__ = ["column", "compiled", "value_of"]
+
+LARGEST = 5_000  # operations as Spark sees them; more would keep it busy planning
+DEEPEST = 160  # operations in each other; at 400 the JVM's stack overflows
+Scope = tuple[Value, ...]  # the elements of the quantifiers around, the innermost first, the event
+
+
+def column(tree: nodes.Node, cls: type) -> Column:
+    """A boolean column over a table of `cls`, see `struct_of`: TRUE where the filter matches.
+
+    It is never TRUE for another row, and never raises, whatever the settings of the session.
+    """
+    return terms.column_of(compiled(tree, cls))
+
+
+def compiled(tree: nodes.Node, cls: type) -> Term:
+    """The same before it is a column; this finds out what is refused without a session."""
+    event = Value(Kind("event", cls=cls), terms.NULL)
+    try:
+        _check_size(sum(1 for _ in nodes.walk(tree)), 1)
+        return _limited(_holds(tree, (event,)))
+    except Refusal as refusal:
+        raise NoSparkForm(tree, why=refusal.why, accepted=refusal.accepted) from None
+    except RecursionError:
+        raise NoSparkForm(tree, why="it is nested too deeply", accepted="fewer levels") from None
+
+
+def _holds(node: nodes.Node, scope: Scope) -> Term:
+    """Where an expression is true and does not fail; conditions side by side can be pushed down."""
+    if isinstance(node, nodes.And):
+        return both(*(_holds(part, scope) for part in node.parts))
+    value = value_of(node, scope)
+    return both(value.ok, truth(value))
+
+
+def value_of(node: nodes.Node, scope: Scope) -> Value:
+    """The value of an expression; NoSparkForm if it has no exact form."""
+    try:
+        value = _known(node)
+        value = _value(node, scope) if value is None else value
+        _limited(value.term, value.ok)
+    except Refusal as refusal:
+        raise NoSparkForm(node, why=refusal.why, accepted=refusal.accepted) from None
+    return value
+
+
+def _limited(*made: Term) -> Term:
+    _check_size(sum(term.size for term in made), max(term.depth for term in made))
+    return made[0]
+
+
+def _check_size(size: int, depth: int) -> None:
+    if size > LARGEST or depth > DEEPEST:
+        why = f"it would take more than {LARGEST} operations, or {DEEPEST} in each other"
+        raise Refusal(why, accepted="a smaller filter, or one that uses its parts less often")
+
+
+# -- what does not depend on the event -------------------------------------------------------------
+
+_GROWING = ("*", "%", "**", "<<")  # of numbers or of texts, they can make something huge
+_CHANGING = (nodes.Event, nodes.Variable, nodes.Opaque, nodes.Reach, nodes.Attribute)
+
+
+def _known(node: nodes.Node) -> Value | None:
+    """The value of an expression over constants, found by Python itself."""
+    if isinstance(node, nodes.Constant) or not all(map(_is_safe, nodes.walk(node))):
+        return None
+    try:
+        found = interpreter.evaluate(node, None, ())
+    except Exception:
+        return failing()
+    return constant(checked(found))
+
+
+def _is_safe(node: nodes.Node) -> bool:
+    if isinstance(node, nodes.Arithmetic) and node.operator in _GROWING:
+        return _is_small(node)
+    if isinstance(node, nodes.Call):  # a method of a date may tell what time it is
+        text = isinstance(node.of, nodes.Constant) and isinstance(node.of.value, str)
+        return text and ("str", node.method) in METHODS
+    return not isinstance(node, _CHANGING)
+
+
+def _is_small(node: nodes.Arithmetic) -> bool:
+    """Whether the result is one that nobody has to wait for."""
+    parts = [part.value for part in nodes.walk(node) if isinstance(part, nodes.Constant)]
+    if node.operator in ("*", "%"):
+        return all(type(part) in (bool, int, float) for part in parts)
+    plain = len(parts) == 2 and all(type(part) is int for part in parts)
+    return plain and abs(parts[0]) < 2**64 and parts[1] in range(65)
+
+
+# -- leaves and attributes -------------------------------------------------------------------------
+
+
+@singledispatch
+def _value(node: nodes.Node, scope: Scope) -> Value:
+    raise Refusal(f"{type(node).__name__} has no Spark form", accepted="the other nodes")
+
+
+@_value.register
+def _(node: nodes.Event, scope: Scope) -> Value:
+    return scope[-1]
+
+
+@_value.register
+def _(node: nodes.Variable, scope: Scope) -> Value:
+    return scope[node.depth]
+
+
+@_value.register
+def _(node: nodes.Constant, scope: Scope) -> Value:
+    return constant(node.value)
+
+
+@_value.register
+def _(node: nodes.Opaque, scope: Scope) -> Value:
+    raise Refusal(f"it cannot be looked into: {node.why}", accepted="expressions over the event")
+
+
+@_value.register
+def _(node: nodes.Attribute, scope: Scope) -> Value:
+    return _attribute(value_of(node.of, scope), node.name)
+
+
+def _attribute(of: Value, name: str) -> Value:
+    if of.kind.name == "enum":
+        return _of_member(of, name)
+    if of.kind.name in ("none", "never"):
+        return failing()
+    if of.kind.cls is None:
+        why = f"what {name!r} of {of.kind} is, Spark does not know"
+        raise Refusal(why, accepted="declared attributes of classes")
+    kind = attribute_kind(of.kind.cls, name)
+    term = terms.named(name) if of.kind.name == "event" else terms.field(of.term, name)
+    return Value(kind, term).guarded(of.ok, present(of))
+
+
+def _of_member(of: Value, name: str) -> Value:
+    """An attribute of an enum's members: Python is asked for each of them."""
+    try:
+        values = [constant(checked(getattr(member, name))) for member in members(of.kind)]
+    except (AttributeError, TypeError):
+        raise Refusal(f"{name!r} of an enum's member", accepted="plain values") from None
+    labels = [terms.literal(member.name, "string") for member in members(of.kind)]
+    tests = [terms.operate("=", of.term, label) for label in labels]
+    found = pick(list(zip(tests, values, strict=True))[:-1], values[-1])
+    if found is None:
+        raise Refusal(f"{name!r} is of several types", accepted="values of one type")
+    return Value(*found).guarded(of.ok, present(of))
+
+
+@_value.register
+def _(node: nodes.Reach, scope: Scope) -> Value:
+    of = value_of(node.of, scope)
+    if (of.kind.name, node.name) in METHODS:
+        return call_method(of, node.name, ())
+    found = _attribute(of, node.name)
+    classes = () if found.kind.cls is None else tuple(subclasses(found.kind.cls))
+    if any("__call__" in vars(base) for cls in classes for base in cls.__mro__):
+        raise Refusal("what it reaches may be called", accepted="attributes that are data")
+    return found
+
+
+@_value.register
+def _(node: nodes.Call, scope: Scope) -> Value:
+    of = value_of(node.of, scope)
+    return call_method(of, node.method, tuple(value_of(each, scope) for each in node.arguments))
+
+
+@_value.register
+def _(node: nodes.Function, scope: Scope) -> Value:
+    return call_function(node.name, tuple(value_of(each, scope) for each in node.arguments))
+
+
+@_value.register
+def _(node: nodes.Item, scope: Scope) -> Value:
+    return item(value_of(node.of, scope), value_of(node.key, scope))
+
+
+# -- operators -------------------------------------------------------------------------------------
+
+
+@_value.register
+def _(node: nodes.Arithmetic, scope: Scope) -> Value:
+    return arithmetic(node.operator, value_of(node.left, scope), value_of(node.right, scope))
+
+
+@_value.register
+def _(node: nodes.Sign, scope: Scope) -> Value:
+    return signed(node.operator, value_of(node.operand, scope))
+
+
+@_value.register
+def _(node: nodes.Display, scope: Scope) -> Value:
+    raise Refusal("Spark has no such containers", accepted="`x in (a, b)`")
+
+
+@_value.register
+def _(node: nodes.Compare, scope: Scope) -> Value:
+    left = value_of(node.first, scope)
+    links: list[Value] = []
+    for sign, operand in node.rest:
+        if isinstance(operand, nodes.Display) and sign in ("in", "not in"):
+            elements = [value_of(each, scope) for each in operand.elements]
+            links.append(_among(sign, left, elements))
+            left = Value(Kind("other"), terms.NULL)
+        else:
+            right = value_of(operand, scope)
+            links.append(compare(sign, left, right))
+            left = right
+    return _all_of(links)
+
+
+def _among(sign: str, needle: Value, elements: list[Value]) -> Value:
+    """`needle in (elements)`: all elements are evaluated before any is compared."""
+    if any(value.kind.name == "never" for value in (needle, *elements)):
+        return failing()
+    plain = (*SIMPLE, "enum")
+    if not all(value.kind.name in plain for value in elements):
+        raise Refusal("not all elements are plain values", accepted=", ".join(plain))
+    found = among(needle, elements)
+    oks = both(needle.ok, *(value.ok for value in elements))
+    return Value(Kind("bool"), negated(found) if sign == "not in" else found, oks)
+
+
+@_value.register
+def _(node: nodes.And, scope: Scope) -> Value:
+    return _all_of([value_of(part, scope) for part in node.parts])
+
+
+@_value.register
+def _(node: nodes.Or, scope: Scope) -> Value:
+    parts = [value_of(part, scope) for part in node.parts]
+    truths = [truth(part) for part in parts]
+    return _first(parts, truths, either(*truths))
+
+
+def _all_of(parts: list[Value]) -> Value:
+    truths = [truth(part) for part in parts]
+    return _first(parts, [negated(each) for each in truths], both(*truths))
+
+
+def _first(parts: Sequence[Value], stops: Sequence[Term], told: Term) -> Value:
+    """The first part at which it stops, else the last; a part after it may fail."""
+    ok = _ok(parts, stops)
+    if all(part.kind == Kind("bool") for part in parts):
+        return Value(Kind("bool"), told, ok)
+    found = pick(list(zip(stops, parts, strict=True))[:-1], parts[-1])
+    if found is None:
+        return Value(Kind("mixed"), told, ok, told=told)
+    return Value(*found, ok, told=told)
+
+
+def _ok(parts: Sequence[Value], stops: Sequence[Term]) -> Term:
+    """Whether all goes well in the first half, and in the second if the first does not stop."""
+    if len(parts) == 1:
+        return parts[0].ok
+    half = len(parts) // 2
+    after = _ok(parts[half:], stops[half:])
+    return both(_ok(parts[:half], stops[:half]), either(*stops[:half], after))
+
+
+@_value.register
+def _(node: nodes.Not, scope: Scope) -> Value:
+    operand = value_of(node.operand, scope)
+    return Value(Kind("bool"), negated(truth(operand)), operand.ok)
+
+
+@_value.register
+def _(node: nodes.InstanceOf, scope: Scope) -> Value:
+    of = value_of(node.of, scope)
+    verdict = TRUE if _is_instance(of.kind, node.classes) else FALSE
+    if of.kind.nullable:
+        none = TRUE if isinstance(None, node.classes) else FALSE
+        verdict = terms.case((terms.is_null(of.term), none), otherwise=verdict)
+    return Value(Kind("bool"), verdict, of.ok)
+
+
+def _is_instance(kind: Kind, classes: tuple[type, ...]) -> bool:
+    if kind.name == "never":
+        return False
+    possible: Any = CLASSES.get(kind.name, () if kind.cls is None else (kind.cls,))
+    verdicts = {issubclass(cls, classes) for cls in possible}
+    below = kind.name in ("event", "object") and verdicts == {False}  # a subclass may be one
+    if len(verdicts) != 1 or below:
+        why = "a row does not tell its class, only what was declared"
+        raise Refusal(why, accepted="isinstance that the declared type decides for all rows")
+    return verdicts.pop()
+
+
+@_value.register
+def _(node: nodes.Quantified, scope: Scope) -> Value:
+    over = value_of(node.over, scope)
+    if over.kind.name in ("none", "never"):
+        return failing()
+    element = element_of(over)
+    inner = (element, *scope)
+    tests = [value_of(each, inner) for each in node.conditions]
+    return quantified(node.kind, over, element, tests, value_of(node.each, inner))

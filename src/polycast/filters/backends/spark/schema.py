@@ -1,0 +1,129 @@
+"""The Spark type of an event class, and which rows a table of that type can hold.
+
+A filter's column is exact for the rows below. Who fills a table must leave out, or refuse, an event
+that has no such row; an attribute is None only if its annotation says so.
+
+| annotation | Spark | a row holds |
+|---|---|---|
+| `bool` | boolean | True or False |
+| `int` | bigint | ints from -2**63 to 2**63 - 1; True and False as 1 and 0 |
+| `float` | double | every float, NaN and infinities; no int, unless it is read back as a float |
+| `str` | string | every text without half surrogate pairs |
+| `bytes` | binary | all bytes |
+| `Decimal` | decimal(38,18) | finite ones below 10**20 with at most 18 digits after the point |
+| `date` | date | dates that are no datetimes |
+| `datetime` | struct | `at`, a timestamp_ntz, and `offset`, an interval day to second; see below |
+| `Enum` | string | the member's name; no flags |
+| `UUID` | string | `str(value)` |
+| a class | struct | its declared attributes, all of the types here |
+| `list[X]`, `tuple[X, ...]` | array | its elements in order |
+| `set[X]`, `frozenset[X]` | array | its elements in any order |
+| `dict[str, X]` | map | its items |
+| `X | None`, `Literal`, `Annotated[X, ...]`, `NewType` | as X | None is NULL |
+
+A `datetime` with a zone has its time in UTC as `at` and `utcoffset()` as `offset`; the zone must be
+a fixed offset, as it is after a time was written down and read back. A `datetime` without a zone is
+`at`, and `offset` is NULL. It is a struct because an annotation does not say whether its times have
+a zone, and Python neither equates nor orders one that has with one that has not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
+
+from polycast.filters.backends.spark.kinds import Kind, attribute_kind, kind_of
+from polycast.filters.backends.spark.refusals import NoSparkType, Refusal
+from polycast.typesystem.attributes import declared_defaults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["spark_type", "struct_of"]
+
+MOMENT = StructType(
+    [
+        StructField("at", TimestampNTZType(), nullable=False),
+        StructField("offset", DayTimeIntervalType(), nullable=True),
+    ]
+)
+
+
+def spark_type(annotation: Any) -> DataType:
+    """The Spark type of the values of an annotation; None in it is for a field's `nullable`."""
+    try:
+        return _type(kind_of(annotation), ())
+    except Refusal as refusal:
+        raise _no_type(repr(annotation), refusal) from None
+
+
+def struct_of(cls: type) -> StructType:
+    """The columns of a table of events of a class: its declared attributes in order."""
+    try:
+        return _struct(cls, ())
+    except Refusal as refusal:
+        raise _no_type(cls.__qualname__, refusal) from None
+
+
+def _no_type(where: str, refusal: Refusal) -> NoSparkType:
+    return NoSparkType(where, why=refusal.why, accepted=refusal.accepted)
+
+
+Around = tuple[type, ...]  # the classes that a type is part of
+
+_SIMPLE: dict[str, Callable[[], DataType]] = {
+    "bool": BooleanType,
+    "int": LongType,
+    "float": DoubleType,
+    "str": StringType,
+    "bytes": BinaryType,
+    "decimal": lambda: DecimalType(38, 18),
+    "date": DateType,
+    "datetime": lambda: MOMENT,
+    "enum": StringType,
+    "uuid": StringType,
+}
+
+
+def _type(kind: Kind, around: Around) -> DataType:
+    if kind.name in _SIMPLE:
+        return _SIMPLE[kind.name]()
+    if kind.cls is not None:
+        return _struct(kind.cls, around)
+    assert kind.element is not None
+    inner, nullable = _type(kind.element, around), kind.element.nullable
+    if kind.name == "dict":
+        return MapType(StringType(), inner, nullable)
+    return ArrayType(inner, nullable)
+
+
+def _struct(cls: type, around: Around) -> StructType:
+    if cls in around:
+        why = f"{cls.__name__} is made of itself"
+        raise Refusal(why, accepted="classes whose parts have an end")
+    fields = [_field(cls, name, (*around, cls)) for name in declared_defaults(cls)]
+    if not fields:
+        why = f"{cls.__name__} declares no attributes"
+        raise Refusal(why, accepted="a dataclass, attrs class, Struct or model with attributes")
+    return StructType(fields)
+
+
+def _field(cls: type, name: str, around: Around) -> StructField:
+    kind = attribute_kind(cls, name)
+    return StructField(name, _type(kind, around), kind.nullable)

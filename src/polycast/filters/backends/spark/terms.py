@@ -1,0 +1,304 @@
+"""Spark expressions before they are columns: no session is needed to make or to refuse them.
+
+A term is a node of a graph with shared parts. Spark sees it as a tree, so `size` counts the tree;
+it walks over it by recursion, so `depth` matters too.
+Functions are named in full, `system.builtin.length`, so that a user's function of the same name
+does not take their place.
+"""
+
+from __future__ import annotations
+
+import datetime
+import operator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import Column
+
+__all__ = [
+    "FALSE",
+    "NULL",
+    "TRUE",
+    "Term",
+    "aggregate",
+    "both",
+    "call",
+    "case",
+    "cast",
+    "column_of",
+    "either",
+    "exists",
+    "field",
+    "is_null",
+    "literal",
+    "moment",
+    "named",
+    "negated",
+    "not_null",
+    "one_of",
+    "operate",
+    "try_cast",
+    "variable",
+]
+
+
+class Term:
+    """One operation and what it is done to."""
+
+    __slots__ = ("arguments", "depth", "detail", "operation", "size")
+
+    def __init__(self, operation: str, *arguments: Term, detail: Any = None) -> None:
+        self.operation, self.arguments, self.detail = operation, arguments, detail
+        self.size: int = 1 + sum(each.size for each in arguments)
+        self.depth: int = 1 + max((each.depth for each in arguments), default=0)
+
+    def __repr__(self) -> str:
+        inner = [repr(each) for each in self.arguments]
+        inner += [] if self.detail is None else [repr(self.detail)]
+        return f"{self.operation}({', '.join(inner)})"
+
+
+TRUE, FALSE = Term("literal", detail=(True, "boolean")), Term("literal", detail=(False, "boolean"))
+NULL = Term("literal", detail=(None, "void"))
+
+
+def literal(value: object, kind: str) -> Term:
+    """A value of a Spark type, given as what `lit` takes or as text to be cast."""
+    if kind == "boolean":
+        return TRUE if value else FALSE
+    return Term("literal", detail=(value, kind))
+
+
+def moment(at: datetime.datetime, offset: datetime.timedelta | None) -> Term:
+    """A datetime as a column has it."""
+    parts = literal(at, "timestamp_ntz"), literal(offset, "interval day to second")
+    return Term("moment", *parts)
+
+
+def named(name: str) -> Term:
+    """A column of the table."""
+    return Term("column", detail=name)
+
+
+def field(of: Term, name: str) -> Term:
+    """A field of a struct; NULL if the struct is."""
+    if of.operation == "moment":
+        return of.arguments[("at", "offset").index(name)]
+    return Term("field", of, detail=name)
+
+
+def variable() -> Term:
+    """What a lambda takes."""
+    return Term("variable")
+
+
+def operate(sign: str, *operands: Term) -> Term:
+    """One of the operators below."""
+    return Term(sign, *operands)
+
+
+def call(function: str, *arguments: Term) -> Term:
+    """A function of Spark that raises in no mode."""
+    return Term("call", *arguments, detail=function)
+
+
+def cast(of: Term, kind: str) -> Term:
+    """A cast that cannot fail."""
+    return Term("cast", of, detail=kind)
+
+
+def try_cast(of: Term, kind: str) -> Term:
+    """A cast that gives NULL where it fails, in every mode."""
+    return Term("try_cast", of, detail=kind)
+
+
+def is_null(of: Term) -> Term:
+    """Whether it is NULL."""
+    if of.operation == "literal":
+        return TRUE if of.detail[0] is None else FALSE
+    return Term("is null", of)
+
+
+def not_null(of: Term) -> Term:
+    """Whether it is not NULL."""
+    return negated(is_null(of))
+
+
+def both(*parts: Term) -> Term:
+    """SQL's AND."""
+    kept = [part for part in parts if part is not TRUE]
+    if any(part is FALSE for part in kept):
+        return FALSE
+    return _joined("and", kept) if kept else TRUE
+
+
+def either(*parts: Term) -> Term:
+    """SQL's OR."""
+    kept = [part for part in parts if part is not FALSE]
+    if any(part is TRUE for part in kept):
+        return TRUE
+    return _joined("or", kept) if kept else FALSE
+
+
+def _joined(sign: str, parts: list[Term]) -> Term:
+    """Halves of halves, to keep it flat."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return Term(sign, _joined(sign, parts[:middle]), _joined(sign, parts[middle:]))
+
+
+def negated(part: Term) -> Term:
+    """SQL's NOT."""
+    if part is TRUE or part is FALSE:
+        return FALSE if part is TRUE else TRUE
+    return part.arguments[0] if part.operation == "not" else Term("not", part)
+
+
+def case(*branches: tuple[Term, Term], otherwise: Term) -> Term:
+    """The value of the first condition that is TRUE."""
+    kept = [branch for branch in branches if branch[0] is not FALSE]
+    if kept and kept[0][0] is TRUE:
+        return kept[0][1]
+    if not kept:
+        return otherwise
+    return Term("case", *(part for branch in kept for part in branch), otherwise)
+
+
+def one_of(of: Term, choices: Iterable[Term]) -> Term:
+    """Whether it is equal to one of some literals."""
+    found = list(choices)
+    return Term("in", of, *found) if found else FALSE
+
+
+def exists(array: Term, element: Term, condition: Term) -> Term:
+    """Whether a condition holds for an element."""
+    return FALSE if condition is FALSE else Term("exists", array, element, condition)
+
+
+def aggregate(array: Term, start: Term, state: Term, element: Term, step: Term) -> Term:
+    """The state after the last element."""
+    return Term("aggregate", array, start, state, element, step)
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "and": operator.and_,
+    "or": operator.or_,
+    "not": operator.invert,
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "negate": operator.neg,
+    "&": lambda left, right: left.bitwiseAND(right),
+    "|": lambda left, right: left.bitwiseOR(right),
+    "^": lambda left, right: left.bitwiseXOR(right),
+    "<=>": lambda left, right: left.eqNullSafe(right),
+    "is null": lambda of: of.isNull(),
+    "in": lambda of, *choices: of.isin(*choices),
+}
+
+
+def column_of(term: Term) -> Column:
+    """The column of a term. Shared parts are made once."""
+    made: Column = _Columns().make(term)
+    return made
+
+
+class _Columns:
+    def __init__(self) -> None:
+        from pyspark.sql import functions
+
+        self._spark: Any = functions
+        self._made: dict[int, Any] = {}  # by identity; variables are put in by their lambdas
+
+    def make(self, term: Term) -> Any:
+        if id(term) not in self._made:
+            maker = _MAKERS.get(term.operation)
+            found = maker(self, term) if maker else self._operator(term)
+            self._made[id(term)] = found
+        return self._made[id(term)]
+
+    def _operator(self, term: Term) -> Any:
+        return OPERATORS[term.operation](*map(self.make, term.arguments))
+
+    def literal(self, term: Term) -> Any:
+        value, kind = term.detail
+        return self._spark.lit(_plain(value)).cast(kind)
+
+    def moment(self, term: Term) -> Any:
+        at, offset = map(self.make, term.arguments)
+        return self._spark.struct(at.alias("at"), offset.alias("offset"))
+
+    def column(self, term: Term) -> Any:
+        return self._spark.col(f"`{term.detail.replace('`', '``')}`")
+
+    def field(self, term: Term) -> Any:
+        return self.make(term.arguments[0]).getField(term.detail)
+
+    def call(self, term: Term) -> Any:
+        arguments = map(self.make, term.arguments)
+        return self._spark.call_function(f"system.builtin.{term.detail}", *arguments)
+
+    def cast(self, term: Term) -> Any:
+        return self.make(term.arguments[0]).cast(term.detail)
+
+    def try_cast(self, term: Term) -> Any:
+        return self.make(term.arguments[0]).try_cast(term.detail)
+
+    def case(self, term: Term) -> Any:
+        *branches, otherwise = map(self.make, term.arguments)
+        made = self._spark
+        for condition, value in zip(branches[::2], branches[1::2], strict=True):
+            made = made.when(condition, value)
+        return made.otherwise(otherwise)
+
+    def exists(self, term: Term) -> Any:
+        array, element, condition = term.arguments
+
+        def holds(x: Column) -> Any:
+            self._made[id(element)] = x
+            return self.make(condition)
+
+        return self._spark.exists(self.make(array), holds)
+
+    def aggregate(self, term: Term) -> Any:
+        array, start, state, element, step = term.arguments
+
+        def merge(before: Column, x: Column) -> Any:
+            self._made[id(state)], self._made[id(element)] = before, x
+            return self.make(step)
+
+        return self._spark.aggregate(self.make(array), self.make(start), merge)
+
+
+def _plain(value: object) -> object:
+    """What `lit` takes without a thought of time zones or calendars."""
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+        return Decimal(value)
+    return value
+
+
+_MAKERS: dict[str, Callable[[_Columns, Term], Any]] = {
+    "literal": _Columns.literal,
+    "moment": _Columns.moment,
+    "column": _Columns.column,
+    "field": _Columns.field,
+    "call": _Columns.call,
+    "cast": _Columns.cast,
+    "try_cast": _Columns.try_cast,
+    "case": _Columns.case,
+    "exists": _Columns.exists,
+    "aggregate": _Columns.aggregate,
+}

@@ -1,0 +1,264 @@
+"""The value of an expression as Spark has it: what it is, where it is, and whether it is at all.
+
+Failing is not false and None is not missing, so SQL's NULL alone cannot say it. A `Value` has a
+`term`, which is NULL for None, and `ok`, which is TRUE where Python would not raise, else FALSE and
+never NULL. Where it is not ok, the term may be anything, NULL included. So `a and b` is ok where
+`ok(a) AND (NOT truth(a) OR ok(b))`, and a row matches where `ok AND truth`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from polycast.filters.backends.spark import terms
+from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind, members, subclasses
+from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.terms import FALSE, NULL, TRUE, Term, both, literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = [
+    "ABSENT",
+    "WIDE",
+    "WIDEST",
+    "Value",
+    "as_int",
+    "constant",
+    "failing",
+    "merged",
+    "pick",
+    "present",
+    "truth",
+    "whole",
+]
+
+WIDE, WIDEST = "decimal(38,0)", 10**38 - 1  # the type for ints beyond 64 bits, and its bound
+_DIGITS, _LAST_DIGIT = decimal.Context(prec=38), decimal.Decimal("1e-18")
+ABSENT: Any = object()
+NEVER = Kind("never")  # of what fails for every row
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What an expression gives, row by row."""
+
+    kind: Kind
+    term: Term
+    ok: Term = TRUE
+    constant: Any = ABSENT  # the value itself, if it is the same for every row
+    told: Term | None = None  # its truth, if that is known better than from the term
+
+    def guarded(self, *conditions: Term) -> Value:
+        """The same value, which fails where one of the conditions is not TRUE."""
+        return replace(self, ok=both(*conditions, self.ok))
+
+
+def failing() -> Value:
+    """What fails for every row."""
+    return Value(NEVER, NULL, FALSE)
+
+
+def present(value: Value) -> Term:
+    """Whether it is not None; TRUE if that is known."""
+    if value.kind.name == "none":
+        return FALSE
+    return terms.not_null(value.term) if value.kind.nullable else TRUE
+
+
+# -- constants -------------------------------------------------------------------------------------
+
+
+def constant(value: Any) -> Value:
+    """A constant of a filter, the same for every row."""
+    if isinstance(value, enum.Enum):
+        kind = Kind("enum", cls=type(value))
+        return Value(kind, literal(value.name, "string"), constant=value)
+    found = _CONSTANTS.get(type(value))
+    if found is None:
+        return Value(Kind("other"), NULL, constant=value)
+    return replace(found(value), constant=value)
+
+
+def _int(value: int) -> Value:
+    # An int beyond what Spark can hold is still of use: its bounds decide comparisons.
+    kind = "bigint" if LOW <= value <= HIGH else WIDE
+    term = literal(value, kind) if abs(value) <= WIDEST else NULL
+    return Value(Kind("int", low=value, high=value), term)
+
+
+def _str(value: str) -> Value:
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise Refusal("half a surrogate pair is no text for Spark", accepted="whole characters")
+    return Value(Kind("str"), literal(value, "string"))
+
+
+def _decimal(value: decimal.Decimal) -> Value:
+    try:
+        fits = value == value.quantize(_LAST_DIGIT, context=_DIGITS)
+    except decimal.InvalidOperation:  # it has too many digits, or is no number
+        fits = False
+    if not fits:
+        why = "a Decimal column has 20 digits before the point and 18 after it"
+        raise Refusal(why, accepted="a Decimal of that form")
+    return Value(Kind("decimal"), literal(format(value, "f"), "decimal(38,18)"))
+
+
+def _datetime(value: datetime.datetime) -> Value:
+    """`at` and `offset` as in a column: see schema.py."""
+    offset = value.utcoffset()  # None: no zone
+    if offset != value.replace(fold=1 - value.fold).utcoffset():
+        why = "a time that a zone has twice or not at all is equal to nothing elsewhere"
+        raise Refusal(why, accepted="a time with a fixed offset")
+    try:
+        at = value.replace(tzinfo=None, fold=0) - (offset or datetime.timedelta())
+    except OverflowError:
+        raise Refusal(
+            "its time in UTC is no year of Python's", accepted="years 1 to 9999"
+        ) from None
+    return Value(Kind("datetime"), terms.moment(at, offset))
+
+
+_CONSTANTS: dict[type, Callable[[Any], Value]] = {
+    type(None): lambda value: Value(Kind("none"), NULL),
+    bool: lambda value: Value(Kind("bool"), literal(value, "boolean")),
+    int: _int,
+    float: lambda value: Value(Kind("float"), literal(value, "double")),
+    str: _str,
+    bytes: lambda value: Value(Kind("bytes"), literal(value, "binary")),
+    datetime.date: lambda value: Value(Kind("date"), literal(value, "date")),
+    datetime.datetime: _datetime,
+    decimal.Decimal: _decimal,
+    uuid.UUID: lambda value: Value(Kind("uuid"), literal(str(value), "string")),
+}
+
+
+# -- truth -----------------------------------------------------------------------------------------
+
+
+def truth(value: Value) -> Term:
+    """Whether it counts as true, where it is ok."""
+    if value.told is not None:
+        return value.told
+    if value.constant is not ABSENT:
+        return TRUE if value.constant else FALSE
+    rule = _TRUTHS.get(value.kind.name)
+    if rule is None:
+        raise Refusal(f"whether {value.kind} counts as true", accepted="a comparison")
+    return both(present(value), rule(value))
+
+
+def _is_not_zero(kind: str) -> Callable[[Value], Term]:
+    zero = literal(0, kind)
+    return lambda value: terms.negated(terms.operate("=", value.term, zero))
+
+
+def _is_not_empty(function: str) -> Callable[[Value], Term]:
+    none = literal(0, "int")
+    return lambda value: terms.operate(">", terms.call(function, value.term), none)
+
+
+def _member_truth(value: Value) -> Term:
+    true = [member for member in members(value.kind) if member]
+    if len(true) == len(members(value.kind)):
+        return TRUE
+    return terms.one_of(value.term, [literal(member.name, "string") for member in true])
+
+
+def _object_truth(value: Value) -> Term:
+    assert value.kind.cls is not None
+    for cls in subclasses(value.kind.cls):
+        if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
+            why = f"{cls.__name__} says itself whether it counts as true"
+            raise Refusal(why, accepted="`is None`, `is not None`")
+    return TRUE
+
+
+_TRUTHS: dict[str, Callable[[Value], Term]] = {
+    "none": lambda value: FALSE,
+    "never": lambda value: FALSE,
+    "bool": lambda value: value.term,
+    "int": _is_not_zero("bigint"),
+    "float": _is_not_zero("double"),
+    "decimal": _is_not_zero("decimal(38,18)"),
+    "str": _is_not_empty("length"),
+    "bytes": _is_not_empty("length"),
+    "list": _is_not_empty("size"),
+    "tuple": _is_not_empty("size"),
+    "set": _is_not_empty("size"),
+    "frozenset": _is_not_empty("size"),
+    "dict": _is_not_empty("size"),
+    "date": lambda value: TRUE,
+    "datetime": lambda value: TRUE,
+    "uuid": lambda value: TRUE,
+    "enum": _member_truth,
+    "object": _object_truth,
+    "event": _object_truth,
+}
+
+
+# -- one value or another --------------------------------------------------------------------------
+
+
+def merged(kinds: Sequence[Kind]) -> Kind | None:
+    """The kind of what is of one of some kinds; None if Spark has no column for that."""
+    found = [kind for kind in kinds if kind.name not in ("none", "never")]
+    nullable = any(kind.nullable or kind.name == "none" for kind in kinds)
+    if not found:
+        return Kind("none") if nullable else NEVER
+    names = {kind.name for kind in found}
+    if names == {"bool", "int"}:
+        found = [_int_kind(kind) for kind in found]
+    elif len(names) != 1 or names & {"other", "mixed", "event"}:
+        return None
+    if len({(kind.cls, kind.element) for kind in found}) != 1:
+        return None
+    low, high = min(kind.low for kind in found), max(kind.high for kind in found)
+    if max(-low, high) > WIDEST:
+        return None
+    return replace(found[0], nullable=nullable, low=low, high=high)
+
+
+def _int_kind(kind: Kind) -> Kind:
+    return kind if kind.name == "int" else Kind("int", nullable=kind.nullable, low=0, high=1)
+
+
+def as_int(value: Value) -> Value:
+    """A bool as the int that it is; an int as it is."""
+    if value.kind.name == "int":
+        return value
+    if value.constant is not ABSENT:
+        return constant(int(value.constant))
+    return replace(value, kind=_int_kind(value.kind), term=terms.cast(value.term, "bigint"))
+
+
+def pick(branches: Sequence[tuple[Term, Value]], otherwise: Value) -> tuple[Kind, Term] | None:
+    """The value of the first condition that is TRUE; None if the kinds have nothing in common."""
+    every = [*(value for _, value in branches), otherwise]
+    kind = merged([value.kind for value in every])
+    if kind is None:
+        return None
+    made = [column(value, kind) for value in every]
+    chosen = zip((test for test, _ in branches), made[:-1], strict=True)
+    return kind, terms.case(*chosen, otherwise=made[-1])
+
+
+def column(value: Value, kind: Kind) -> Term:
+    """The term in the Spark type of the kind that it is to have."""
+    if kind.name == "int" and value.kind.name in ("int", "bool"):
+        return whole(value, kind.low, kind.high)
+    return value.term
+
+
+def whole(value: Value, low: int, high: int) -> Term:
+    """An int or bool in a type that holds everything within these bounds."""
+    narrow = LOW <= low <= high <= HIGH
+    own = "bigint" if LOW <= value.kind.low <= value.kind.high <= HIGH else WIDE
+    if value.kind.name == "int" and own == ("bigint" if narrow else WIDE):
+        return value.term
+    return terms.cast(value.term, "bigint" if narrow else WIDE)

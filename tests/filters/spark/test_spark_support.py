@@ -1,0 +1,62 @@
+"""The table of what is supported is what the compiler does, and leaves nothing out."""
+
+from __future__ import annotations
+
+import contextlib
+
+from polycast.errors import FilterError
+from polycast.filters import nodes
+from polycast.filters.backends.spark import NoSparkForm, compiled
+from polycast.filters.backends.spark.methods import METHODS
+from polycast.filters.backends.spark.support import METHOD_EXAMPLES, Sample, Support, support
+from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
+from polycast.filters.text import parse, render
+
+ROWS = support()
+
+
+def row(group: str, name: str) -> Support:
+    return next(each for each in ROWS if (each.group, each.name) == (group, name))
+
+
+def test_everything_that_a_filter_may_contain_has_a_row() -> None:
+    classes = {cls.__name__ for cls in nodes.Node.__subclasses__()}
+    assert {each.name for each in ROWS if each.group == "node"} == classes
+    for group, table in [
+        ("comparison", COMPARISONS),
+        ("arithmetic", ARITHMETIC),
+        ("sign", SIGNS),
+        ("function", BUILTINS),
+    ]:
+        assert [each.name for each in ROWS if each.group == group] == list(table)
+    assert METHOD_EXAMPLES.keys() == METHODS.keys()
+
+
+def test_a_row_says_what_the_compiler_says() -> None:
+    readable = 0
+    for each in ROWS:
+        assert each.accepted or each.refused
+        for text, why in [*((text, None) for text in each.accepted), *each.refused]:
+            with contextlib.suppress(FilterError):  # of an opaque part, say, there is no text
+                tree = parse(text)
+                readable += 1
+                assert refusal(tree) == why
+    assert readable > 200
+
+
+def refusal(tree: nodes.Node) -> str | None:
+    """Why it has no column."""
+    try:
+        compiled(tree, Sample)
+    except NoSparkForm as error:
+        return error.why
+    return None
+
+
+def test_verdicts() -> None:
+    assert row("node", "Not").verdict == "always"
+    assert row("node", "Opaque").verdict == "never"
+    assert row("arithmetic", "**").verdict == "never"
+    assert row("arithmetic", "/").verdict == "sometimes"
+    assert row("method", "str.lower").verdict == "always"
+    assert render(parse("event.count < event.count")) in row("comparison", "<").accepted
