@@ -38,6 +38,8 @@ ERRORS = [
     "MethodNotHere",
     "NameClash",
     "NoHistory",
+    "NoSparkForm",
+    "NoSparkType",
     "NotAPullCollection",
     "NotAType",
     "NotAvailable",

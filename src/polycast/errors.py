@@ -8,7 +8,9 @@ PolycastError
 ├── NotDecodable        bytes that are no event of the expected kind
 ├── MethodNotHere       a method of a class this process does not have
 ├── FilterError         a filter that is wrong
-│   └── FilterMistake   it names what its type cannot have, or does what it cannot do
+│   ├── FilterMistake   it names what its type cannot have, or does what it cannot do
+│   ├── NoSparkForm     a part of it that no Spark column can compute exactly
+│   └── NoSparkType     an annotation that no Spark column can hold exactly
 ├── BadTopic            a topic that cannot be published to or subscribed to
 ├── BadCallback         a callback that cannot take an event
 ├── BadOption           an option that does not exist, or a value it does not take
@@ -52,6 +54,8 @@ __all__ = [
     "MethodNotHere",
     "NameClash",
     "NoHistory",
+    "NoSparkForm",
+    "NoSparkType",
     "NotAPullCollection",
     "NotAType",
     "NotAvailable",
@@ -154,6 +158,25 @@ class FilterMistake(FilterError):
         self.problems, self.types = tuple(problems), types
         listed = "\n".join(map(str, self.problems))
         super().__init__(f"the filter cannot be right for {types}:\n{listed}")
+
+
+class NoSparkForm(FilterError):
+    """A part of a filter that no Spark column can compute exactly."""
+
+    def __init__(self, part: str, *, node: object, why: str, accepted: str) -> None:
+        self.part, self.node, self.why, self.accepted = part, node, why, accepted
+        super().__init__(
+            f"`{part}` has no exact Spark form: {why}. Accepted: {accepted}. "
+            f"The filter itself still works in Python"
+        )
+
+
+class NoSparkType(FilterError):
+    """An annotation that no Spark column can hold exactly."""
+
+    def __init__(self, where: str, *, why: str, accepted: str) -> None:
+        self.where, self.why, self.accepted = where, why, accepted
+        super().__init__(f"{where} has no Spark type: {why}. Accepted: {accepted}")
 
 
 class BadTopic(PolycastError, ValueError):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm
 
+    from polycast.filters.backends.spark import Column
+
 __all__ = ["Filter", "lift"]
 
 T = TypeVar("T")
@@ -89,7 +91,7 @@ class Filter(Generic[T_contra]):
         """The source of the generated function; for events of exactly one class, if it is given."""
         return self.source if cls is None else generate(folded(self.tree, cls)).source
 
-    def to_spark(self, cls: type) -> Any:
+    def to_spark(self, cls: type) -> Column:
         """The filter over the rows of a DataFrame of such events; it refuses what is not exact."""
         from polycast.filters.backends.spark import column
 

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 from spark_events import Order, disagreements, some_order, table, tree_of
 from spark_expressions import Chance
 
+from polycast.errors import NoSparkForm
 from polycast.filters import nodes
-from polycast.filters.backends.spark import NoSparkForm, compiled
+from polycast.filters.backends.spark import compiled
 from polycast.filters.frontends.translate import Unliftable
 
 FILTERS, EVENTS = 30, 50

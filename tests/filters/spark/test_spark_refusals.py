@@ -13,9 +13,9 @@ import pytest
 from spark_events import Line, Order, tree_of
 
 import polycast as pc
-from polycast.errors import FilterError
+from polycast.errors import FilterError, NoSparkForm
 from polycast.filters import nodes
-from polycast.filters.backends.spark import NoSparkForm, compiled
+from polycast.filters.backends.spark import compiled
 
 
 @pytest.mark.parametrize(

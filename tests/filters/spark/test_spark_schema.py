@@ -17,7 +17,8 @@ import pytest
 from pyspark.sql import SparkSession
 from spark_events import Colour, Line, Order, some_order, table
 
-from polycast.filters.backends.spark import NoSparkType, spark_type, struct_of
+from polycast.errors import NoSparkType
+from polycast.filters.backends.spark import spark_type, struct_of
 
 Metres = NewType("Metres", float)
 MOMENT = "struct<at:timestamp_ntz,offset:interval day to second>"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
-from polycast.errors import FilterError
+from polycast.errors import FilterError, NoSparkForm
 from polycast.filters import nodes
-from polycast.filters.backends.spark import NoSparkForm, compiled
+from polycast.filters.backends.spark import compiled
 from polycast.filters.backends.spark.methods import METHODS
 from polycast.filters.backends.spark.support import METHOD_EXAMPLES, Sample, Support, support
 from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS

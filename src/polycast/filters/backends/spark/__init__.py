@@ -14,8 +14,9 @@ except ImportError as error:
         instead="Install it with `pip install polycast[spark]`",
     ) from error
 
+from pyspark.sql import Column
+
 from polycast.filters.backends.spark.columns import column, compiled
-from polycast.filters.backends.spark.refusals import NoSparkForm, NoSparkType
 from polycast.filters.backends.spark.schema import spark_type, struct_of
 
-__all__ = ["NoSparkForm", "NoSparkType", "column", "compiled", "spark_type", "struct_of"]
+__all__ = ["Column", "column", "compiled", "spark_type", "struct_of"]

@@ -23,7 +23,7 @@ from polycast.filters.backends.spark.kinds import (
     subclasses,
 )
 from polycast.filters.backends.spark.methods import METHODS, call_function, call_method
-from polycast.filters.backends.spark.refusals import NoSparkForm, Refusal
+from polycast.filters.backends.spark.refusals import Refusal, no_form
 from polycast.filters.backends.spark.terms import FALSE, TRUE, Term, both, either, negated
 from polycast.filters.backends.spark.values import (
     Value,
@@ -62,9 +62,9 @@ def compiled(tree: nodes.Node, cls: type) -> Term:
         _check_size(sum(1 for _ in nodes.walk(tree)), 1)
         return _limited(_holds(tree, (event,)))
     except Refusal as refusal:
-        raise NoSparkForm(tree, why=refusal.why, accepted=refusal.accepted) from None
+        raise no_form(tree, why=refusal.why, accepted=refusal.accepted) from None
     except RecursionError:
-        raise NoSparkForm(tree, why="it is nested too deeply", accepted="fewer levels") from None
+        raise no_form(tree, why="it is nested too deeply", accepted="fewer levels") from None
 
 
 def _holds(node: nodes.Node, scope: Scope) -> Term:
@@ -82,7 +82,7 @@ def value_of(node: nodes.Node, scope: Scope) -> Value:
         value = _value(node, scope) if value is None else value
         _limited(value.term, value.ok)
     except Refusal as refusal:
-        raise NoSparkForm(node, why=refusal.why, accepted=refusal.accepted) from None
+        raise no_form(node, why=refusal.why, accepted=refusal.accepted) from None
     return value
 
 

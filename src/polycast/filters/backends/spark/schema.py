@@ -48,8 +48,9 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
+from polycast.errors import NoSparkType
 from polycast.filters.backends.spark.kinds import Kind, attribute_kind, kind_of
-from polycast.filters.backends.spark.refusals import NoSparkType, Refusal
+from polycast.filters.backends.spark.refusals import Refusal
 from polycast.typesystem.attributes import declared_defaults
 
 if TYPE_CHECKING:

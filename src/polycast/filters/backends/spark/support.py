@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from polycast.errors import NoSparkForm
 from polycast.filters import nodes
 from polycast.filters.backends.spark.columns import compiled
 from polycast.filters.backends.spark.methods import METHODS
-from polycast.filters.backends.spark.refusals import NoSparkForm
 from polycast.filters.backends.spark.terms import FALSE
 from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 from polycast.filters.text import parse, render
