@@ -6,7 +6,7 @@ EXAMPLES := examples/talks.py examples/chat.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench torture docs lock clean lint
+.PHONY: help demo test java check bench torture docs lock clean lint
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -17,8 +17,21 @@ demo: $(VENV)/.ready  ## Run the examples.
 		$(BIN)/python "$$example" || exit 1; \
 	done
 
-test: lint  ## Everything: format, lint, types, then all tests.
+test: java lint  ## Everything: format, lint, types, then all tests.
 	@$(BIN)/pytest
+
+# Spark needs Java 17 or newer; JAVA_HOME is looked at first, as Spark does.
+java:
+	@java=$${JAVA_HOME:+$$JAVA_HOME/bin/}java; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \
+	test "$${version:-0}" -ge 17 || { \
+		echo "polycast needs Java 17 or newer for Spark; found: $${version:-none}."; \
+		echo "  Debian, Ubuntu:  sudo apt install openjdk-17-jre-headless"; \
+		echo "  Fedora:          sudo dnf install java-17-openjdk-headless"; \
+		echo "  macOS:           brew install openjdk@17"; \
+		echo "  anywhere:        https://adoptium.net"; \
+		echo "If it is installed elsewhere: JAVA_HOME=/path/to/java make ..."; \
+	} >&2; test "$${version:-0}" -ge 17
 
 check: lint  ## The fast part: format, lint, types, architecture rules.
 	@$(BIN)/pytest -q tests/architecture
@@ -26,6 +39,9 @@ check: lint  ## The fast part: format, lint, types, architecture rules.
 bench: $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/in_process.py
 	@$(BIN)/python benchmarks/wire.py
+	@$(BIN)/python benchmarks/filters.py
+	@$(BIN)/python benchmarks/matching.py
+	@$(BIN)/python benchmarks/page.py
 
 torture: $(VENV)/.ready  ## Run the concurrency stress tests at length.
 	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress

@@ -581,6 +581,37 @@ def supplying(talks: pc.DAStrongSet[Talk]) -> None:
     talks.supply(lambda: None, every=timedelta(seconds=1))
 
 
+# -- filters and matching --------------------------------------------------------------------------
+
+
+def filtering(talk: Talk) -> None:
+    wanted = pc.lift(Talk, lambda t: t.room is not None)
+    assert_type(wanted, pc.Filter[Talk])
+    assert_type(wanted.matches(talk), bool)
+    assert_type(wanted.to_python(Talk), str)
+    assert_type(wanted.explain(Talk).indexed, tuple[str, ...])
+    assert_type(wanted.explain(Talk, talk).matches, bool | None)
+    for_keynotes: pc.Filter[Keynote] = wanted  # who can judge every talk can judge a keynote
+    wanted.check(Talk, Keynote)
+    print(for_keynotes)
+
+
+def matching(talk: Talk) -> None:
+    matcher = pc.Matcher[int]()
+    matcher.add(1, Talk)
+    matcher.add(2, Talk, lambda t: t.room is not None)
+    matcher.add(3, Keynote, pc.lift(Talk, lambda t: t.room is not None))
+    matcher.add(4, Talk | Keynote, lambda t: t.room is not None)
+    matcher.add(5, pc.all_of(Talk, Keynote), lambda t: t.room is not None)
+    matcher.add(6, "/talks/**", lambda anything: anything.room)
+    matcher.remove(6)
+    assert_type(matcher.match(talk), list[int])
+    assert_type(matcher.match(talk, topic="/talks"), list[int])
+    assert_type(matcher.match_batch([talk]), list[list[int]])
+    keys: list[int] = list(matcher)
+    print(keys, 3 in matcher, len(matcher))
+
+
 # -- testing ---------------------------------------------------------------------------------------
 
 

@@ -271,6 +271,24 @@ def answering(delivery: pc.Delivery) -> None:
     delivery.position = 3  # rejected
 
 
+def filtering(talk: Talk) -> None:
+    pc.lift(Talk, lambda t: t.rooms)  # rejected
+    pc.lift(Talk, lambda t: t.room).matches(3)  # rejected
+    pc.lift(Talk, lambda t: t.room).explain(talk)  # rejected
+    pc.lift(Talk, 3)  # rejected
+
+
+def matching(talk: Talk) -> None:
+    matcher = pc.Matcher[int]()
+    matcher.add("1", Talk)  # rejected
+    matcher.add(1, Talk, lambda t: t.rooms)  # rejected
+    matcher.add(1, Talk, 3)  # rejected
+    matcher.remove("1")  # rejected
+    matcher.match(talk)[0].upper()  # rejected
+    matcher.match_batch(talk)  # rejected
+    pc.Matcher[list[int]]()  # rejected
+
+
 def testing(bus: TestBus, recorder: Recorder[Keynote]) -> None:
     bus.subscribe(Talk, recorder)  # rejected
     bus.advance("1 minute")  # rejected
