@@ -46,13 +46,11 @@ class Filter(Generic[T_contra]):
             self.tree: nodes.Node = function.tree
             self._generated = function._generated
             return
-        if isinstance(function, nodes.Node):
-            self.tree = function
-        elif isinstance(function, Condition):
-            self.tree = function.node()
-        else:
+        if not isinstance(function, nodes.Node | Condition):
             _check_shape(function)
             self.tree = lift_function(function)
+            return
+        self.tree = function.node() if isinstance(function, Condition) else function
         if nodes.depth(self.tree) > DEEPEST:
             raise FilterError(f"a filter nests at most {DEEPEST} expressions in each other")
 

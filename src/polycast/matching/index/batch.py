@@ -80,7 +80,8 @@ def _ordered(domain: Domain, values: list[Any], odd: set[int]) -> Ordered:
             except OverflowError:
                 pass
     if kinds.issubset(domain.fast) and float not in kinds:
-        return order_values(map(domain.place, values), range(len(values)))
+        placed = values if domain.ordered else map(domain.place, values)
+        return order_values(placed, range(len(values)))
     usable: list[Any] = []
     events: list[int] = []
     for number, value in enumerate(values):
