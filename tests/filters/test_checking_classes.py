@@ -233,8 +233,6 @@ KNOWN = [
     Pair,
     LargerPair,
     Slots,
-    HasStars,
-    Interface,
     Marked,
     Box,
     Failure,
@@ -253,6 +251,12 @@ def test_an_attribute_that_a_known_class_cannot_have_is_refused(cls: type) -> No
     for text in ("event.absent == 3", "event.absent() == 3", "reach(event, 'absent') == 3"):
         [problem] = problems(parse(text), (cls,))
         assert problem.code == "no-attribute"
+
+
+@pytest.mark.parametrize("cls", [HasStars, Interface], ids=lambda cls: cls.__name__)
+def test_an_interface_says_what_its_events_have_at_least(cls: type) -> None:
+    assert problems(parse("event.stars == 3"), (cls,)) == []
+    assert problems(parse("event.absent == 3"), (cls,)) == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_checking import Keynote, Panel, Rated, Talk, codes
+from test_checking import Keynote, Panel, Talk, codes
 
 import polycast as pc
 from polycast.errors import FilterError, FilterMistake
@@ -67,7 +67,7 @@ def test_none_of_a_union_has_it() -> None:
     assert "none of Talk | Panel has an attribute `absent`" in message(
         lambda t: t.absent, Talk, Panel
     )
-    assert "for Panel & Rated:" in message(lambda t: t.absent, Panel, Rated, every=True)
+    assert "for Panel & Talk:" in message(lambda t: t.absent, Panel, Talk, every=True)
 
 
 @pytest.mark.parametrize(

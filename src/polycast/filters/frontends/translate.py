@@ -175,7 +175,11 @@ class Translator:
 
     def _made(self, expression: ast.Call) -> Live | None:
         """A constant that is written as a call: `date(2024, 1, 1)`, `dt.timedelta(days=1)`."""
-        if self._opaque is None or not isinstance(expression.func, ast.Name | ast.Attribute):
+        root = expression.func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        known = isinstance(root, ast.Name) and root.id not in (self._parameter, *self._variables)
+        if self._opaque is None or not known:
             return None
         arguments = [*expression.args, *(each.value for each in expression.keywords)]
         if not all(isinstance(each, ast.Constant | ast.UnaryOp) for each in arguments):
