@@ -129,6 +129,10 @@ def test_text_and_data_give_the_same_tree(text: str) -> None:
     lifted = pc.lift(compiled(text, LIMIT=2, NAMES=NAMES, Line=Line))
     if not lifted.opaque_parts():
         assert parse(str(lifted)) == lifted.tree
-        again = pc.Filter.from_json(lifted.to_json())
+        try:
+            data = lifted.to_json()
+        except pc.FilterError:  # it asks for more than a filter from outside may
+            return
+        again = pc.Filter.from_json(data)
         assert again == lifted
         assert hash(again) == hash(lifted)

@@ -131,7 +131,9 @@ class Filter(Generic[T_contra]):
         """The filter of such data."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise FilterError(f"not a filter of format {FORMAT}: {str(data)[:80]}")
-        return Filter(parse(data.get("filter", "")))
+        tree = parse(data.get("filter", ""))
+        check_outside(tree)
+        return Filter(tree)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self.tree == other.tree

@@ -83,7 +83,10 @@ def _(node: nodes.Arithmetic) -> None:
         if type(power) is not int or not 0 <= power <= MOST_GROWTH:
             raise FilterError(f"{node.operator} takes a number of 0 to {MOST_GROWTH} on its right")
     if node.operator in ("*", "**", "<<") and _growth(node) > MOST_GROWTH:
-        raise FilterError(f"{node.operator} may make something much bigger than the event")
+        raise FilterError(
+            f"{node.operator} may make something much bigger than the event: a text times so much; "
+            "with a float, as 1e9, it cannot"
+        )
     formats = isinstance(node.left, nodes.Constant) and isinstance(node.left.value, str | bytes)
     if node.operator == "%" and formats:
         raise FilterError("% is for numbers")

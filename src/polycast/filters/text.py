@@ -19,7 +19,6 @@ from polycast.filters import nodes
 from polycast.filters.constants import constant
 from polycast.filters.frontends.translate import Translator, Unliftable
 from polycast.filters.operators import BUILTINS, reach
-from polycast.filters.outside import check_outside
 from polycast.typesystem import Registry, wire_name
 
 __all__ = ["parse", "render"]
@@ -272,9 +271,7 @@ def parse(text: str) -> nodes.Node:
     try:
         expression = ast.parse(text.strip(), mode="eval").body
         expression = _Constants().visit(expression)
-        tree = Translator("event", _meaning, None).translate(expression)
-        check_outside(tree)
-        return tree
+        return Translator("event", _meaning, None).translate(expression)
     except SyntaxError as error:
         raise FilterError(_pointed(text.strip(), error)) from None
     except (Unliftable, ValueError, TypeError, ArithmeticError, LookupError) as error:
