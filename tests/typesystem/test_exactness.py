@@ -228,3 +228,10 @@ def test_descriptions_decide_as_classes_do_on_structure(data: st.DataObject) -> 
     )
     assert both(cls, target) == fits
     assert exactly(cls, target) == (fits and set(held) <= set(wanted))
+
+
+def test_a_class_whose_module_is_no_name_disturbs_nobody() -> None:
+    meta = type("Meta", (type,), {"__module__": property(lambda cls: 3)})
+    odd = meta("Odd", (), {})
+    assert odd.__module__ == 3
+    assert odd not in conforming(object)

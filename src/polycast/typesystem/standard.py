@@ -85,8 +85,9 @@ def is_machinery(cls: type) -> bool:
 
 
 def is_standard_library(cls: type) -> bool:
-    """Whether a class comes with Python."""
-    return cls.__module__.partition(".")[0] in _LIBRARY
+    """Whether a class comes with Python; of some that compiled modules make, nobody can tell."""
+    module: object = cls.__module__
+    return not isinstance(module, str) or module.partition(".")[0] in _LIBRARY
 
 
 def _is_pydantic_root(cls: type) -> bool:
