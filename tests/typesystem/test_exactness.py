@@ -234,4 +234,9 @@ def test_a_class_whose_module_is_no_name_disturbs_nobody() -> None:
     meta = type("Meta", (type,), {"__module__": property(lambda cls: 3)})
     odd = meta("Odd", (), {})
     assert odd.__module__ == 3
-    assert odd not in conforming(object)
+
+    class Shape(abc.ABC): ...  # noqa: B024
+
+    class Square(Shape): ...
+
+    assert conforming(Shape) == {Square}
