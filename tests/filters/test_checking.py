@@ -122,7 +122,6 @@ def read(text: str, *types: type, every: bool = False) -> list[str]:
         "None < 3",
         "event.title < 3",
         "event.title < date('2020-01-01')",
-        "event.day < datetime('2020-01-01T00:00:00')",
         "event.at < date('2020-01-01')",
         "event.cost < '3'",
         "event.status < member('{module}.Status', 'PAID')",

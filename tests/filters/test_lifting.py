@@ -97,7 +97,7 @@ def test_a_function_becomes_a_tree(function: Any, text: str) -> None:
     ("function", "why"),
     [
         (lambda t: helper(t), "cannot be looked into"),
-        (longer, "source"),
+        (longer, "more than return"),
         (print, "not a Python function"),
         (lambda t: f"{t.stars}", "no node"),
         (Desk().moves, "not a plain attribute"),

@@ -63,7 +63,7 @@ def explain_event(interest: Interest, event: Any, topic: str | None, state: str)
         reasons.append(f"topic {topic!r} {_does(on_topic)} match {selector.topic.text}")
         passes = passes and on_topic
     if passes and interest.where is not None:
-        found = interest.where.verdicts(event)
+        found = interest.where.on(topic).verdicts(event)
         reasons += [str(each) for each in found]
         passes = found[0].passes is True
     if state != "active":

@@ -70,7 +70,7 @@ class Group(Mailbox):
     def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
         """Which members want an event: a tuple of them, empty if none does."""
         pairs = [
-            (member, interest.where)
+            (member, None if interest.where is None else interest.where.on(topic))
             for member, interest in self.members.items()
             if interest.selector.covers(cls, topic)
         ]

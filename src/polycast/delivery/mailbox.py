@@ -52,9 +52,9 @@ class Mailbox(Ledger):
         return (self.interest,)
 
     def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
-        """Its filter, which is the same for all classes and topics."""
-        del cls, topic
-        return None if self.interest.where is None else self.interest.where.function
+        """Its filter, which is the same for all classes."""
+        del cls
+        return None if self.interest.where is None else self.interest.where.on(topic).function
 
     def unfit(self, error: Exception) -> None:
         """A filter that fails does not match; it is counted."""

@@ -22,7 +22,7 @@ __all__ = ["NO_EVENT", "FilterExplanation", "explained"]
 
 NO_EVENT: Any = object()
 LONGEST = 2_000  # characters of a column
-OPAQUE = "opaque, so that it is called for each event, in this process only"
+OPAQUE = "opaque, so that it is called for each event for which it matters, in this process only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,12 @@ def explained(tree: nodes.Node, cls: type | None, event: Any) -> FilterExplanati
     )
 
 
-def _outline(node: nodes.Node, depth: int) -> Iterator[str]:
-    yield f"{'  ' * depth}{type(node).__name__}: {render(node)}"
+def _outline(node: nodes.Node, depth: int, loops: int = 0) -> Iterator[str]:
+    yield f"{'  ' * depth}{type(node).__name__}: {render(node, loops)}"
     for child in node.children():
         if not isinstance(child, nodes.Event | nodes.Variable | nodes.Constant):
-            yield from _outline(child, depth + 1)
+            inside = isinstance(node, nodes.Quantified) and child is not node.over
+            yield from _outline(child, depth + 1, loops + inside)
 
 
 def _parts(tree: nodes.Node) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

@@ -9,6 +9,7 @@ from polycast.errors import BadOption, FilterError
 from polycast.filters import checking, nodes
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Generated, Writer, generate
+from polycast.filters.canonical import canonical, on_topic
 from polycast.filters.explaining import NO_EVENT, FilterExplanation, explained
 from polycast.filters.folding import folded
 from polycast.filters.frontends.conditions import Condition
@@ -38,21 +39,23 @@ class Filter(Generic[T_contra]):
     Two filters are equal if their trees are.
     """
 
-    __slots__ = ("_generated", "tree")
+    __slots__ = ("_generated", "_topical", "tree")
 
     def __init__(self, function: Callable[[T_contra], object] | nodes.Node) -> None:
         self._generated: Generated | None = None
+        self._topical: bool | None = None
         if isinstance(function, Filter):
             self.tree: nodes.Node = function.tree
-            self._generated = function._generated
+            self._generated, self._topical = function._generated, function._topical
             return
         if not isinstance(function, nodes.Node | Condition):
             _check_shape(function)
             self.tree = lift_function(function)
             return
-        self.tree = function.node() if isinstance(function, Condition) else function
-        if nodes.depth(self.tree) > DEEPEST:
+        tree = function if isinstance(function, nodes.Node) else function.node()
+        if nodes.depth(tree) > DEEPEST:
             raise FilterError(f"a filter nests at most {DEEPEST} expressions in each other")
+        self.tree = canonical(tree)
 
     @property
     def function(self) -> Callable[[T_contra], object]:
@@ -73,17 +76,28 @@ class Filter(Generic[T_contra]):
         """What the predicate says, or raises."""
         return self.function(event)
 
-    def matches(self, event: T_contra, /) -> bool:
+    def matches(self, event: T_contra, /, *, topic: str | None = None) -> bool:
         """Whether the event passes; an evaluation that fails does not match."""
-        function = self.function
+        function = self.on(topic).function
         try:
             return bool(function(event))
         except Exception:
             return False
 
-    def interpret(self, event: T_contra, /) -> bool:
+    def interpret(self, event: T_contra, /, *, topic: str | None = None) -> bool:
         """The same by walking the tree: the slow reference."""
-        return interpreter.matches(self.tree, event)
+        return interpreter.matches(self.on(topic).tree, event)
+
+    def on(self, topic: str | None) -> Filter[T_contra]:
+        """The filter for events of one topic; only conditions of a user's own ask for it."""
+        return Filter(on_topic(self.tree, topic)) if self.is_topical else self
+
+    @property
+    def is_topical(self) -> bool:
+        """Whether a part of it asks for the topic of an event."""
+        if self._topical is None:
+            self._topical = any(part.topical for part in self.opaque_parts())
+        return self._topical
 
     def to_python(self, cls: type | None = None) -> str:
         """The source of the generated function; for events of exactly one class, if it is given."""
@@ -129,11 +143,30 @@ class Filter(Generic[T_contra]):
     @classmethod
     def from_json(cls, data: object) -> Filter[Any]:
         """The filter of such data."""
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
+        known = isinstance(data, dict) and type(data.get("format")) is int
+        if not known or data["format"] != FORMAT:  # type: ignore[index]
             raise FilterError(f"not a filter of format {FORMAT}: {str(data)[:80]}")
-        tree = parse(data.get("filter", ""))
+        tree = parse(data.get("filter", ""))  # type: ignore[attr-defined]
         check_outside(tree)
         return Filter(tree)
+
+    def __and__(self, other: Callable[[T_contra], object]) -> Filter[T_contra]:
+        return Filter(nodes.And((self.tree, _tree_of(other))))
+
+    def __rand__(self, other: Callable[[T_contra], object]) -> Filter[T_contra]:
+        return Filter(nodes.And((_tree_of(other), self.tree)))
+
+    def __or__(self, other: Callable[[T_contra], object]) -> Filter[T_contra]:
+        return Filter(nodes.Or((self.tree, _tree_of(other))))
+
+    def __ror__(self, other: Callable[[T_contra], object]) -> Filter[T_contra]:
+        return Filter(nodes.Or((_tree_of(other), self.tree)))
+
+    def __invert__(self) -> Filter[T_contra]:
+        return Filter(nodes.Not(self.tree))
+
+    def __bool__(self) -> bool:
+        raise TypeError("a filter has no truth of its own; combine filters with &, | and ~")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self.tree == other.tree
@@ -154,9 +187,17 @@ def lift(function: Callable[[T], object], /) -> Filter[T]: ...
 def lift(what: type[T], function: Callable[[T], object], /) -> Filter[T]: ...
 @overload
 def lift(what: TypeForm[T], function: Callable[[T], object], /) -> Filter[T]: ...
-def lift(what: Any, function: Any = None, /) -> Filter[Any]:
+def lift(what: Any, function: Any = NO_EVENT, /) -> Filter[Any]:
     """The filter of a Python function, looked into as far as possible; `str()` shows its tree."""
-    return Filter(what if function is None else function)
+    if function is NO_EVENT:
+        return Filter(what)
+    if not isinstance(what, type) and callable(what):
+        raise BadOption("what", what, accepted="a type first, then the function: lift(Talk, ...)")
+    return Filter(function)
+
+
+def _tree_of(other: Any) -> nodes.Node:
+    return other.tree if isinstance(other, Filter) else Filter(other).tree
 
 
 def _check_shape(function: object) -> None:
@@ -164,8 +205,15 @@ def _check_shape(function: object) -> None:
     accepted = "a callable that takes the event, or None"
     if not callable(function):
         raise BadOption("where", function, accepted=accepted)
-    if inspect.iscoroutinefunction(function):
-        raise BadOption("where", function, accepted=f"{accepted}; this one is async")
+    if isinstance(function, type) and function is not bool:
+        why = "this one is a class, whose objects all count as true"
+        raise BadOption("where", function, accepted=f"{accepted}; {why}")
+    for each in (function, vars(type(function)).get("__call__")):
+        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+            raise BadOption("where", function, accepted=f"{accepted}; this one is async")
+        if inspect.isgeneratorfunction(each):
+            why = "this one is a generator, which always counts as true"
+            raise BadOption("where", function, accepted=f"{accepted}; {why}")
     try:
         inspect.signature(function, follow_wrapped=False).bind(object())
     except TypeError as error:

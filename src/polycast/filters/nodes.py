@@ -8,9 +8,11 @@ carries its type, so `1`, `True` and `1.0` are three constants. What the element
 from __future__ import annotations
 
 import datetime
+import decimal
 import enum
 import unicodedata
 from dataclasses import dataclass
+from functools import partial
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
@@ -104,8 +106,12 @@ def typed_key(value: object) -> object:
         return (kind, id(value))  # members are singletons, and may say that they are equal
     if isinstance(value, float):
         return (kind, value.hex() if value == value else "nan")  # 0.0 is not -0.0
+    if isinstance(value, decimal.Decimal):
+        return (kind, value.as_tuple())  # 1.50 is not 1.5, and a NaN is itself
     if isinstance(value, datetime.datetime | datetime.time):
-        return (kind, value.replace(tzinfo=None), value.fold, repr(value.tzinfo))
+        zone = value.tzinfo
+        fixed = zone.utcoffset(None) if isinstance(zone, datetime.timezone) else repr(zone)
+        return (kind, value.replace(tzinfo=None), value.fold, fixed)
     return (kind, value)
 
 
@@ -267,9 +273,10 @@ class Quantified(Node):
 class Opaque(Node):
     """A part that could not be looked into: a callable of the event, and why."""
 
-    function: Callable[[Any], object]
+    function: Callable[..., object]
     why: str
     key: Any = None  # what makes it the same as another
+    topical: bool = False  # it takes the topic, too
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Opaque) and self._identity() == other._identity()
@@ -277,5 +284,19 @@ class Opaque(Node):
     def __hash__(self) -> int:
         return hash(self.why)
 
+    def on(self, topic: str | None) -> Opaque:
+        """The same for events of one topic."""
+        if not self.topical:
+            return self
+        return Opaque(partial(_asked, self.function, topic), self.why, (self._identity(), topic))
+
+    def children(self) -> tuple[Node, ...]:
+        """None: its key is its own affair."""
+        return ()
+
     def _identity(self) -> object:
         return self.key if self.key is not None else id(self.function)
+
+
+def _asked(function: Callable[..., object], topic: str | None, event: Any) -> object:
+    return function(event, topic)

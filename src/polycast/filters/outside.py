@@ -13,7 +13,8 @@ from polycast.filters import nodes
 
 __all__ = ["check_outside"]
 
-MOST_GROWTH = 24  # bits: how much bigger than what the event holds a value may become
+MOST_GROWTH = 20  # bits: how much bigger than what the event holds a value may become
+MOST_STEPS = 100_000  # of quantifiers over constants
 MOST_LOOPS = 3  # quantifiers in each other
 # From an object to the frame it runs in, and to all that is known there.
 DOORS = frozenset(
@@ -23,6 +24,7 @@ DOORS = frozenset(
         *("f_code", "f_globals", "f_locals", "f_generator", "func_globals", "func_code"),
     }
 )
+SIZED = (str, bytes, tuple, list, set, frozenset)
 YES_OR_NO = (nodes.Compare, nodes.Not, nodes.InstanceOf, nodes.Quantified)
 CHANGES = frozenset(
     {
@@ -54,6 +56,8 @@ def check_outside(tree: nodes.Node) -> None:
         _check(node)
     if _loops(tree) > MOST_LOOPS:
         raise FilterError(f"more than {MOST_LOOPS} of `any` and `all` in each other")
+    if _steps(tree) > MOST_STEPS:
+        raise FilterError(f"`any` and `all` take more than {MOST_STEPS} steps for each event")
 
 
 @singledispatch
@@ -137,6 +141,17 @@ def _bits(value: object) -> int:
     if isinstance(value, int):
         return value.bit_length()
     return len(value).bit_length() if isinstance(value, str | bytes | list | tuple) else 0
+
+
+def _steps(node: nodes.Node) -> int:
+    """How often the innermost part is asked, as far as constants tell."""
+    most = max(map(_steps, node.children()), default=1)
+    if not isinstance(node, nodes.Quantified):
+        return most
+    over = node.over
+    values = over.value if isinstance(over, nodes.Constant) else ()
+    length = len(over.elements) if isinstance(over, nodes.Display) else 1
+    return most * max(length, len(values) if isinstance(values, SIZED) else 1)
 
 
 def _loops(node: nodes.Node) -> int:

@@ -28,9 +28,9 @@ LONG = 2_000  # bits
 NAMES = {**BUILTINS, "any": any, "all": all, "isinstance": isinstance, "reach": reach}
 
 
-def render(node: nodes.Node) -> str:
-    """The text of a tree."""
-    return _text(node, 0)
+def render(node: nodes.Node, depth: int = 0) -> str:
+    """The text of a tree, or of a part inside so many quantifiers."""
+    return _text(node, depth)
 
 
 @singledispatch
@@ -206,10 +206,17 @@ def _written_time(value: Any) -> str:
     )
 
 
+def _zone(name: str) -> zoneinfo.ZoneInfo:
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except Exception:
+        raise ValueError(f"there is no time zone {str(name)[:40]!r}") from None
+
+
 def _read_time(kind: Any) -> Any:
     def read(text: str, fold: int = 0, zone: str | None = None) -> Any:
         found = kind.fromisoformat(text).replace(fold=fold)
-        return found if zone is None else found.replace(tzinfo=zoneinfo.ZoneInfo(zone))
+        return found if zone is None else found.replace(tzinfo=_zone(zone))
 
     return read
 
@@ -253,7 +260,7 @@ _READ: dict[str, Any] = {
     "time": _read_time(datetime.time),
     "timedelta": datetime.timedelta,
     "Decimal": decimal.Decimal,
-    "UUID": uuid.UUID,
+    "UUID": lambda text: uuid.UUID(str(text)),
     "set": set,
     "frozenset": frozenset,
     "member": _enum_member,
@@ -274,7 +281,14 @@ def parse(text: str) -> nodes.Node:
         return Translator("event", _meaning, None).translate(expression)
     except SyntaxError as error:
         raise FilterError(_pointed(text.strip(), error)) from None
-    except (Unliftable, ValueError, TypeError, ArithmeticError, LookupError) as error:
+    except (
+        Unliftable,
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        LookupError,
+        AttributeError,
+    ) as error:
         raise FilterError(f"{text.strip()[:200]!r} is no filter: {error}") from None
     except (RecursionError, MemoryError):
         raise FilterError("the filter is nested too deeply") from None

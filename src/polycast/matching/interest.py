@@ -33,7 +33,7 @@ class Interest:
         """The slow, obvious verdict that every fast path is judged by."""
         if not self.selector.covers(type(event), topic):
             return False
-        return self.where is None or self.where.matches(event)
+        return self.where is None or self.where.matches(event, topic=topic)
 
     def difference(self, other: Interest) -> dict[str, tuple[str, str]]:
         """What another definition changes: field, as it is, as it would be."""

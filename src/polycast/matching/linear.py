@@ -31,5 +31,6 @@ class LinearMatcher(Generic[K]):
         return [
             key
             for key, (selector, where) in self._wanted.items()
-            if selector.covers(type(event), topic) and (where is None or where.interpret(event))
+            if selector.covers(type(event), topic)
+            and (where is None or where.interpret(event, topic=topic))
         ]

@@ -55,6 +55,7 @@ class Matcher(Generic[K]):
         self._indexes: dict[frozenset[Selector[Any]], Index] = {}
         self._chosen: WeakKeyDictionary[type, dict[str | None, tuple[Index, ...]]]
         self._chosen = WeakKeyDictionary()
+        self._topical: dict[K, tuple[Selector[Any], Filter[Any]]] = {}
         self._registrable = False
         self._token = get_cache_token()
 
@@ -84,12 +85,16 @@ class Matcher(Generic[K]):
     def add(self, key: K, what: Any, where: Callable[[Any], object] | None = None) -> None:
         """Let a key have the events of a type that pass a filter."""
         selector = selector_for(what)
-        tree = EVERYTHING if where is None else Filter(where).tree
+        wanted: Filter[Any] = Filter(EVERYTHING if where is None else where)
+        tree = wanted.tree
         with self._lock:
             if key in self._wanted:
                 accepted = "a key that is not in use; `remove` it first to replace its filter"
                 raise BadOption("key", key, accepted=accepted)
             self._wanted[key] = selector, tree
+            if wanted.is_topical:
+                self._topical = {**self._topical, key: (selector, wanted)}
+                return
             if selector not in self._by_selector:
                 self._by_selector[selector] = {}
                 self._regroup()
@@ -107,6 +112,9 @@ class Matcher(Generic[K]):
             if key not in self._wanted:
                 raise BadOption("key", key, accepted="a key that was added and not removed yet")
             selector, tree = self._wanted.pop(key)
+            if key in self._topical:
+                self._topical = {k: v for k, v in self._topical.items() if k != key}
+                return
             several = self._by_selector[selector]
             del several[key]
             for group, index in self._indexes.items():
@@ -137,7 +145,15 @@ class Matcher(Generic[K]):
         found: list[K] = []
         for index in self._indexes_for(type(event), topic):
             found += index.match(event)
-        return found
+        return [*found, *self._match_topical(event, topic)] if self._topical else found
+
+    def _match_topical(self, event: Any, topic: str | None) -> list[K]:
+        """Those whose filters ask for the topic themselves, one by one."""
+        return [
+            key
+            for key, (selector, where) in self._topical.items()
+            if selector.covers(type(event), topic) and where.matches(event, topic=topic)
+        ]
 
     @overload
     def match_batch(self, events: Iterable[Any], *, topic: str | None = None) -> list[list[K]]: ...
@@ -154,6 +170,8 @@ class Matcher(Generic[K]):
         if of is not None or hasattr(events, "num_rows"):
             return self._match_rows(events, of, topic)
         events = list(events)
+        if self._topical:
+            return [self.match(event, topic=topic) for event in events]
         kinds = list(map(type, events))
         if len(set(kinds)) == 1:
             return self._match_alike(kinds[0], events, topic)
@@ -177,6 +195,9 @@ class Matcher(Generic[K]):
             raise BadOption("of", of, accepted=accepted)
         rows = Rows(batch, of)
         several = [index.match_rows(rows) for index in self._indexes_for(of, topic)]
+        if self._topical:
+            asked = [self._match_topical(rows.event(n), topic) for n in range(len(rows))]
+            several.append(Matches.of(asked))
         return Matches.together(several, len(rows)).arrays()
 
     def _match_alike(self, cls: type, events: list[Any], topic: str | None) -> list[list[K]]:

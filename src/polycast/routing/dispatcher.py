@@ -180,7 +180,7 @@ class Dispatcher:
         tests = tuple(target.test_for(cls, topic) for target in queued)
         wants = tuple(target.test_for(cls, topic) for target in direct)
         few = direct if len(direct) <= UNROLLED else ()
-        written = [_written(target, number, cls) for number, target in enumerate(few)]
+        written = [_written(target, number, cls, topic) for number, target in enumerate(few)]
         shape = Shape(
             queued=tuple(test is not None for test in tests),
             direct=tuple(each for each, _ in written) if few else (None,) * len(direct),
@@ -456,10 +456,12 @@ class Dispatcher:
         return Entry(here, event, moment, self.publisher, topic)
 
 
-def _written(target: Target, number: int, cls: type) -> tuple[str | None, dict[str, Any]]:
+def _written(
+    target: Target, number: int, cls: type, topic: str | None
+) -> tuple[str | None, dict[str, Any]]:
     """The filter of a target that is called directly, as an expression, and what that names."""
     where = target.interests()[0].where
-    return (None, {}) if where is None else where.expression(f"where_{number}", cls)
+    return (None, {}) if where is None else where.on(topic).expression(f"where_{number}", cls)
 
 
 def _is_crowd(targets: Collection[Target]) -> bool:

@@ -44,7 +44,7 @@ def _(node: nodes.Constant, event: Any, scope: Scope) -> Any:
 
 @evaluate.register
 def _(node: nodes.Opaque, event: Any, scope: Scope) -> Any:
-    return node.function(event)
+    return node.on(None).function(event)
 
 
 @evaluate.register

@@ -98,7 +98,7 @@ def _(node: nodes.Constant, writer: Writer) -> str:
 
 @_write.register
 def _(node: nodes.Opaque, writer: Writer) -> str:
-    return f"{writer.reference(node.function)}(event)"
+    return f"{writer.reference(node.on(None).function)}(event)"
 
 
 @_write.register

@@ -26,6 +26,8 @@ _ROOTS = frozenset(
 # Who uses one of these may set an attribute of any name.
 DYNAMIC = frozenset(("setattr", "__setattr__", "__dict__", "vars", "update"))
 _MAKERS = ("__init__", "__new__")
+_MAKING = ("__init__", "__post_init__", "__attrs_post_init__", "model_post_init")
+_OWN_USES = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER")
 _SILENT = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL", "RESUME"))
 # In the body of a dataclass, attrs class, pydantic model, Struct, enum, named tuple.
 _DECLARED = frozenset(
@@ -58,7 +60,11 @@ def stored_names(cls: type) -> frozenset[str] | None:
         for name, value in list(body.items()):
             if name in ("__setattr__", "__delattr__") and _is_frozen(body):
                 continue
+            if name == "__init__" and getattr(body.get("__dataclass_params__"), "init", False):
+                continue  # generated: it sets the fields
             for function in _functions(value, set()):
+                if name in _MAKING and _gives_itself_away(function.__code__):
+                    return None
                 found |= _stores(function.__code__)
     except _Unclear:
         return None
@@ -145,6 +151,26 @@ def _stores(code: types.CodeType) -> set[str]:
         if isinstance(constant, types.CodeType):
             found |= _stores(constant)
     return found
+
+
+def _gives_itself_away(code: types.CodeType) -> bool:
+    """Whether the object is handed to somebody else, who may set anything."""
+    if not code.co_argcount:
+        return False
+    itself = code.co_varnames[0]
+    steps = [step for step in dis.get_instructions(code) if step.opname not in _SILENT]
+    for at, step in enumerate(steps):
+        names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if not step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) or itself not in names:
+            continue
+        after = steps[at + 1].opname if at + 1 < len(steps) else ""
+        before = steps[at - 1].argval if at else ""
+        is_last = names[-1] == itself and names.count(itself) == 1
+        if before not in ("setattr", "__setattr__") and not (
+            is_last and after.startswith(_OWN_USES)
+        ):
+            return True
+    return False
 
 
 def _is_dynamic(step: dis.Instruction) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from polycast.filters.checking.bodies import LIBRARIES, is_trusted, root_of, stored_names
+from polycast.filters.checking.changes import may_be_changed
 from polycast.filters.checking.possible import Kinds, declared, joined, of_value
 from polycast.filters.checking.samples import SAMPLES
 from polycast.typesystem import is_interface
@@ -102,14 +103,17 @@ def _looked_at(cls: type) -> Known:
         return Known()
     names = {name for base in cls.__mro__ for name in (*base.__dict__, *annotated_names(base))}
     known = Known(stored=frozenset())
+    stored = _stored(cls)
     if cls.__dictoffset__ != 0:  # else there is no room for anything else
-        stored = _stored(cls)
         if stored is None:
             return known
-        known.stored = stored
         names |= stored | set(declared_defaults(cls)) | set(_private(cls))
+    known.stored = frozenset(names) if stored is None else stored
     known.names = frozenset(names)
     known.fields = _fields(cls)
+    for name in known.fields:
+        if name in known.stored or may_be_changed(cls, name):
+            known.fields[name] = None
     return known
 
 

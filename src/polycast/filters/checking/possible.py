@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
+import datetime
 import enum
 import weakref
 from types import NoneType
@@ -88,7 +89,11 @@ def of_value(value: object) -> Kinds:
 
 # -- annotations -----------------------------------------------------------------------------------
 
-_WIDER: dict[type, tuple[type, ...]] = {float: (float, int), complex: (complex, float, int)}
+_WIDER: dict[type, tuple[type, ...]] = {
+    float: (float, int),
+    complex: (complex, float, int),
+    datetime.date: (datetime.date, datetime.datetime),  # its subclass
+}
 _abc = collections.abc
 _COLLECTIONS = {list, set, frozenset, _abc.Sequence, _abc.MutableSequence, _abc.Set}
 _COLLECTIONS |= {_abc.MutableSet, _abc.Collection, _abc.Iterable}

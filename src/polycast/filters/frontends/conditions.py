@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors import BadOption
 from polycast.filters import nodes
 from polycast.filters.backends.interpreter import matches
+from polycast.filters.canonical import canonical
 from polycast.filters.constants import constant
+from polycast.filters.frontends.python import lift_function
+from polycast.filters.text import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,31 +42,47 @@ class Condition:
         """Its tree, opaque if it has none."""
         tree = self.tree()
         if tree is not None:
+            if not isinstance(tree, nodes.Node):
+                raise BadOption("tree", tree, accepted="a node of polycast.filters.nodes, or None")
             return tree
-        return nodes.Opaque(self.matches, f"{type(self).__name__} has no tree", ("own", id(self)))
+        if type(self).matches is Condition.matches:
+            raise BadOption("where", self, accepted="a Condition that says `matches` or `tree`")
+        why = f"{type(self).__name__} has no tree"
+        return nodes.Opaque(self.matches, why, ("own", id(self)), topical=True)
 
     def __call__(self, event: Any, /) -> bool:
         """A condition can stand wherever a filter can."""
         return self.matches(event)
 
-    def __and__(self, other: Condition) -> And:
+    def __and__(self, other: Callable[[Any], object]) -> And:
         return And(self, other)
 
-    def __or__(self, other: Condition) -> Or:
+    def __rand__(self, other: Callable[[Any], object]) -> And:
+        return And(other, self)
+
+    def __or__(self, other: Callable[[Any], object]) -> Or:
         return Or(self, other)
+
+    def __ror__(self, other: Callable[[Any], object]) -> Or:
+        return Or(other, self)
 
     def __invert__(self) -> Not:
         return Not(self)
 
-    def __eq__(self, other: object) -> bool:
+    def __bool__(self) -> bool:
+        raise TypeError("a condition has no truth of its own; combine conditions with &, | and ~")
+
+    def __repr__(self) -> str:
         tree = self.tree()
-        if tree is None or not isinstance(other, Condition):
+        return f"{type(self).__name__}({render(tree) if isinstance(tree, nodes.Node) else ''})"
+
+    def __eq__(self, other: object) -> bool:
+        if self.tree() is None or not isinstance(other, Condition) or other.tree() is None:
             return self is other
-        return tree == other.tree()
+        return canonical(self.node()) == canonical(other.node())
 
     def __hash__(self) -> int:
-        tree = self.tree()
-        return id(self) if tree is None else hash(tree)
+        return id(self) if self.tree() is None else hash(canonical(self.node()))
 
 
 class Invoke:
@@ -72,12 +91,15 @@ class Invoke:
     def __init__(
         self, path: str | Callable[..., Any], args: Any = None, *, of: Invoke | None = None
     ) -> None:
+        if of is not None and not isinstance(of, Invoke):
+            raise BadOption("of", of, accepted="an Invoke")
         self.cls: type | None = None if of is None else of.cls
         self.tree: nodes.Node = nodes.Event() if of is None else of.tree
         if isinstance(path, str):
             self.tree = _path(self.tree, path, args)
         else:
-            self.cls = self.cls or _owner(path)
+            owner = _owner(path)
+            self.cls = owner if of is None else of.cls
             self.tree = _step(self.tree, path.__name__, args)
 
     def __eq__(self, other: object) -> bool:
@@ -86,10 +108,13 @@ class Invoke:
     def __hash__(self) -> int:
         return hash(self.tree)
 
+    def __repr__(self) -> str:
+        return f"Invoke({render(self.tree)})"
+
 
 def _path(tree: nodes.Node, path: str, args: Any) -> nodes.Node:
     steps = [step for step in path.strip("/").split("/") if step]
-    lists = [None] * len(steps) if args is None else list(args)
+    lists = [None] * len(steps) if args is None else _listed(args)
     if len(lists) != len(steps):
         accepted = f"one list of arguments for each of the {len(steps)} steps of {path!r}"
         raise BadOption("args", args, accepted=accepted)
@@ -98,29 +123,49 @@ def _path(tree: nodes.Node, path: str, args: Any) -> nodes.Node:
     return tree
 
 
+def _listed(args: Any) -> list[Any]:
+    if not isinstance(args, list | tuple):
+        raise BadOption("args", args, accepted="lists of arguments, one for each step")
+    return list(args)
+
+
 def _step(tree: nodes.Node, name: str, args: Any) -> nodes.Node:
     if not name.isidentifier():
         raise BadOption("path", name, accepted="names of methods or attributes, as '/a/b'")
-    if not args:
+    arguments = [] if args is None else _listed(args)
+    if not arguments:
         return nodes.Reach(tree, name)
-    return nodes.Call(tree, name, tuple(_value(each) for each in args))
+    return nodes.Call(tree, name, tuple(_value(each) for each in arguments))
 
 
 def _value(value: object) -> nodes.Node:
     try:
         return nodes.Constant(constant(value))
     except TypeError:
-        return nodes.Opaque(
-            lambda event: value, "a value that is no plain data", ("value", id(value))
-        )
+        return nodes.Opaque(lambda event: value, "a value that is no plain data", _Value(value))
+
+
+class _Value:
+    """A value of any class, the same as another if that is equal."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Value) or type(self.value) is not type(other.value):
+            return False
+        return self.value is other.value or bool(self.value == other.value)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def _owner(method: Callable[..., Any]) -> type | None:
     """The class that a method was taken from."""
-    module = inspect.getmodule(method)
-    owner: Any = module
-    for part in method.__qualname__.split(".")[:-1]:
-        owner = getattr(owner, part, None)
+    owner: Any = getattr(method, "__objclass__", None)  # of a method of a built-in class
+    if owner is None and callable(method) and hasattr(method, "__qualname__"):
+        owner = inspect.getmodule(method)
+        for part in method.__qualname__.split(".")[:-1]:
+            owner = getattr(owner, part, None)
     if not isinstance(owner, type):
         raise BadOption("path", method, accepted="a method of a class that can be found by name")
     return owner
@@ -128,6 +173,8 @@ def _owner(method: Callable[..., Any]) -> type | None:
 
 def _accessor(where: Any, args: Any) -> Invoke:
     if isinstance(where, Invoke):
+        if args is not None:
+            raise BadOption("args", args, accepted="nothing: the Invoke has its arguments")
         return where
     if isinstance(where, str) or callable(where):
         return Invoke(where, args)
@@ -136,6 +183,8 @@ def _accessor(where: Any, args: Any) -> Invoke:
 
 def _constrained(accessor: Invoke, test: nodes.Node, *, result: bool) -> nodes.Node:
     """The accessor's class, its not being None, and the test with the result that is required."""
+    if not isinstance(result, bool):
+        raise BadOption("result", result, accepted="True or False")
     parts: list[nodes.Node] = []
     if accessor.cls is not None:
         parts.append(nodes.InstanceOf(nodes.Event(), (accessor.cls,)))
@@ -190,15 +239,35 @@ class InstanceOf(_Simple):
         self._tree = _constrained(accessor, test, result=result)
 
 
+class _Written(_Simple):
+    """A filter, or a function looked into, among conditions."""
+
+    def __init__(self, tree: nodes.Node) -> None:
+        self._tree = tree
+
+
+def _condition(what: Any) -> Condition:
+    """Conditions combine with each other, with filters and with functions of the event."""
+    if isinstance(what, Condition):
+        return what
+    tree = getattr(what, "tree", None)
+    if isinstance(tree, nodes.Node):
+        return _Written(tree)
+    if not callable(what) or isinstance(what, type):
+        accepted = "a condition, a filter, or a function that takes the event"
+        raise BadOption("conditions", what, accepted=accepted)
+    return _Written(lift_function(what))
+
+
 class _Combined(Condition):
     """Several conditions as one."""
 
     _kind: type[nodes.And] | type[nodes.Or]
 
-    def __init__(self, *conditions: Condition) -> None:
-        if len(conditions) < 2 or not all(isinstance(each, Condition) for each in conditions):
+    def __init__(self, *conditions: Callable[[Any], object]) -> None:
+        if len(conditions) < 2:
             raise BadOption("conditions", conditions, accepted="two conditions or more")
-        self._conditions = conditions
+        self._conditions = tuple(map(_condition, conditions))
 
     def tree(self) -> nodes.Node:
         """All of them, those without a tree as opaque parts."""
@@ -220,10 +289,8 @@ class Or(_Combined):
 class Not(Condition):
     """The condition does not hold; where it fails, this fails too."""
 
-    def __init__(self, condition: Condition) -> None:
-        if not isinstance(condition, Condition):
-            raise BadOption("condition", condition, accepted="a condition")
-        self._condition = condition
+    def __init__(self, condition: Callable[[Any], object]) -> None:
+        self._condition = _condition(condition)
 
     def tree(self) -> nodes.Node:
         """What it means."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["expression_of"]
 
 NOT_FOUND = "its source cannot be had"
+DOES_MORE = "it does more than return one expression"
 ASSIGNS = "it assigns to a variable, which parts of it share"
 FILES_KEPT = 64
 LOOKED_BACK = 500  # lines of a shell's history
@@ -60,11 +61,14 @@ def expression_of(function: FunctionType) -> ast.expr | str:
 def _find(function: FunctionType) -> ast.expr | str:
     code = function.__code__
     span = _span(code)
+    why = NOT_FOUND
     for definition in _candidates(function, span):
         expression = _proved(definition, code)
         if expression is not None:
             return expression
-    return NOT_FOUND
+        if _returned(definition) is None:
+            why = DOES_MORE
+    return why
 
 
 def _stores(code: CodeType) -> bool:

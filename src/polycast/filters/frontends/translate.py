@@ -7,10 +7,11 @@ import datetime
 import decimal
 import enum
 import inspect
+import types
 import uuid
 from dataclasses import dataclass
 from types import ModuleType, WrapperDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from polycast.filters import nodes
 from polycast.filters.constants import constant
@@ -65,6 +66,7 @@ MADE = (
     datetime.timedelta,
     decimal.Decimal,
     uuid.UUID,
+    float,
 )
 
 
@@ -233,8 +235,14 @@ class Translator:
     def _classes(self, expression: ast.expr) -> tuple[type, ...]:
         if isinstance(expression, ast.Tuple):
             return tuple(cls for each in expression.elts for cls in self._classes(each))
+        if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.BitOr):
+            return (*self._classes(expression.left), *self._classes(expression.right))
         found = self._either(expression)
         classes = found.value if isinstance(found, Live) else None
+        if isinstance(classes, types.UnionType):
+            classes = get_args(classes)
+        if isinstance(expression, ast.Constant) and expression.value is None:
+            classes = type(None)
         flat = classes if isinstance(classes, tuple) else (classes,)
         if not all(isinstance(each, type) for each in flat):
             raise Unliftable(f"{ast.unparse(expression)}: not a class")

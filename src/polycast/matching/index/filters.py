@@ -107,18 +107,22 @@ class Matches(NamedTuple):
     keys: list[Any]
 
     @classmethod
-    def together(cls, several: list[Matches], size: int) -> Matches:
-        """Those of several indexes for the same events."""
+    def of(cls, lists: list[list[Any]]) -> Matches:
+        """From the keys for each event."""
         import numpy as np
 
+        return cls(np.cumsum([0, *map(len, lists)]), list(chain.from_iterable(lists)))
+
+    @classmethod
+    def together(cls, several: list[Matches], size: int) -> Matches:
+        """Those of several indexes for the same events."""
         if len(several) == 1:
             return several[0]
         lists: list[list[Any]] = [[] for _ in range(size)]
         for each in several:
             for found, keys in zip(lists, each.lists(), strict=True):
                 found += keys
-        offsets = np.cumsum([0, *map(len, lists)])
-        return cls(offsets, list(chain.from_iterable(lists)))
+        return cls.of(lists)
 
     def lists(self) -> list[list[Any]]:
         """The keys for each event."""
