@@ -67,6 +67,14 @@ def test_lift_takes_the_type_first() -> None:
         pc.lift(Talk, None)  # type: ignore[call-overload]
 
 
+def test_the_class_of_the_events_is_a_class() -> None:
+    good = pc.lift(Talk, lambda t: t.stars > 2)
+    for ask in (good.explain, good.to_python, good.check, good.to_spark):
+        with pytest.raises(pc.BadOption, match="the class of the events"):
+            ask(Talk())  # type: ignore[operator]
+    good.check(Talk | int)  # type: ignore[arg-type]
+
+
 # -- combining -------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overload
 
 from polycast.errors import BadOption, FilterError
 from polycast.filters import checking, nodes
@@ -101,17 +101,17 @@ class Filter(Generic[T_contra]):
 
     def to_python(self, cls: type | None = None) -> str:
         """The source of the generated function; for events of exactly one class, if it is given."""
-        return self.source if cls is None else generate(folded(self.tree, cls)).source
+        return self.source if cls is None else generate(folded(self.tree, _class(cls))).source
 
     def to_spark(self, cls: type) -> Column:
         """The filter over the rows of a DataFrame of such events; it refuses what is not exact."""
         from polycast.filters.backends.spark import column
 
-        return column(self.tree, cls)
+        return column(self.tree, _class(cls))
 
     def explain(self, cls: type | None = None, event: object = NO_EVENT) -> FilterExplanation:
         """What each way of running the filter makes of it, or what it says about one event."""
-        return explained(self.tree, cls, event)
+        return explained(self.tree, None if cls is None else _class(cls), event)
 
     def expression(self, prefix: str, cls: type) -> tuple[str, dict[str, Any]]:
         """What it asks of events of exactly one class, to stand in other generated code."""
@@ -131,7 +131,8 @@ class Filter(Generic[T_contra]):
 
         With `every`, events conform to all of them.
         """
-        checking.check(self.tree, types, every=every)
+        flat = [each for what in types for each in (get_args(what) or (what,))]
+        checking.check(self.tree, tuple(map(_class, flat)), every=every)
 
     def to_json(self) -> dict[str, object]:
         """The filter as data, for a store or a wire; an opaque part has none."""
@@ -194,6 +195,12 @@ def lift(what: Any, function: Any = NO_EVENT, /) -> Filter[Any]:
     if not isinstance(what, type) and callable(what):
         raise BadOption("what", what, accepted="a type first, then the function: lift(Talk, ...)")
     return Filter(function)
+
+
+def _class(what: Any) -> type:
+    if not isinstance(what, type):
+        raise BadOption("cls", what, accepted="the class of the events, one at a time")
+    return what
 
 
 def _tree_of(other: Any) -> nodes.Node:
