@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
+import contextlib
 import itertools
 import logging
 import threading
@@ -370,7 +372,7 @@ class Bus:
         options["ack"] = "manual"
         stream.subscription = self._open(what, stream.callback(), where, options)
         consumer = stream.subscription.consumer
-        weakref.finalize(stream, self._roster.abandon, consumer).atexit = False
+        weakref.finalize(stream, _in_a_thread, self._roster.abandon, consumer).atexit = False
         return stream
 
     def advertise(self, what: Any, *, lease: float | timedelta | None = None) -> Advertisement:
@@ -441,6 +443,12 @@ class Bus:
 
 
 _epochs = itertools.count(1)
+
+
+def _in_a_thread(function: Callable[..., None], *arguments: Any) -> None:
+    """A finaliser runs anywhere, also where locks are held: what needs one is done elsewhere."""
+    with contextlib.suppress(RuntimeError):  # the interpreter goes down
+        _thread.start_new_thread(function, arguments)
 
 
 def _stop_threads(timers: Timers, pool: Pool, loop: LoopThread) -> None:

@@ -1,7 +1,7 @@
 """Ordered kinds of constants, and which values may be looked up among them.
 
 A look-up by hash or by order gives Python's own verdict only for values of exact built-in types.
-Any other value is wrapped, so that a comparison with it asks the value itself.
+For an event with any other value, the filters themselves are asked.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ABSENT", "Careful", "Domain", "Unsure", "domain_of", "loose"]
+__all__ = ["ABSENT", "Domain", "Odd", "domain_of", "loose"]
 
 
-class Unsure(Exception):
-    """A comparison raised where the order of evaluation matters: ask each filter instead."""
+class Odd(Exception):
+    """A value that cannot be looked up, because its class decides how it compares."""
 
 
 class _Absent:
@@ -40,67 +40,6 @@ class _Absent:
 
 
 ABSENT: Any = _Absent()
-
-
-class Careful:
-    """A value of some other class. What fails is not true; `==` is also asked by `in`."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __lt__(self, other: object) -> bool:
-        try:
-            return bool(self.value < other)
-        except Exception:
-            return False
-
-    def __le__(self, other: object) -> bool:
-        try:
-            return bool(self.value <= other)
-        except Exception:
-            return False
-
-    def __gt__(self, other: object) -> bool:
-        try:
-            return bool(self.value > other)
-        except Exception:
-            return False
-
-    def __ge__(self, other: object) -> bool:
-        try:
-            return bool(self.value >= other)
-        except Exception:
-            return False
-
-    def __ne__(self, other: object) -> bool:
-        if other is self:
-            return False
-        try:
-            return bool(self.value != other)
-        except Exception:
-            return False
-
-    def __eq__(self, other: object) -> bool:
-        if other is self:  # a value that can be looked up equals itself, and this cannot
-            return False
-        try:
-            return bool(self.value == other)
-        except Exception as error:
-            raise Unsure from error
-
-    def __hash__(self) -> int:
-        try:
-            return hash(self.value)
-        except Exception as error:
-            raise Unsure from error
-
-    def __bool__(self) -> bool:
-        try:
-            return bool(self.value)
-        except Exception as error:
-            raise Unsure from error
 
 
 # Values of these classes never equal a constant of a domain that does not name them, and cannot
@@ -129,10 +68,10 @@ PLAIN = frozenset(
     }
 )
 BUILT_IN = tuple(PLAIN - {type(None), _Absent})
-ASKED = (
-    *("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"),
-    *("__hash__", "__bool__", "__len__", "startswith"),
-)
+ASKED = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__hash__", "__bool__")
+TEXT_ONLY = ("__len__", "startswith")
+EQUALITY = ("__eq__", "__ne__", "__hash__")
+SMALL = 2**53  # ints that a double holds exactly, and so do all below
 
 
 class Domain:
@@ -155,15 +94,15 @@ class Domain:
         self._usable = usable
 
     def coerce(self, value: Any) -> Any:
-        """The value to look up: itself, ABSENT if it cannot be meant, else wrapped."""
+        """The value to look up: itself, or ABSENT if it cannot be meant. Others are Odd."""
         kind = type(value)
         if kind in self.exact:
             return value if self._usable is None or self._usable(value) else ABSENT
-        if kind in self._never:
+        if kind in self._never or is_plain_enum(kind):
             return ABSENT
-        if issubclass(kind, BUILT_IN) and kind not in PLAIN:
-            return self.coerce(_plain(value))
-        return Careful(value)
+        if kind not in PLAIN:
+            return self.coerce(_plain(value, self))
+        raise Odd
 
     def place(self, value: Any) -> Any:
         """What values are sorted by; members of an enum are singletons."""
@@ -179,7 +118,7 @@ class Domain:
         return f"Domain({self.name})"
 
 
-# -- subclasses of built-in classes ----------------------------------------------------------------
+# -- values of other classes -----------------------------------------------------------------------
 
 _PLAIN_VALUE: dict[type, Callable[[Any], Any]] = {
     int: lambda value: int.__add__(value, 0),
@@ -187,40 +126,76 @@ _PLAIN_VALUE: dict[type, Callable[[Any], Any]] = {
     str: lambda value: str.__getitem__(value, slice(None)),
 }
 _bases: WeakKeyDictionary[type, type | None] = WeakKeyDictionary()
+_enums: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+_NUMPY = frozenset(f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, domain: Domain) -> Any:
     """The built-in value of an instance that compares just as that does (IntEnum, StrEnum).
 
     If it compares in its own way, `3 < x` and `x > 3` may ask different sides.
     """
     kind = type(value)
+    if kind.__module__ == "numpy" and domain.name == "number":
+        return _of_numpy(kind.__name__, value)
     if kind not in _bases:
         _bases[kind] = next((base for base in _PLAIN_VALUE if _behaves_as(base, kind)), None)
     base = _bases[kind]
     if base is None:
-        raise Unsure
+        raise Odd
     return _PLAIN_VALUE[base](value)
+
+
+def _of_numpy(name: str, value: Any) -> Any:
+    """A number of numpy's that compares with doubles, and ints that doubles hold, as Python's."""
+    if name == "float64":
+        return float.__add__(value, 0.0)
+    if name in _NUMPY and abs(int(value)) <= SMALL:
+        return int(value)
+    raise Odd
 
 
 def _behaves_as(base: type, kind: type) -> bool:
     return issubclass(kind, base) and all(
-        getattr(kind, name, None) is getattr(base, name, None) for name in ASKED
+        getattr(kind, name, None) is getattr(base, name, None)
+        for name in (*ASKED, *(TEXT_ONLY if base is str else ()))
     )
+
+
+def is_plain_enum(kind: type) -> bool:
+    """Whether it is an enum whose members are equal to nothing but themselves."""
+    known = _enums.get(kind)
+    if known is None:
+        known = _enums[kind] = (
+            issubclass(kind, enum.Enum)
+            and not issubclass(kind, BUILT_IN)
+            and all(getattr(kind, name) is getattr(enum.Enum, name) for name in EQUALITY)
+            and not any(hasattr(kind, name) for name in ("__bool__", "__len__"))
+        )
+    return known
 
 
 # -- the domains -----------------------------------------------------------------------------------
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) is int or not value.is_nan()
+    return type(value) is not decimal.Decimal or not value.is_nan()
+
+
+def _is_comparable(value: Any) -> bool:
+    """A Decimal compares with floats exactly, unless somebody wants to be told."""
+    if type(value) is not decimal.Decimal:
+        return True
+    if decimal.getcontext().traps[decimal.FloatOperation]:
+        raise Odd
+    return not value.is_nan()
 
 
 NUMBERS = Domain(
-    "number",
-    (int, float, bool),
-    fast=(float, int),
-    strange=(decimal.Decimal,),
+    "number", (int, float, bool, decimal.Decimal), fast=(float, int), usable=_is_comparable
+)
+BIG_NUMBERS = Domain(
+    "big number", (int, float, bool, decimal.Decimal), fast=(float, int), usable=_is_comparable
 )
 TEXTS = Domain("text", (str,))
 BYTES = Domain("bytes", (bytes,), strange=(bytearray,))
@@ -241,8 +216,9 @@ class _Times(Domain):
 
     def coerce(self, value: Any) -> Any:
         if type(value) is datetime.datetime and value.tzinfo is not None:
-            known = type(value.tzinfo) in (datetime.timezone, zoneinfo.ZoneInfo)
-            return ABSENT if known else Careful(value)
+            if type(value.tzinfo) in (datetime.timezone, zoneinfo.ZoneInfo):
+                return ABSENT
+            raise Odd
         return super().coerce(value)
 
 
@@ -270,6 +246,8 @@ def domain_of(constant: Any) -> tuple[Domain, Any] | None:
         return _of_subclass(constant)
     if domain is TIMES and constant.tzinfo is not None:
         return None
+    if kind is int and abs(constant) > SMALL:
+        return BIG_NUMBERS, constant
     return (domain, constant) if _equals_itself(constant) else None
 
 
@@ -280,21 +258,19 @@ def _equals_itself(constant: Any) -> bool:
 
 def _of_subclass(constant: Any) -> tuple[Domain, Any] | None:
     kind = type(constant)
+    if is_plain_enum(kind):
+        return Domain(f"enum {kind.__qualname__}", (kind,), ordered=False), constant
     if not isinstance(constant, enum.Enum):
         return None
-    if issubclass(kind, BUILT_IN):
-        try:
-            return domain_of(_plain(constant))
-        except Unsure:
-            return None
-    if any(getattr(kind, name) is not getattr(enum.Enum, name) for name in ("__eq__", "__hash__")):
+    try:
+        return domain_of(_plain(constant, TEXTS))
+    except Odd:
         return None
-    return Domain(f"enum {kind.__qualname__}", (kind,), ordered=False), constant
 
 
 def loose(value: Any) -> Any:
-    """A value to ask for its truth and for `!=`: itself if that cannot fail, else wrapped."""
+    """A value to ask for its truth and for `!=`, if that cannot fail. Others are Odd."""
     kind = type(value)
-    if kind in PLAIN:
+    if kind in PLAIN or is_plain_enum(kind):
         return value
-    return _plain(value) if issubclass(kind, BUILT_IN) else Careful(value)
+    return _plain(value, TEXTS)

@@ -282,7 +282,10 @@ class Opaque(Node):
         return isinstance(other, Opaque) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(self.why)
+        try:
+            return hash(self._identity())
+        except TypeError:
+            return hash(self.why)
 
     def on(self, topic: str | None) -> Opaque:
         """The same for events of one topic."""

@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 MOST_CONJUNCTIONS = 16  # beyond, a filter is evaluated as a whole
+MOST_LEAVES = 64  # in all of them
 LAST_CHARACTER = chr(0x10FFFF)
 
 
@@ -87,6 +88,8 @@ def conjunctions(tree: nodes.Node) -> tuple[Conjunction, ...]:
     """What an event has to satisfy one of; for each event at most one is true."""
     try:
         ways = _split(tree, wanted=True)
+        if len(ways) > 1 and sum(map(len, ways)) > MOST_LEAVES:
+            raise _TooMany
     except _TooMany:
         return ((Predicate(tree),),)
     return tuple(_conjunction(leaves) for leaves in ways if _possible(leaves))
@@ -99,6 +102,8 @@ class _TooMany(Exception):
 def _split(node: nodes.Node, *, wanted: bool) -> list[tuple[Leaf, ...]]:
     match node:
         case nodes.Compare(_, (_,)):
+            pass
+        case nodes.Or(parts) if _choice(parts) is not None:
             pass
         case nodes.And(parts):
             return _all(parts, wanted) if wanted else _first(parts, wanted)
@@ -160,17 +165,26 @@ def _has_opaque(node: nodes.Node) -> bool:
 
 
 def _merged(parts: tuple[nodes.Node, ...]) -> tuple[nodes.Node, ...]:
-    """`a == 1 or a == 2` next to each other is `a in (1, 2)`."""
+    """`a == 1 or a == 2` next to each other stay together: a look-up finds all their values."""
     merged: list[nodes.Node] = []
     for part in parts:
-        last = merged[-1] if merged else None
-        one, other = _equality(last), _equality(part)
-        if one is not None and other is not None and one[0] == other[0]:
-            values = nodes.Constant((*one[1], *other[1]))
-            merged[-1] = nodes.Compare(one[0], (("in", values),))
+        known = merged[-1] if merged else None
+        together = (*known.parts, part) if isinstance(known, nodes.Or) else (known, part)
+        if known is not None and _choice(together) is not None:
+            merged[-1] = nodes.Or(tuple(each for each in together if each is not None))
         else:
             merged.append(part)
     return tuple(merged)
+
+
+def _choice(parts: tuple[nodes.Node | None, ...]) -> tuple[nodes.Node, tuple[Any, ...]] | None:
+    """The term, and all values, of equalities of one term."""
+    found = [_equality(part) for part in parts]
+    terms = {each[0] for each in found if each is not None}
+    if None in found or len(terms) != 1:
+        return None
+    values = tuple(value for each in found if each is not None for value in each[1])
+    return terms.pop(), values
 
 
 def _equality(node: nodes.Node | None) -> tuple[nodes.Node, tuple[Any, ...]] | None:
@@ -238,6 +252,8 @@ def _asked(node: nodes.Node, *, wanted: bool) -> tuple[nodes.Node, Form | None]:
             return term, _prefix(arguments)
         case nodes.Attribute():
             return node, Truth(wanted)
+        case nodes.Or(parts) if (choice := _choice(parts)) is not None:
+            return choice[0], _equality_form("in" if wanted else "not in", choice[1])
     return node, None
 
 
@@ -257,7 +273,7 @@ def _form(sign: str, constant: Any, *, wanted: bool) -> Form | None:
         return _interval(domain, sign, value)
     if domain.name in ("text", "date"):
         return _interval(domain, _NEGATED[sign], value)
-    if domain.name == "number":
+    if domain.name in ("number", "big number"):
         return _interval(domain, _NEGATED[sign], value, unordered_too=True)
     return None
 

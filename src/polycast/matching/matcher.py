@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from abc import get_cache_token
+from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary
 
-from polycast.errors import BadOption
+from polycast.errors import BadOption, BadTopic
 from polycast.filters import Filter
 from polycast.filters.nodes import Constant, Node
 from polycast.matching.index import Index, Matches, Rows
 from polycast.matching.selectors import Selector, selector_for
+from polycast.matching.topics import check_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -24,7 +26,7 @@ __all__ = ["Matcher"]
 K = TypeVar("K", bound="Hashable")
 T = TypeVar("T")
 
-MANY = 1_000  # filters of one selector that get an index of their own
+MANY = 128  # filters of one selector that get an index of their own; half as many keep it
 TOPICS_KEPT = 4_096
 EVERYTHING = Constant(True)
 
@@ -55,6 +57,7 @@ class Matcher(Generic[K]):
         self._indexes: dict[frozenset[Selector[Any]], Index] = {}
         self._chosen: WeakKeyDictionary[type, dict[str | None, tuple[Index, ...]]]
         self._chosen = WeakKeyDictionary()
+        self._large: set[Selector[Any]] = set()
         self._topical: dict[K, tuple[Selector[Any], Filter[Any]]] = {}
         self._registrable = False
         self._token = get_cache_token()
@@ -97,12 +100,13 @@ class Matcher(Generic[K]):
                 return
             if selector not in self._by_selector:
                 self._by_selector[selector] = {}
-                self._regroup()
+                self._reconsider(selector)
             several = self._by_selector[selector]
             several[key] = tree
-            if len(several) == MANY:
-                self._regroup()
-            for group, index in self._indexes.items():
+            if len(several) >= MANY and selector not in self._large:
+                self._large.add(selector)
+                self._reconsider(selector)
+            for group, index in list(self._indexes.items()):
                 if selector in group:
                     index.add(tree, key)
 
@@ -117,26 +121,34 @@ class Matcher(Generic[K]):
                 return
             several = self._by_selector[selector]
             del several[key]
-            for group, index in self._indexes.items():
+            for group, index in list(self._indexes.items()):
                 if selector in group:
                     index.remove(tree, key)
             if not several:
                 del self._by_selector[selector]
-            if not several or len(several) == MANY - 1:
-                self._regroup()
+            if not several or (selector in self._large and len(several) < MANY // 2):
+                self._large.discard(selector)
+                self._reconsider(selector)
 
-    def _regroup(self) -> None:
-        """Which selectors share an index is decided anew when an event asks."""
-        self._chosen = WeakKeyDictionary()
+    def _reconsider(self, selector: Selector[Any] | None) -> None:
+        """Which selectors share an index is decided anew for the classes that this one covers."""
+        chosen = WeakKeyDictionary(self._chosen)
+        for cls in list(chosen):
+            if selector is None or selector.covers_class(cls):
+                del chosen[cls]
+        self._chosen = chosen
         self._registrable = any(each.registrable for each in self._by_selector)
+        used = {
+            id(index)
+            for by_topic in list(chosen.values())
+            for indexes in by_topic.values()
+            for index in indexes
+        }
         self._indexes = {
             group: index
             for group, index in self._indexes.items()
-            if len(group) == 1 and all(self._is_large(each) for each in group)
+            if id(index) in used or (len(group) == 1 and group <= self._large)
         }
-
-    def _is_large(self, selector: Selector[Any]) -> bool:
-        return len(self._by_selector.get(selector, ())) >= MANY
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -169,6 +181,9 @@ class Matcher(Generic[K]):
         """
         if of is not None or hasattr(events, "num_rows"):
             return self._match_rows(events, of, topic)
+        if isinstance(events, str | bytes | Mapping) or hasattr(events, "columns"):
+            accepted = "a list of events, or with `of` a RecordBatch or Table of pyarrow"
+            raise BadOption("events", type(events), accepted=accepted)
         events = list(events)
         if self._topical:
             return [self.match(event, topic=topic) for event in events]
@@ -213,16 +228,20 @@ class Matcher(Generic[K]):
         if self._registrable and get_cache_token() != self._token:
             with self._lock:  # ABC.register: old verdicts may be wrong
                 self._token = get_cache_token()
-                self._regroup()
+                self._reconsider(None)
         try:
             return self._chosen[cls][topic]
         except KeyError:
             return self._choose(cls, topic)
+        except TypeError:
+            raise BadTopic(topic, why=f"it is a {type(topic).__name__}, not a string") from None
 
     def _choose(self, cls: type, topic: str | None) -> tuple[Index, ...]:
+        if topic is not None:
+            check_topic(topic)
         with self._lock:
             covering = [each for each in self._by_selector if each.covers(cls, topic)]
-            large = [each for each in covering if self._is_large(each)]
+            large = [each for each in covering if each in self._large]
             groups = [frozenset([each]) for each in large]
             if len(large) < len(covering):
                 groups.append(frozenset(covering).difference(large))
@@ -236,7 +255,7 @@ class Matcher(Generic[K]):
     def _index(self, group: frozenset[Selector[Any]]) -> Index:
         index = self._indexes.get(group)
         if index is None:
-            index = Index()
+            index = Index(self._lock)
             for selector in group:
                 for key, tree in self._by_selector[selector].items():
                     index.add(tree, key)

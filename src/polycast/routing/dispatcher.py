@@ -77,7 +77,7 @@ class Dispatcher:
         with self.changing:
             self.plan.add(target)
             if self._crowd is not None:
-                self._crowd.add(target)
+                self._crowd.put(target)
             stale = self._routes_to(target)
             if any(selector.registrable for selector in self.plan.selectors(target)):
                 stale = self._all_routes()  # from now on they have to look for ABC.register
@@ -95,10 +95,10 @@ class Dispatcher:
             if target not in self.plan:
                 return
             stale = self._routes_to(target)
-            self._take_out(target)
+            self.plan.remove(target)
             self.plan.add(target)
             if self._crowd is not None:
-                self._crowd.add(target)
+                self._crowd.put(target)
             stale += self._routes_to(target)
             with self.order:
                 self._expire(stale)
@@ -366,7 +366,7 @@ class Dispatcher:
     def _matching(self, targets: Collection[Target], event: Any, topic: str | None) -> Hits:
         hits: Hits = []
         if self._crowd is not None and _is_crowd(targets):
-            found = set(self._crowd.wanting(event, topic))
+            found = self._crowd.wanting(event, topic)
             hits = [(target, True) for target in targets if target in found]
             targets = [target for target in targets if not is_alone(target)]
         for target in targets:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from polycast.errors import BadOption
 from polycast.events.instances import anatomy_of, rebuild
 from polycast.filters import nodes
-from polycast.filters.domains import ABSENT, NUMBERS, TEXTS, Careful, Unsure
+from polycast.filters.domains import ABSENT, BIG_NUMBERS, NUMBERS, TEXTS
 from polycast.matching.index.thresholds import (
     Ordered,
     order_floats,
@@ -71,7 +71,7 @@ def _ordered(domain: Domain, values: list[Any], odd: set[int]) -> Ordered:
     import numpy as np
 
     kinds = set(map(type, values))
-    if domain == NUMBERS:
+    if domain in (NUMBERS, BIG_NUMBERS):
         if kinds == {float}:
             return order_floats(np.array(values))
         if kinds == {int}:
@@ -87,11 +87,10 @@ def _ordered(domain: Domain, values: list[Any], odd: set[int]) -> Ordered:
     for number, value in enumerate(values):
         try:
             known = domain.coerce(value)
-        except Unsure:
-            known = Careful(value)
-        if type(known) is Careful:
+        except Exception:
             odd.add(number)
-        elif known is not ABSENT and known == known:
+            continue
+        if known is not ABSENT and known == known:
             usable.append(domain.place(known))
             events.append(number)
     return order_values(usable, events)
@@ -163,7 +162,7 @@ class Rows:
         import pyarrow as pa
 
         kind = array.type
-        if domain == NUMBERS and (pa.types.is_floating(kind) or _fits(kind)):
+        if domain in (NUMBERS, BIG_NUMBERS) and (pa.types.is_floating(kind) or _fits(kind)):
             events = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
             values = array.drop_null().to_numpy(zero_copy_only=False)
             if pa.types.is_floating(kind):
@@ -226,6 +225,8 @@ def converted(value: Any, hint: Any) -> Any:
     if not isinstance(hint, type):
         return value
     if isinstance(value, str) and issubclass(hint, enum.Enum):
+        if value not in hint.__members__:
+            raise BadOption("batch", value, accepted=f"names of members of {hint.__qualname__}")
         return hint[value]
     if isinstance(value, str) and hint is uuid.UUID:
         return uuid.UUID(value)

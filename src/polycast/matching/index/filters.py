@@ -57,7 +57,6 @@ class State:
     ) -> None:
         self.layout = layout
         self.trees, self.keys, self.normal = trees, keys, normal  # by the number of a filter
-        self.functions: dict[int, Callable[[Any], object]] = {}  # where each has to be asked
         self.waiting: Waiting = []
         self.made_for, self.asked = len(trees), 0
         self._table: Table | None = None
@@ -68,14 +67,7 @@ class State:
 
     def numbers(self, event: Any) -> list[int]:
         """The filters in the layout that an event passes."""
-        return self.ask(self.layout.run, event)
-
-    def ask(self, run: Callable[[Any], list[int]], event: Any) -> list[int]:
-        """What a generated function finds; where it cannot tell, what asking every filter does."""
-        try:
-            return run(event)
-        except Exception:
-            return one_by_one(self, event)
+        return self.layout.numbers(event)
 
     def table(self, lock: threading.RLock) -> Table:
         """The layout as arrays, made when a batch first needs it."""
@@ -89,15 +81,15 @@ class State:
         import numpy as np
 
         starts, filters = found.grouped(size)
-        several = self.keys
-        counts = np.fromiter(map(len, several), dtype=np.int64, count=len(several))[filters]
+        used, where = np.unique(filters, return_inverse=True)
+        several = [tuple(self.keys[number]) for number in used.tolist()]  # read once: they change
+        counts = np.fromiter(map(len, several), dtype=np.int64, count=len(several))[where]
         if (counts == 1).all():
             only = np.empty(len(several), dtype=object)
-            only[:] = [next(iter(keys), None) for keys in several]
-            return Matches(starts, only[filters].tolist())
+            only[:] = [keys[0] if keys else None for keys in several]
+            return Matches(starts, only[where].tolist())
         ends = np.concatenate([[0], np.cumsum(counts)])  # equal filters, or some that are gone
-        keys = chain.from_iterable([several[number] for number in filters.tolist()])
-        return Matches(ends[starts], list(keys))
+        return Matches(ends[starts], list(chain.from_iterable([several[n] for n in where])))
 
 
 class Matches(NamedTuple):
@@ -147,12 +139,12 @@ class Matches(NamedTuple):
 class Index:
     """Filters by their keys."""
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
+    def __init__(self, lock: threading.RLock | None = None) -> None:
+        self._lock = threading.RLock() if lock is None else lock
         self._numbers: dict[nodes.Node, int] = {}
-        self._gone = 0
+        self._gone = self._changes = 0
         self._seen: list[Any] = []  # values of events, while there is something to learn
-        self._state = State(Layout([], self._lock), [], [], {})
+        self._state = State(Layout([], self._lock, []), [], [], {})
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -162,6 +154,7 @@ class Index:
     def add(self, tree: nodes.Node, key: Hashable) -> None:
         """Let events that pass a filter be for a key, too."""
         with self._lock:
+            self._changes += 1
             state = self._state
             number = self._numbers.get(tree)
             if number is not None:
@@ -175,6 +168,7 @@ class Index:
     def remove(self, tree: nodes.Node, key: Hashable) -> None:
         """Let events that pass a filter not be for a key any more."""
         with self._lock:
+            self._changes += 1
             state = self._state
             number = self._numbers[tree]
             keys = state.keys[number] = _without(state.keys[number], key)
@@ -184,7 +178,7 @@ class Index:
                 state.normal.pop(number, None)
                 del self._numbers[tree]
                 self._gone += 1
-                if self._gone > WAITING + len(self._numbers) // 2:
+                if self._gone > len(self._numbers) // 4:
                     self._rebuild(None)
 
     def settle(self) -> None:
@@ -194,30 +188,40 @@ class Index:
             if len(state.trees) > 2 * state.made_for or len(state.trees) < SMALL:
                 self._rebuild(None)
                 return
-            for number, _ in state.waiting:
+            for number, _ in list(state.waiting):
                 tree = state.trees[number]
                 if tree is not None:
                     state.normal[number] = conjunctions(tree)
                     for conjunction in state.normal[number]:
                         state.layout.add((number, conjunction))
+            if self._state is not state:  # a finaliser was here
+                return
             fresh = State(state.layout, state.trees, state.keys, state.normal)
             fresh.made_for = state.made_for
+            fresh.waiting = [each for each in state.waiting if each[0] not in state.normal]
             self._state = fresh
 
     def _rebuild(self, sample: Sample | None) -> None:
-        """Make a new layout aside, without what is gone, and swap it in."""
-        old = self._state
-        trees: list[nodes.Node | None] = list(self._numbers)
-        keys = [old.keys[number] for number in self._numbers.values()]
-        normal = {
-            number: old.normal.get(known) or conjunctions(tree)
-            for number, (tree, known) in enumerate(self._numbers.items())
-        }
-        rows = [(number, each) for number, several in normal.items() for each in several]
-        fresh = State(Layout(rows, self._lock, sample), trees, keys, normal)
+        """Make a new layout aside, without what is gone, and swap it in.
+
+        A finaliser may run anywhere, and change the index in the midst of it: then once more.
+        """
+        while True:
+            old, changes = self._state, self._changes
+            known = list(self._numbers.items())
+            trees: list[nodes.Node | None] = [tree for tree, _ in known]
+            keys = [old.keys[number] for _, number in known]
+            normal = {
+                number: old.normal.get(before) or conjunctions(tree)
+                for number, (tree, before) in enumerate(known)
+            }
+            rows = [(number, each) for number, several in normal.items() for each in several]
+            fresh = State(Layout(rows, self._lock, keys, sample), trees, keys, normal)
+            if self._changes == changes and self._state is old:
+                break
         if sample is None and fresh.layout.is_anchored():
             fresh.layout.watch(self._watch)
-        self._numbers = {tree: number for number, tree in enumerate(self._numbers)}
+        self._numbers = {tree: number for number, (tree, _) in enumerate(known)}
         self._gone, self._seen = 0, []
         self._state = fresh
 
@@ -274,7 +278,7 @@ class Index:
             found.append(_asked(odd, batch, state.numbers))
         if table.always:
             usual = [number for number in range(len(batch)) if number not in odd]
-            found.append(_asked(usual, batch, lambda event: state.ask(table.always_run, event)))
+            found.append(_asked(usual, batch, table.always_numbers))
         if waiting := list(state.waiting):
             everything = range(len(batch))
             found.append(_asked(everything, batch, lambda event: _passed(waiting, event)))
@@ -299,7 +303,7 @@ class Index:
         """Whether other anchors would spare much work, tried with some of the rows."""
         rows = state.rows()
         rows = random.Random(0).sample(rows, min(TRIED, len(rows)))
-        trial = Layout(rows, self._lock, sample)
+        trial = Layout(rows, self._lock, state.keys, sample)
         now = better = 0.0
         for _, conjunction in rows:
             chosen, best = state.layout.best(conjunction), trial.best(conjunction)
@@ -328,22 +332,6 @@ def _passed(waiting: Waiting, event: Any) -> list[int]:
         except Exception:
             continue
     return numbers
-
-
-def one_by_one(state: State, event: Any) -> list[int]:
-    """The slow way, where looking up cannot tell: ask every filter."""
-    found = []
-    for number, tree in enumerate(state.trees):
-        if tree is not None:
-            function = state.functions.get(number)
-            if function is None:
-                function = state.functions[number] = generate(tree).function
-            try:
-                if function(event):
-                    found.append(number)
-            except Exception:
-                continue
-    return found
 
 
 def _lazy(tree: nodes.Node) -> Callable[[Any], object]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.filters import nodes
 from polycast.filters.backends.python import Writer
-from polycast.filters.domains import ABSENT, Careful, loose
+from polycast.filters.domains import ABSENT, loose
 from polycast.filters.predicates import Differs, Interval, IsNone, Points, Truth
 from polycast.filters.quiet import compile_quietly
 
@@ -35,6 +35,7 @@ __all__ = [
 
 LONGEST_FUNCTION = 1_000  # rows; compiling a function is not linear for ever
 LONGEST_LITERAL = 100
+MOST_LITERALS = 16
 
 Row = tuple[int, "Conjunction"]  # the number of a filter, and what is left to ask
 
@@ -72,10 +73,12 @@ class Source:
 # -- buckets ---------------------------------------------------------------------------------------
 
 
-def bucket_function(layout: Layout, rows: list[Row]) -> Callable[..., None]:
-    """Ask every row of a bucket."""
+def bucket_function(
+    layout: Layout, rows: list[Row], *, evaluate: bool = False
+) -> Callable[..., None]:
+    """Ask every row of a bucket; `evaluate` the expressions themselves, for an odd event."""
     parts = [
-        _bucket_part(layout, rows[start : start + LONGEST_FUNCTION])
+        _bucket_part(layout, rows[start : start + LONGEST_FUNCTION], evaluate=evaluate)
         for start in range(0, len(rows), LONGEST_FUNCTION)
     ]
     if len(parts) == 1:
@@ -88,25 +91,29 @@ def bucket_function(layout: Layout, rows: list[Row]) -> Callable[..., None]:
     return bucket
 
 
-def _bucket_part(layout: Layout, rows: list[Row]) -> Callable[..., None]:
+def _bucket_part(layout: Layout, rows: list[Row], *, evaluate: bool) -> Callable[..., None]:
     source = Source()
-    lines = [f"def bucket({', '.join(layout.parameters)}):"]
+    parameters = layout.parameters[:3] if evaluate else layout.parameters
+    lines = [f"def bucket({', '.join(parameters)}):"]
     for number, conjunction in rows:
-        lines += _row_lines(layout, source, number, conjunction)
+        lines += _row_lines(layout, source, number, conjunction, evaluate=evaluate)
     return source.function(lines, "bucket")
 
 
 def _row_lines(
-    layout: Layout, source: Source, number: int, conjunction: Conjunction
+    layout: Layout, source: Source, number: int, conjunction: Conjunction, *, evaluate: bool
 ) -> Iterator[str]:
     tests: list[str] = []
     residual: list[str] = []
     for predicate in conjunction:
-        test = condition(layout, source, predicate)
+        test = None if evaluate else _over_values(layout, source, predicate)
+        test = test or _remembered(layout, source, predicate)
         if test is not None:
             tests.append(test)
         else:
             residual.append(source.writer.write(predicate.node))
+    if residual or any(test.startswith("(memo") for test in tests):
+        tests.insert(0, f"{source.reference(layout.keys)}[{number}]")  # it may be gone
     space = " "
     if tests:
         yield f" if {' and '.join(tests)}:"
@@ -119,11 +126,14 @@ def _row_lines(
         yield f"{space}add({number})"
 
 
-def condition(layout: Layout, source: Source, predicate: Predicate) -> str | None:
+def _over_values(layout: Layout, source: Source, predicate: Predicate) -> str | None:
     """A predicate over what was read of the event; None if it has to be evaluated."""
     name = layout.variable(predicate)
-    if name is not None:
-        return _test(source, name, predicate.form)
+    return None if name is None else _test(source, name, predicate.form)
+
+
+def _remembered(layout: Layout, source: Source, predicate: Predicate) -> str | None:
+    """What several ask, evaluated once; None if only this one does."""
     node, wanted = bare(predicate.node)
     slot = layout.slots.get(node)
     if slot is None:
@@ -137,6 +147,8 @@ def _test(source: Source, name: str, form: object) -> str:
         case Points(_, values):
             if len(values) == 1:
                 return f"{name} == {source.literal(values[0])}"
+            if len(values) > MOST_LITERALS:
+                return f"{name} in {source.reference(frozenset(values))}"
             return f"{name} in {{{', '.join(source.literal(each) for each in values)}}}"
         case Interval():
             return _interval_test(source, name, form)
@@ -213,7 +225,6 @@ def columns_function(layout: Layout) -> Callable[[list[Any]], tuple[list[Any], .
 def running_function(layout: Layout) -> Callable[[Any], list[int]]:
     """The numbers of the filters that an event passes."""
     source = Source()
-    source.names["Careful"] = Careful
     source.names["bisect"] = bisect_right
     lines = ["def run(event):", " found = []", " add = found.append"]
     lines.append(f" memo = [0] * {len(layout.slots)}" if layout.slots else " memo = None")
@@ -258,5 +269,3 @@ def _look_up(source: Source, lane: Lane, call: str) -> Iterator[str]:
         bounds = source.reference(level.bounds)
         yield f"  bucket = {live}[bisect({bounds}, {lane.name})]"
         yield f"  if bucket is not None: bucket{call}"
-    yield f" elif type({lane.name}) is Careful:"
-    yield f"  {source.reference(lane.careful)}.live{call}"

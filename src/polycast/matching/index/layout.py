@@ -37,6 +37,9 @@ __all__ = ["Bucket", "Lane", "Layout", "Sample"]
 
 FEW = 48  # conjunctions that are asked one after the other
 MOST_COLUMNS = 32
+MOST_LANES = 8  # of one term
+MOST_POINTS = 256  # of a predicate that is an anchor
+LONGEST = 100  # characters of a value to learn from
 MOST_RANGES = 256  # of one lane
 WIDE = 6  # an interval over more ranges goes to the coarse level
 COARSE = 16  # ranges of the fine level in one of the coarse one
@@ -45,17 +48,27 @@ COARSE = 16  # ranges of the fine level in one of the coarse one
 class Bucket:
     """Rows that are asked together. Callable itself until its function is needed and made."""
 
-    __slots__ = ("_key", "_layout", "_place", "live", "rows")
+    __slots__ = ("_evaluated", "_key", "_layout", "_place", "live", "rows")
 
     def __init__(self, layout: Layout, place: Any = None, key: Any = None) -> None:
         self._layout, self._place, self._key = layout, place, key
         self.rows: list[Row] = []
         self.live: Callable[..., None] = self
+        self._evaluated: Callable[..., None] | None = None
 
     def append(self, row: Row) -> None:
         """One more row; the function is made anew when it is next needed."""
         self.rows.append(row)
+        self._evaluated = None
         self._set(self)
+
+    def evaluate(self, add: Callable[[int], None], event: Any, memo: list[int]) -> None:
+        """Ask the expressions themselves, for an event whose values cannot be looked up."""
+        with self._layout.lock:
+            if self._evaluated is None:
+                self._evaluated = bucket_function(self._layout, self.rows, evaluate=True)
+            evaluated = self._evaluated
+        evaluated(add, event, memo)
 
     def _set(self, live: Callable[..., None]) -> None:
         self.live = live
@@ -96,8 +109,14 @@ class Lane:
         self.live: dict[Any, Callable[..., None]] = {}
         self.levels: list[Level] = []
         self.rows = 0
-        self.careful = Bucket(layout)  # all rows with all they ask, for values of other classes
+        self.everything = Bucket(layout)  # all rows with all they ask, for odd values
         self.estimate = Estimate((), [], 0)
+
+    def teaches(self, value: Any) -> bool:
+        """Whether something can be learnt from a value, and nothing big is kept."""
+        if isinstance(value, (str, bytes)) and len(value) > LONGEST:
+            return False
+        return self.domain.ordered and type(value) in self.domain.exact
 
     def cut(self, forms: list[Interval]) -> None:
         """Make ranges in which about as many of these intervals begin or end."""
@@ -110,7 +129,7 @@ class Lane:
         """Put a row where the values of its anchor lead to."""
         number, conjunction = row
         rest = tuple(each for each in conjunction if each is not anchor)
-        self.careful.append(row)
+        self.everything.append(row)
         self.rows += 1
         if isinstance(anchor.form, Points):
             for value in anchor.form.values:
@@ -136,6 +155,14 @@ class Lane:
             above = part > first or form.low is None
             below = part < last or form.high is None
             level.buckets[part].append((number, rest if above and below else (*rest, anchor)))
+
+    def evaluate(self, value: Any, *arguments: Any) -> None:
+        """Ask the rows that a value leads to."""
+        buckets = [self.points.get(value)]
+        buckets += [level.buckets.get(bisect_right(level.bounds, value)) for level in self.levels]
+        for bucket in buckets:
+            if bucket is not None:
+                bucket.evaluate(*arguments)
 
     def takes(self, form: object) -> bool:
         """Whether a predicate can be an anchor, as the layout is now."""
@@ -169,9 +196,13 @@ class Layout:
     """An index over numbered conjunctions."""
 
     def __init__(
-        self, rows: list[Row], lock: threading.RLock, sample: Sample | None = None
+        self,
+        rows: list[Row],
+        lock: threading.RLock,
+        keys: list[Any],
+        sample: Sample | None = None,
     ) -> None:
-        self.lock = lock
+        self.lock, self.keys = lock, keys  # by the number of a filter; none if it is gone
         self.columns: list[Column] = []
         self._by_term: dict[nodes.Node, Column] = {}
         self.slots: dict[nodes.Node, int] = {}
@@ -205,7 +236,7 @@ class Layout:
     def _prepare(self, column: Column, form: object) -> None:
         """See that what is read of the events is enough to ask this."""
         if isinstance(form, (Points, Interval)):
-            if form.domain not in column.lanes:
+            if form.domain not in column.lanes and len(column.lanes) < MOST_LANES:
                 name = f"{column.name}_{len(column.lanes)}"
                 column.lanes[form.domain] = Lane(self, name, form.domain)
         elif isinstance(form, (Differs, Truth)):
@@ -259,8 +290,34 @@ class Layout:
             return None
         if isinstance(form, Interval) and form.unordered_too:
             return None
+        if isinstance(form, Points) and len(form.values) > MOST_POINTS:
+            return None
         column = self._column(predicate)
         return None if column is None else column.lanes.get(form.domain)
+
+    def numbers(self, event: Any) -> list[int]:
+        """The filters that an event passes."""
+        try:
+            return self.run(event)
+        except Exception:  # one of its values is odd
+            return self._evaluate(event)
+
+    def _evaluate(self, event: Any) -> list[int]:
+        """The same where values cannot be looked up, and the filters themselves are asked."""
+        found: list[int] = []
+        arguments = (found.append, event, [0] * len(self.slots))
+        for column in self.columns:
+            raw = _read(term_function(column.term), event)
+            for lane in column.lanes.values():
+                try:
+                    value = lane.domain.coerce(raw)
+                except Exception:
+                    lane.everything.evaluate(*arguments)
+                    continue
+                if value == value:
+                    lane.evaluate(value, *arguments)
+        self.always.evaluate(*arguments)
+        return found
 
     # -- anchors -----------------------------------------------------------------------------------
 
@@ -297,7 +354,7 @@ class Layout:
     def plain(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """What can be learnt from an event without keeping anything of a user's alive."""
         return tuple(
-            value if type(value) in lane.domain.exact and lane.domain.ordered else ABSENT
+            value if lane.teaches(value) else ABSENT
             for lane, value in zip(self.lanes, values, strict=True)
         )
 

@@ -158,7 +158,7 @@ class Table:
         self._lane = lanes[self._first]
         self._asked = np.zeros(len(table), dtype=bool)
         self._asked[list(self._tests)] = True
-        self.always_run = type(layout)(self.always, lock).run
+        self.always_numbers = type(layout)(self.always, lock, layout.keys).numbers
 
     def match(self, columns: list[Ordered], size: int, event: Callable[[int], Any]) -> Found:
         """The pairs of a batch, given the values of each lane; `event` gives one event to ask."""
