@@ -141,6 +141,66 @@ def test_opaque_conditions_are_asked_each_time() -> None:
     assert m.match(Talk()) == [1]
 
 
+def test_a_filter_that_was_removed_is_not_asked_any_more() -> None:
+    asked: list[int] = []
+
+    def opaque(talk: Talk) -> bool:
+        asked.append(talk.stars)
+        return True
+
+    m: pc.Matcher[int] = pc.Matcher()
+    for number in range(300):
+        m.add(number, Talk, lambda t, number=number: t.stars == number)
+    m.add(-1, Talk, opaque)
+    assert m.match(Talk(stars=3)) == [3, -1]
+    m.remove(-1)
+    asked.clear()
+    for _ in range(100):
+        assert m.match(Talk(stars=3)) == [3]
+    assert m.match_batch([Talk(stars=3)] * 100) == [[3]] * 100
+    assert asked == []
+
+
+def test_values_of_other_classes_are_asked_themselves() -> None:
+    class Own:
+        def __lt__(self, other: object) -> bool:
+            return True
+
+        def startswith(self, text: str) -> bool:
+            return True
+
+        def __eq__(self, other: object) -> bool:
+            return other == 5
+
+        def __hash__(self) -> int:
+            return 1
+
+    m: pc.Matcher[str] = pc.Matcher()
+    for number in range(200):  # so many that there is an index
+        m.add(f"other {number}", Talk, lambda t, number=number: t.stars == -number - 1)
+    m.add("<", Talk, lambda t: t.stars < 3)
+    m.add("not <", Talk, lambda t: not t.stars < 3)
+    m.add("in", Talk, lambda t: t.stars in (4, 5))
+    m.add("or", Talk, lambda t: t.stars == 5 or t.stars == 7)
+    m.add("starts", Talk, lambda t: t.stars.startswith("x"))  # type: ignore[attr-defined]
+    wanted = {"<", "in", "or", "starts"}
+    assert set(m.match(Talk(stars=Own()))) == wanted  # type: ignore[arg-type]
+    batch = m.match_batch([Talk(stars=Own()), Talk(stars=1)] * 50)  # type: ignore[arg-type]
+    assert set(batch[0]) == wanted
+    assert batch[1] == ["<"]
+    assert set(m.match(Talk(stars=Decimal("5")))) == {"not <", "in", "or"}  # type: ignore[arg-type]
+
+
+def test_what_is_not_a_list_of_events_is_refused() -> None:
+    m: pc.Matcher[int] = pc.Matcher()
+    for events in ("abc", b"abc", {"a": 1}):
+        with pytest.raises(pc.BadOption, match="a list of events"):
+            m.match_batch(events)
+    for topic in (5, [], "no topic"):
+        with pytest.raises(pc.BadTopic):
+            m.match(Talk(), topic=topic)  # type: ignore[arg-type]
+
+
 def test_a_class_registered_later_is_seen() -> None:
     class Priced(ABC):  # noqa: B024
         pass
@@ -244,7 +304,10 @@ def test_it_is_asked_while_it_is_changed(in_thread: Callable[..., Any]) -> None:
             found = m.match(Talk(stars=stars))
             if sorted(n for n in found if n < 200) != steady[stars] or len(set(found)) < len(found):
                 wrong.append(found)
-            batch = m.match_batch([Talk(stars=stars)] * 70)
+            batch = m.match_batch([Talk(stars=stars), Talk(stars=99)] * 70)
+            if any(batch[1::2]):
+                wrong.append(batch)
+            batch = batch[::2]
             if any(sorted(n for n in each if n < 200) != steady[stars] for each in batch):
                 wrong.append(batch)
 

@@ -243,6 +243,34 @@ def test_a_crowd_changes_while_an_event_goes_round() -> None:
         assert len(got) == 100
 
 
+def test_those_who_take_the_delivery_keep_their_order_in_a_crowd() -> None:
+    got: list[int] = []
+    with pc.Bus() as bus:
+        for number in range(100):
+
+            def call(talk: Talk, delivery: pc.Delivery, number: int = number) -> None:
+                got.append(number)
+
+            bus.subscribe(Talk, call, where=lambda t: t.stars < 9, dispatch="inline")
+        bus.publish(Talk())
+    assert got == list(range(100))
+
+
+def test_pausing_in_a_crowd_loses_nothing(in_thread: Callable[..., Any]) -> None:
+    got: list[int] = []
+    with pc.Bus() as bus:
+        for number in range(60):
+            bus.subscribe(Talk, print, where=lambda t, number=number: t.stars == -number - 1)
+        mine = bus.subscribe(Talk, lambda t: got.append(t.stars), where=lambda t: t.stars >= 0)
+        publishing = in_thread(lambda: [bus.publish(Talk(stars=n)) for n in range(1_500)])
+        while publishing.is_alive():
+            mine.pause()
+            mine.resume()
+        publishing.join(10)
+        bus.flush()
+    assert sorted(got) == list(range(1_500))
+
+
 def test_the_source_holds_numbered_names_only() -> None:
     shape = Shape(queued=(True, False), direct=(None,), logged=True, turn=True, topic=True)
     assert "Talk" not in source_of(shape)
