@@ -10,7 +10,6 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
-import matching
 import matplotlib.pyplot as plt
 from classifying import BY_INSTANCE, BY_LOOKUP, BY_PATTERN, BY_PREFIX, BY_TYPE
 from matplotlib.axes import Axes
@@ -20,6 +19,7 @@ from measure import Samples, duration
 from peers import CONTENDERS, POLYCAST, WITH_HISTORY, Scenario
 
 import filters
+import matching
 
 STYLE = {
     "figure.dpi": 120,
