@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError, NotAvailable
-from polycast.filters import checking, nodes
+from polycast.filters import nodes
 from polycast.filters.backends.python import generate
 from polycast.filters.folding import folded
 from polycast.filters.predicates import Differs, Interval, IsNone, Points, Truth, conjunctions
@@ -68,6 +68,8 @@ class FilterExplanation:
 
 def explained(tree: nodes.Node, cls: type | None, event: Any) -> FilterExplanation:
     """The explanation of a filter, for a class of events and for one event."""
+    from polycast.filters import checking  # here, because it takes a while to load
+
     known = type(event) if cls is None and event is not NO_EVENT else cls
     about = () if event is NO_EVENT else tuple(verdicts(tree, event))
     indexed, read, residual = _parts(tree)
