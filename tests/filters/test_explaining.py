@@ -61,6 +61,7 @@ def test_it_tells_what_each_way_of_running_it_makes_of_it() -> None:
         "    Compare: event.speaker == 'Bob'",
     )
     assert told.source == FILTER.to_python(Talk)
+    assert told.values[:2] == ("value_0 = 'Bob'", "value_1 = 'x'")
     assert told.spark.startswith("no column: ")
     assert (told.matches, told.verdicts, told.problems) == (None, (), ())
     assert "looked up in an index:\n  event.speaker == 'Bob': by value" in str(told)

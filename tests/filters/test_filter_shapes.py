@@ -188,7 +188,7 @@ def test_other_data_is_refused(data: Any) -> None:
 
 
 @pytest.mark.parametrize("dispatch", ["inline", "pool"])
-@pytest.mark.parametrize("beside", [0, 60])
+@pytest.mark.parametrize("beside", [0, 150])
 def test_a_condition_of_ones_own_is_told_the_topic(dispatch: Any, beside: int) -> None:
     class OnTopic(c.Condition):
         def matches(self, event: Any, topic: str | None = None, /) -> bool:

@@ -214,7 +214,8 @@ def test_many_filters_call_in_the_order_of_their_subscriptions() -> None:
     assert got == [n for n in range(500) if n % 7 == 3] + [n for n in range(500) if n % 7 == 4]
 
 
-def test_a_crowd_changes_while_an_event_goes_round() -> None:
+def test_a_crowd_changes_while_an_event_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "MANY", 48)
     got: list[int] = []
     subscriptions: list[pc.Subscription[Talk]] = []
     with pc.Bus() as bus:
@@ -243,7 +244,10 @@ def test_a_crowd_changes_while_an_event_goes_round() -> None:
         assert len(got) == 100
 
 
-def test_those_who_take_the_delivery_keep_their_order_in_a_crowd() -> None:
+def test_those_who_take_the_delivery_keep_their_order_in_a_crowd(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dispatcher, "MANY", 48)
     got: list[int] = []
     with pc.Bus() as bus:
         for number in range(100):
@@ -256,7 +260,10 @@ def test_those_who_take_the_delivery_keep_their_order_in_a_crowd() -> None:
     assert got == list(range(100))
 
 
-def test_pausing_in_a_crowd_loses_nothing(in_thread: Callable[..., Any]) -> None:
+def test_pausing_in_a_crowd_loses_nothing(
+    in_thread: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "MANY", 48)
     got: list[int] = []
     with pc.Bus() as bus:
         for number in range(60):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,30 @@ if TYPE_CHECKING:
 __all__ = ["canonical", "on_topic"]
 
 
-def canonical(node: nodes.Node) -> nodes.Node:
+JOINTS = (nodes.And, nodes.Or)
+CHANGED = (nodes.And, nodes.Or, nodes.Sign, nodes.Display)
+
+
+def canonical(tree: nodes.Node) -> nodes.Node:
     """`(a and b) and c` is `a and b and c`; a display of constants is a constant."""
-    found = _rebuilt(node, canonical)
+    for node in nodes.walk(tree):
+        if type(node) in CHANGED and node is not tree:
+            return _canonical(tree)
+    return _canonical(tree) if type(tree) in CHANGED and not _is_flat(tree) else tree
+
+
+def _is_flat(tree: nodes.Node) -> bool:
+    """Most filters are one `and` of comparisons."""
+    return type(tree) in JOINTS and len(tree.parts) > 1  # type: ignore[attr-defined]
+
+
+def _canonical(node: nodes.Node) -> nodes.Node:
+    found = _rebuilt(node, _canonical)
     match found:
         case nodes.And(parts) | nodes.Or(parts):
             kind = type(found)
+            if len(parts) > 1 and not any(isinstance(part, kind) for part in parts):
+                return found
             flat: list[nodes.Node] = []
             for part in parts:
                 flat.extend(part.parts if isinstance(part, kind) else (part,))
@@ -56,7 +75,14 @@ def _rebuilt(node: nodes.Node, change: Callable[[nodes.Node], nodes.Node]) -> no
     def changed(value: Any) -> Any:
         if isinstance(value, nodes.Node):
             return change(value)
-        return tuple(map(changed, value)) if type(value) is tuple else value
+        if type(value) is not tuple:
+            return value
+        found = tuple(map(changed, value))
+        return value if all(map(operator.is_, value, found)) else found
 
     names: tuple[str, ...] = node.__slots__
-    return replace(node, **{name: changed(getattr(node, name)) for name in names})  # type: ignore[type-var]
+    before = [getattr(node, name) for name in names]
+    after = [changed(value) for value in before]
+    if all(map(operator.is_, before, after)):  # it stays itself, and takes no more room
+        return node
+    return replace(node, **dict(zip(names, after, strict=True)))  # type: ignore[type-var]

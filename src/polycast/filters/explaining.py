@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError, NotAvailable
-from polycast.filters import checking, nodes
+from polycast.filters import nodes
 from polycast.filters.backends.python import generate
 from polycast.filters.folding import folded
 from polycast.filters.predicates import Differs, Interval, IsNone, Points, Truth, conjunctions
@@ -37,6 +37,7 @@ class FilterExplanation:
     opaque: tuple[str, ...]  # not looked into, and why
     problems: tuple[str, ...]  # what cannot be right for the class
     source: str
+    values: tuple[str, ...]  # what the names in the source stand for
     spark: str  # the column, or why there is none
     verdicts: tuple[Verdict, ...] = ()  # what each condition says about the event
     matches: bool | None = None
@@ -57,7 +58,7 @@ class FilterExplanation:
             ("asked of values that are read once", self.read),
             ("evaluated where the rest holds", self.residual),
             (OPAQUE, self.opaque),
-            ("Python", tuple(self.source.rstrip().splitlines())),
+            ("Python", (*self.source.rstrip().splitlines(), *self.values)),
             ("Spark", (self.spark,)),
         ):
             if lines:
@@ -67,9 +68,12 @@ class FilterExplanation:
 
 def explained(tree: nodes.Node, cls: type | None, event: Any) -> FilterExplanation:
     """The explanation of a filter, for a class of events and for one event."""
+    from polycast.filters import checking  # here, because it takes a while to load
+
     known = type(event) if cls is None and event is not NO_EVENT else cls
     about = () if event is NO_EVENT else tuple(verdicts(tree, event))
     indexed, read, residual = _parts(tree)
+    generated = generate(tree if known is None else folded(tree, known))
     return FilterExplanation(
         filter=render(tree),
         tree=tuple(_outline(tree, 0)),
@@ -80,7 +84,8 @@ def explained(tree: nodes.Node, cls: type | None, event: Any) -> FilterExplanati
             dict.fromkeys(each.why for each in nodes.walk(tree) if isinstance(each, nodes.Opaque))
         ),
         problems=() if known is None else tuple(map(str, checking.problems(tree, (known,)))),
-        source=generate(tree if known is None else folded(tree, known)).source,
+        source=generated.source,
+        values=generated.values(),
         spark=_spark(tree, known),
         verdicts=about,
         matches=about[0].passes is True if about else None,

@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overload
 
 from polycast.errors import BadOption, FilterError
-from polycast.filters import checking, nodes
+from polycast.filters import nodes
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Generated, Writer, generate
 from polycast.filters.canonical import canonical, on_topic
@@ -131,6 +131,8 @@ class Filter(Generic[T_contra]):
 
         With `every`, events conform to all of them.
         """
+        from polycast.filters import checking  # here, because it takes a while to load
+
         flat = [each for what in types for each in (get_args(what) or (what,))]
         checking.check(self.tree, tuple(map(_class, flat)), every=every)
 

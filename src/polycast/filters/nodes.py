@@ -98,9 +98,11 @@ def _check_name(name: str) -> None:
 def typed_key(value: object) -> object:
     """What two constants have in common if and only if they are the same constant."""
     kind = type(value)
-    if isinstance(value, tuple | list):
+    if kind in _SAME_IF_EQUAL:
+        return (kind, value)
+    if isinstance(value, (tuple, list)):
         return (kind, tuple(typed_key(each) for each in value))
-    if isinstance(value, set | frozenset):
+    if isinstance(value, (set, frozenset)):
         return (kind, frozenset(typed_key(each) for each in value))
     if isinstance(value, enum.Enum):
         return (kind, id(value))  # members are singletons, and may say that they are equal
@@ -113,6 +115,9 @@ def typed_key(value: object) -> object:
         fixed = zone.utcoffset(None) if isinstance(zone, datetime.timezone) else repr(zone)
         return (kind, value.replace(tzinfo=None), value.fold, fixed)
     return (kind, value)
+
+
+_SAME_IF_EQUAL = frozenset({int, str, bool, bytes, type(None), datetime.date, datetime.timedelta})
 
 
 @dataclass(frozen=True, slots=True)

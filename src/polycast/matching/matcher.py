@@ -154,8 +154,9 @@ class Matcher(Generic[K]):
 
     def match(self, event: Any, *, topic: str | None = None) -> list[K]:
         """The keys that an event is for."""
-        found: list[K] = []
-        for index in self._indexes_for(type(event), topic):
+        indexes = self._indexes_for(type(event), topic)
+        found: list[K] = indexes[0].match(event) if indexes else []
+        for index in indexes[1:]:
             found += index.match(event)
         return [*found, *self._match_topical(event, topic)] if self._topical else found
 

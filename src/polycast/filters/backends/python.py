@@ -35,6 +35,15 @@ class Generated:
             code, {"__builtins__": {}, **names}, "where"
         )
 
+    def values(self) -> tuple[str, ...]:
+        """What the names in the source stand for, to be read."""
+        return tuple(f"{name} = {_shown(value)}" for name, value in self.names.items())
+
+
+def _shown(value: object) -> str:
+    name = getattr(value, "__qualname__", None)
+    return name if isinstance(name, str) else f"{value!r:.60}"
+
 
 def generate(node: nodes.Node) -> Generated:
     """The function of a tree: it returns what the expression returns, or raises what it raises."""

@@ -136,12 +136,27 @@ class Matches(NamedTuple):
         return self.offsets, ids
 
 
+class Known:
+    """A tree with its hash, which takes a while to compute."""
+
+    __slots__ = ("_hash", "tree")
+
+    def __init__(self, tree: nodes.Node) -> None:
+        self.tree, self._hash = tree, hash(tree)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Known) and self.tree == other.tree
+
+
 class Index:
     """Filters by their keys."""
 
     def __init__(self, lock: threading.RLock | None = None) -> None:
         self._lock = threading.RLock() if lock is None else lock
-        self._numbers: dict[nodes.Node, int] = {}
+        self._numbers: dict[Known, int] = {}
         self._gone = self._changes = 0
         self._seen: list[Any] = []  # values of events, while there is something to learn
         self._state = State(Layout([], self._lock, []), [], [], {})
@@ -156,11 +171,12 @@ class Index:
         with self._lock:
             self._changes += 1
             state = self._state
-            number = self._numbers.get(tree)
+            known = Known(tree)
+            number = self._numbers.get(known)
             if number is not None:
                 state.keys[number] = _with(state.keys[number], key)
                 return
-            number = self._numbers[tree] = len(state.trees)
+            number = self._numbers[known] = len(state.trees)
             state.keys.append((key,))
             state.trees.append(tree)
             state.waiting.append((number, _lazy(tree)))
@@ -170,13 +186,14 @@ class Index:
         with self._lock:
             self._changes += 1
             state = self._state
-            number = self._numbers[tree]
+            known = Known(tree)
+            number = self._numbers[known]
             keys = state.keys[number] = _without(state.keys[number], key)
             if not keys:
                 state.keys[number] = ()
                 state.trees[number] = None
                 state.normal.pop(number, None)
-                del self._numbers[tree]
+                del self._numbers[known]
                 self._gone += 1
                 if self._gone > len(self._numbers) // 4:
                     self._rebuild(None)
@@ -209,11 +226,11 @@ class Index:
         while True:
             old, changes = self._state, self._changes
             known = list(self._numbers.items())
-            trees: list[nodes.Node | None] = [tree for tree, _ in known]
+            trees: list[nodes.Node | None] = [each.tree for each, _ in known]
             keys = [old.keys[number] for _, number in known]
             normal = {
-                number: old.normal.get(before) or conjunctions(tree)
-                for number, (tree, before) in enumerate(known)
+                number: old.normal.get(before) or conjunctions(each.tree)
+                for number, (each, before) in enumerate(known)
             }
             rows = [(number, each) for number, several in normal.items() for each in several]
             fresh = State(Layout(rows, self._lock, keys, sample), trees, keys, normal)
@@ -221,7 +238,7 @@ class Index:
                 break
         if sample is None and fresh.layout.is_anchored():
             fresh.layout.watch(self._watch)
-        self._numbers = {tree: number for number, (tree, _) in enumerate(known)}
+        self._numbers = {each: number for number, (each, _) in enumerate(known)}
         self._gone, self._seen = 0, []
         self._state = fresh
 
@@ -249,10 +266,8 @@ class Index:
         if waiting:
             found = list({*found, *_passed(waiting, event)})  # some may just have been placed
         found.sort()
-        keys: list[Any] = []
-        for number in found:
-            keys.extend(state.keys[number])  # in one step, whoever changes it meanwhile
-        return keys
+        # In one step, whoever changes them meanwhile: nothing of it runs in Python.
+        return list(chain.from_iterable(map(state.keys.__getitem__, found)))
 
     def match_batch(self, events: list[Any]) -> list[list[Any]]:
         """The keys that each of many events is for."""
