@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import polycast as pc
-from polycast.routing import dispatcher
+from polycast.routing import crowd
 
 NEW_YORK = ZoneInfo("America/New_York")
 Where = Callable[[Any], object]
@@ -225,7 +225,7 @@ def test_batches_keep_no_event() -> None:
 
 def delivered(many: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Who was called with what, while callbacks subscribe, cancel and publish."""
-    monkeypatch.setattr(dispatcher, "MANY", many)
+    monkeypatch.setattr(crowd, "MANY", many)
     got: list[tuple[int, int]] = []
     subscriptions: list[pc.Subscription[Reading]] = []
 

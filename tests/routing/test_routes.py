@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import polycast as pc
 from polycast.matching import Interest
-from polycast.routing import dispatcher, takers
+from polycast.routing import crowd, takers
 from polycast.routing.codegen import UNROLLED, Shape, source_of
 from polycast.testing import TestBus
 
@@ -155,7 +155,7 @@ class Run:
         self.bus.run_until_idle()
 
 
-@pytest.mark.parametrize("crowd", [0, 3, dispatcher.MANY])
+@pytest.mark.parametrize("many", [0, 3, crowd.MANY])
 @pytest.mark.parametrize("history", [0, 100])
 @settings(
     max_examples=150,
@@ -164,10 +164,11 @@ class Run:
 )
 @given(program=programs)
 def test_generated_routes_deliver_what_the_slow_dispatcher_says(
-    history: int, crowd: int, monkeypatch: pytest.MonkeyPatch, program: list[Any]
+    history: int, many: int, monkeypatch: pytest.MonkeyPatch, program: list[Any]
 ) -> None:
     """So many filters are a crowd, over which there is an index."""
-    monkeypatch.setattr(dispatcher, "MANY", crowd)
+    monkeypatch.setattr(crowd, "MANY", many)
+    monkeypatch.setattr(crowd, "LOOKED_AT", 2)
     run = Run(history)
     for name, *arguments in program:
         getattr(run, name)(*arguments)
@@ -215,7 +216,7 @@ def test_many_filters_call_in_the_order_of_their_subscriptions() -> None:
 
 
 def test_a_crowd_changes_while_an_event_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatcher, "MANY", 48)
+    monkeypatch.setattr(crowd, "MANY", 48)
     got: list[int] = []
     subscriptions: list[pc.Subscription[Talk]] = []
     with pc.Bus() as bus:
@@ -244,10 +245,39 @@ def test_a_crowd_changes_while_an_event_goes_round(monkeypatch: pytest.MonkeyPat
         assert len(got) == 100
 
 
+def test_a_crowd_that_wants_most_events_is_asked_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(crowd, "MANY", 48)
+    monkeypatch.setattr(crowd, "LOOKED_AT", 4)
+    got: list[int] = []
+    with pc.Bus() as bus:
+        for number in range(100):
+            bus.subscribe(
+                Talk,
+                lambda _, number=number: got.append(number),
+                where=lambda t, number=number: t.stars >= number,
+                dispatch="inline",
+            )
+
+        def is_crowded() -> bool:
+            return "choose" in bus._dispatcher.route(Talk, None).__globals__  # type: ignore[attr-defined]
+
+        for _ in range(10):
+            bus.publish(Talk(stars=1))
+        assert is_crowded()
+        for _ in range(10):
+            bus.publish(Talk(stars=60))
+        assert not is_crowded()
+        assert got == [*([0, 1] * 10), *(list(range(61)) * 10)]
+        bus.subscribe(Talk, print, where=lambda t: t.stars < 0)
+        assert is_crowded()  # the plan has changed
+
+
 def test_those_who_take_the_delivery_keep_their_order_in_a_crowd(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dispatcher, "MANY", 48)
+    monkeypatch.setattr(crowd, "MANY", 48)
     got: list[int] = []
     with pc.Bus() as bus:
         for number in range(100):
@@ -263,7 +293,7 @@ def test_those_who_take_the_delivery_keep_their_order_in_a_crowd(
 def test_pausing_in_a_crowd_loses_nothing(
     in_thread: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "MANY", 48)
+    monkeypatch.setattr(crowd, "MANY", 48)
     got: list[int] = []
     with pc.Bus() as bus:
         for number in range(60):

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 from polycast.matching import Matcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from polycast.matching import Interest
     from polycast.routing.plan import Target
 
-__all__ = ["Crowd", "is_alone"]
+__all__ = ["Crowd", "is_alone", "is_crowd"]
 
 MANY = 128  # targets of one class and topic with filters; asking fewer in a loop is faster
+
+LOOKED_AT = 128  # events, to see how many of a crowd want them
+DENSE = 4  # if one in so many does, asking each in a loop is faster
 
 Choice = tuple[list[int], list["Target"]]
 
@@ -23,6 +26,15 @@ def is_alone(target: Target) -> bool:
     """Whether it stands for one subscription, so that its filter alone decides."""
     interests = target.interests()
     return len(interests) == 1 and interests[0].group is None
+
+
+def is_crowd(targets: Collection[Target]) -> bool:
+    """Whether so many have a filter that an index over them pays."""
+    return len(targets) > MANY and sum(map(_is_filtered, targets)) > MANY
+
+
+def _is_filtered(target: Target) -> bool:
+    return is_alone(target) and target.interests()[0].where is not None
 
 
 class Member:
@@ -67,15 +79,31 @@ class Crowd:
         return {each.target for each in self._matcher.match(event, topic=topic)}
 
     def chooser(
-        self, direct: tuple[Target, ...], queued: tuple[Target, ...], topic: str | None
+        self,
+        direct: tuple[Target, ...],
+        queued: tuple[Target, ...],
+        topic: str | None,
+        dense: Callable[[], None],
     ) -> Callable[[Any], Choice]:
-        """For one route: the numbers of those to call, in order, and those with a queue."""
+        """For one route: the numbers of those to call, in order, and those with a queue.
+
+        `dense` is called when so many want most events that an index is of no use.
+        """
         match = self._matcher.match
         called = self._numbers(direct)
         waiting = self._numbers(queued)
 
+        looked = hits = 0
+
         def choose(event: Any) -> Choice:
+            nonlocal looked, hits
             found = match(event, topic=topic)
+            looked += 1
+            hits += len(found)
+            if looked == LOOKED_AT:
+                if hits * DENSE > looked * (len(direct) + len(queued)):
+                    dense()
+                looked = hits = 0
             calls = [number for each in found if (number := called(each)) is not None]
             calls.sort()
             if not queued:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from polycast.errors import BadOption, NotAvailable
 from polycast.routing.codegen import UNROLLED, Route, Shape, call_names, make_route, names_for
-from polycast.routing.crowd import MANY, Crowd, is_alone
+from polycast.routing.crowd import Crowd, is_alone, is_crowd
 from polycast.routing.plan import Plan, Target
 from polycast.routing.turn import Turn
 from polycast.stores import Entry, Receipt
@@ -68,6 +68,7 @@ class Dispatcher:
         self.topic_routes: dict[tuple[type, str], Callable[[Any], Receipt]] = {}
         self._made: WeakKeyDictionary[type, dict[str | None, Route]] = WeakKeyDictionary()
         self._crowd: Crowd | None = None  # made when many want events of one class
+        self._dense: WeakKeyDictionary[type, set[str | None]] = WeakKeyDictionary()
         _dispatchers.add(self)
 
     # -- changing the plan ---------------------------------------------------------------------
@@ -138,6 +139,7 @@ class Dispatcher:
     def _expire(self, stale: list[tuple[type, str | None]]) -> None:
         self.version += 1
         for cls, topic in stale:
+            self._dense.get(cls, set()).discard(topic)
             route = self._made[cls].pop(topic, None)
             if route is not None:
                 route.stale.cell_contents = True
@@ -175,7 +177,7 @@ class Dispatcher:
         direct = tuple(target for target, _ in calls)
         chosen = set(direct)
         queued = tuple(target for target in targets if target not in chosen)
-        if _is_crowd(targets):
+        if topic not in self._dense.get(cls, ()) and is_crowd(targets):
             return self._make_crowded(cls, topic, calls, queued)
         tests = tuple(target.test_for(cls, topic) for target in queued)
         wants = tuple(target.test_for(cls, topic) for target in direct)
@@ -220,8 +222,15 @@ class Dispatcher:
         names = self._names(shape, topic, direct)
         names["calls"] = tuple(call for _, call in calls)
         names["boxes"] = tuple((target, target.test_for(cls, topic)) for target in groups)
-        names["choose"] = self._crowd.chooser(direct, queued, topic)
+        dense = partial(self._too_dense, cls, topic)
+        names["choose"] = self._crowd.chooser(direct, queued, topic, dense)
         return make_route(shape, self.turn.cells, names)
+
+    def _too_dense(self, cls: type, topic: str | None) -> None:
+        """So many want most events that the next route asks each; until the plan changes."""
+        with self.changing, self.order:
+            self._expire([(cls, topic)])
+            self._dense.setdefault(cls, set()).add(topic)
 
     def _names(
         self, shape: Shape, topic: str | None, direct: tuple[Target, ...]
@@ -365,7 +374,7 @@ class Dispatcher:
 
     def _matching(self, targets: Collection[Target], event: Any, topic: str | None) -> Hits:
         hits: Hits = []
-        if self._crowd is not None and _is_crowd(targets):
+        if self._crowd is not None and is_crowd(targets):
             found = self._crowd.wanting(event, topic)
             hits = [(target, True) for target in targets if target in found]
             targets = [target for target in targets if not is_alone(target)]
@@ -462,15 +471,6 @@ def _written(
     """The filter of a target that is called directly, as an expression, and what that names."""
     where = target.interests()[0].where
     return (None, {}) if where is None else where.on(topic).expression(f"where_{number}", cls)
-
-
-def _is_crowd(targets: Collection[Target]) -> bool:
-    """Whether so many have a filter that an index over them pays."""
-    return len(targets) > MANY and sum(map(_is_filtered, targets)) > MANY
-
-
-def _is_filtered(target: Target) -> bool:
-    return is_alone(target) and target.interests()[0].where is not None
 
 
 def _parted(hits: Hits) -> dict[bool, Hits]:
