@@ -15,6 +15,7 @@ from polycast.filters.folding import folded
 from polycast.filters.frontends.conditions import Condition
 from polycast.filters.frontends.python import lift_function
 from polycast.filters.outside import check_outside
+from polycast.filters.predicates import Interval, Points, conjunctions
 from polycast.filters.text import parse, render
 from polycast.filters.verdicts import Verdict, verdicts
 
@@ -39,11 +40,12 @@ class Filter(Generic[T_contra]):
     Two filters are equal if their trees are.
     """
 
-    __slots__ = ("_generated", "_topical", "tree")
+    __slots__ = ("_generated", "_indexed", "_topical", "tree")
 
     def __init__(self, function: Callable[[T_contra], object] | nodes.Node) -> None:
         self._generated: Generated | None = None
         self._topical: bool | None = None
+        self._indexed: bool | None = None
         if isinstance(function, Filter):
             self.tree: nodes.Node = function.tree
             self._generated, self._topical = function._generated, function._topical
@@ -98,6 +100,16 @@ class Filter(Generic[T_contra]):
         if self._topical is None:
             self._topical = any(part.topical for part in self.opaque_parts())
         return self._topical
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether an index can look it up, instead of evaluating it for every event."""
+        if self._indexed is None:
+            self._indexed = all(
+                any(isinstance(each.form, (Points, Interval)) for each in conjunction)
+                for conjunction in conjunctions(self.tree)
+            )
+        return self._indexed
 
     def to_python(self, cls: type | None = None) -> str:
         """The source of the generated function; for events of exactly one class, if it is given."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Crowd", "is_alone", "is_crowd"]
 
-MANY = 128  # targets of one class and topic with filters; asking fewer in a loop is faster
+MANY = 128  # targets of one class and topic with such filters; asking fewer in a loop is faster
 
 LOOKED_AT = 128  # events, to see how many of a crowd want them
 DENSE = 4  # if one in so many does, asking each in a loop is faster
@@ -29,12 +29,13 @@ def is_alone(target: Target) -> bool:
 
 
 def is_crowd(targets: Collection[Target]) -> bool:
-    """Whether so many have a filter that an index over them pays."""
-    return len(targets) > MANY and sum(map(_is_filtered, targets)) > MANY
+    """Whether so many have a filter which can be looked up that an index over them pays."""
+    return len(targets) > MANY and sum(map(_is_indexed, targets)) > MANY
 
 
-def _is_filtered(target: Target) -> bool:
-    return is_alone(target) and target.interests()[0].where is not None
+def _is_indexed(target: Target) -> bool:
+    where = target.interests()[0].where if is_alone(target) else None
+    return where is not None and where.is_indexed
 
 
 class Member:
