@@ -117,9 +117,10 @@ class Filter(Generic[T_contra]):
 
     def to_spark(self, cls: type) -> Column:
         """The filter over the rows of a DataFrame of such events; it refuses what is not exact."""
+        _class(cls)
         from polycast.filters.backends.spark import column
 
-        return column(self.tree, _class(cls))
+        return column(self.tree, cls)
 
     def explain(self, cls: type | None = None, event: object = NO_EVENT) -> FilterExplanation:
         """What each way of running the filter makes of it, or what it says about one event."""

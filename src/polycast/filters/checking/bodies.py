@@ -158,10 +158,11 @@ def _gives_itself_away(code: types.CodeType) -> bool:
     if not code.co_argcount:
         return False
     itself = code.co_varnames[0]
+    loads = "LOAD_DEREF" if itself in code.co_cellvars else "LOAD_FAST"  # not the cell itself
     steps = [step for step in dis.get_instructions(code) if step.opname not in _SILENT]
     for at, step in enumerate(steps):
         names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-        if not step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) or itself not in names:
+        if not step.opname.startswith(loads) or itself not in names:
             continue
         after = steps[at + 1].opname if at + 1 < len(steps) else ""
         before = steps[at - 1].argval if at else ""
