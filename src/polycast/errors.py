@@ -204,17 +204,18 @@ class BadCallback(PolycastError, TypeError):
 class BadOption(PolycastError, ValueError):
     """An option that does not exist, or a value that it does not take."""
 
-    def __init__(self, option: str, given: object, *, accepted: str) -> None:
+    def __init__(self, option: str, given: object, *, accepted: str, why: str = "") -> None:
         self.option, self.given = option, given
-        super().__init__(f"{option}={given!r} is not accepted: {accepted}")
+        reason = f": {why}" if why else ""
+        super().__init__(f"{option}={given!r:.200} is not accepted{reason}. Accepted: {accepted}")
 
     @classmethod
     def unknown(cls, option: str, given: object, known: Iterable[str]) -> BadOption:
         """The error for an option nobody knows, with the nearest one that exists."""
         names = sorted(known)
         near = difflib.get_close_matches(option, names, n=1)
-        hint = f"did you mean {near[0]}=? " if near else ""
-        return cls(option, given, accepted=f"there is no such option; {hint}known: {_list(names)}")
+        hint = f"; did you mean {near[0]}=?" if near else ""
+        return cls(option, given, accepted=_list(names), why=f"there is no such option{hint}")
 
     @classmethod
     def choice(cls, option: str, given: object, choices: Iterable[str]) -> BadOption:

@@ -9,7 +9,7 @@ import uuid
 import zoneinfo
 from typing import Any
 
-__all__ = ["constant"]
+__all__ = ["SCALARS", "constant"]
 
 SCALARS = (
     type(None),

@@ -14,6 +14,8 @@ import zoneinfo
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from polycast.filters.constants import SCALARS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -46,19 +48,8 @@ ABSENT: Any = _Absent()
 # be ordered against it.
 PLAIN = frozenset(
     {
-        type(None),
-        bool,
-        int,
-        float,
-        str,
-        bytes,
+        *SCALARS,
         bytearray,
-        datetime.date,
-        datetime.datetime,
-        datetime.time,
-        datetime.timedelta,
-        decimal.Decimal,
-        uuid.UUID,
         list,
         tuple,
         dict,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ast
-import datetime
 import decimal
 import enum
 import inspect
 import types
-import uuid
 from dataclasses import dataclass
 from types import ModuleType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, get_args
 
 from polycast.filters import nodes
-from polycast.filters.constants import constant
+from polycast.filters.constants import SCALARS, constant
 from polycast.filters.operators import BUILTINS, reach
 
 if TYPE_CHECKING:
@@ -59,15 +57,7 @@ HARMLESS = (
 )
 
 
-MADE = (
-    datetime.date,
-    datetime.datetime,
-    datetime.time,
-    datetime.timedelta,
-    decimal.Decimal,
-    uuid.UUID,
-    float,
-)
+MADE = tuple(kind for kind in SCALARS if kind not in (type(None), bool, int, str, bytes))
 
 
 class Unliftable(Exception):
