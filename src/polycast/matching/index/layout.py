@@ -41,8 +41,8 @@ MOST_LANES = 8  # of one term
 MOST_POINTS = 256  # of a predicate that is an anchor
 LONGEST = 100  # characters of a value to learn from
 MOST_RANGES = 256  # of one lane
-WIDE = 6  # an interval over more ranges goes to the coarse level
-COARSE = 16  # ranges of the fine level in one of the coarse one
+WIDE = 8  # an interval over more ranges goes to the coarse level
+COARSE = 8  # ranges of the fine level in one of the coarse one
 
 
 class Bucket:
