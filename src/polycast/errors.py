@@ -27,6 +27,11 @@ PolycastError
 ├── QueueFull           overflow="block" reached its deadline; nothing was accepted
 ├── PublishUnknown      it is not known whether the event was accepted
 ├── NotSettled          an acknowledgement that came too late or twice
+├── StoreError          a store that cannot be used as asked
+│   ├── NotAStore       a file that is no store, or one of a newer version
+│   ├── StoreClosed     using a store after it was closed
+│   ├── StoreFailed     the disk is full or failing: nothing more is accepted
+│   └── StoreDamaged    what was read is not what was written
 ├── NotAPullCollection  get(), len() or iteration without pull=
 └── WouldDeadlock       waiting for itself, from inside a callback
 """
@@ -57,6 +62,7 @@ __all__ = [
     "NoSparkForm",
     "NoSparkType",
     "NotAPullCollection",
+    "NotAStore",
     "NotAType",
     "NotAvailable",
     "NotDecodable",
@@ -66,6 +72,10 @@ __all__ = [
     "PolycastError",
     "PublishUnknown",
     "QueueFull",
+    "StoreClosed",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFailed",
     "SubscriptionEnded",
     "TakenOver",
     "WouldDeadlock",
@@ -338,6 +348,47 @@ class NotSettled(PolycastError):
     def __init__(self, action: str, *, why: str) -> None:
         self.action = action
         super().__init__(f"{action} was refused: {why}")
+
+
+class StoreError(PolycastError):
+    """A store that cannot be used as asked."""
+
+
+class NotAStore(StoreError):
+    """A file that is no store, or one of a newer version."""
+
+    def __init__(self, path: str, *, why: str, instead: str) -> None:
+        self.path = path
+        super().__init__(f"{path} cannot be opened as a store: {why}. {instead}")
+
+
+class StoreClosed(StoreError):
+    """Using a store after it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("this store is closed; open it again")
+
+
+class StoreFailed(StoreError):
+    """The disk is full or failing: nothing more is accepted, what is there can still be read."""
+
+    def __init__(self, path: str, *, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(
+            f"{path} takes nothing more: {why}. The file is kept as it is, and reading goes on. "
+            f"See to the disk, then open the bus again"
+        )
+
+
+class StoreDamaged(StoreError):
+    """What was read is not what was written."""
+
+    def __init__(self, path: str, *, place: str, why: str) -> None:
+        self.path, self.place = path, place
+        super().__init__(
+            f"{path} is damaged at {place}: {why}. Nothing was deleted. Run `polycast doctor` on "
+            f"it, and restore a back-up"
+        )
 
 
 class NotAPullCollection(PolycastError, TypeError):

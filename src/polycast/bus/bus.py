@@ -34,7 +34,7 @@ from polycast.errors import BadOption, BusClosed, NotAvailable
 from polycast.filters import Filter
 from polycast.matching import Interest, selector_for
 from polycast.routing import Dispatcher
-from polycast.stores import MemoryLog, Publisher, Receipt
+from polycast.stores import Publisher, Receipt, Recent
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Bus:
         self.publisher = check_name("publisher", name)
         check_count("dead_letters", dead_letters, of="dead letters to keep")
         self._registry = Registry()
-        log = MemoryLog(history) if history else None
+        log = Recent(history) if history else None
         self._dispatcher = Dispatcher(
             Publisher(self.publisher, next(_epochs)),
             clock=self._clock,

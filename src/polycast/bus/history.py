@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from polycast.delivery import Mailbox
     from polycast.routing import Dispatcher
-    from polycast.stores import Entry, MemoryLog
+    from polycast.stores import Entry, Recent
 
 __all__ = ["History"]
 
@@ -20,7 +20,7 @@ __all__ = ["History"]
 class History:
     """The log as subscriptions see it."""
 
-    def __init__(self, dispatcher: Dispatcher, log: MemoryLog | None) -> None:
+    def __init__(self, dispatcher: Dispatcher, log: Recent | None) -> None:
         self._dispatcher, self._log = dispatcher, log
 
     def check(self, since: object) -> None:
@@ -46,7 +46,7 @@ class History:
             raise HistoryGone(since, oldest=oldest)
         return since
 
-    def _position_at(self, moment: datetime, log: MemoryLog) -> int:
+    def _position_at(self, moment: datetime, log: Recent) -> int:
         entries = log.read()
         later = [entry for entry in entries if entry.time >= moment.timestamp()]
         if not later:

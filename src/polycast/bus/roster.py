@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from polycast.errors import SubscriptionEnded
     from polycast.matching import Interest
     from polycast.routing import Dispatcher
-    from polycast.stores import Entry, MemoryLog
+    from polycast.stores import Entry, Recent
 
 __all__ = ["Advertisement", "Roster"]
 
@@ -73,7 +73,7 @@ class Roster:
     Its lock is taken before the dispatcher's, and no user code runs while it is held.
     """
 
-    def __init__(self, dispatcher: Dispatcher, log: MemoryLog | None) -> None:
+    def __init__(self, dispatcher: Dispatcher, log: Recent | None) -> None:
         self.services: Services  # set by the bus, as is `owner`, which finds it
         self.owner: Callable[[], Any] = lambda: None
         self.dispatcher, self._history = dispatcher, History(dispatcher, log)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.events import Identity
-    from polycast.stores import MemoryLog, Publisher
+    from polycast.stores import Publisher, Recent
 
 __all__ = ["Dispatcher"]
 
@@ -46,7 +46,7 @@ class Dispatcher:
         publisher: Publisher,
         *,
         clock: Clock,
-        log: MemoryLog | None,
+        log: Recent | None,
         admit: Callable[[type], object],
     ) -> None:
         if not getattr(sys, "_is_gil_enabled", lambda: True)():

@@ -1,40 +1,360 @@
-"""The log of a bus in memory: the newest entries, as many as were asked for."""
+"""A store in memory: the contract said as plainly as possible."""
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
-from collections import deque
-from typing import TYPE_CHECKING
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from polycast.config import SystemClock
+from polycast.errors import StoreClosed
+from polycast.events import encode_record
+from polycast.stores.contract import (
+    Advert,
+    Batch,
+    Draft,
+    EventType,
+    Flight,
+    Kept,
+    Letter,
+    Member,
+    OpenBus,
+    Stored,
+)
 
 if TYPE_CHECKING:
-    from polycast.stores.entry import Entry
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-__all__ = ["MemoryLog"]
+    from polycast.config import Clock
+    from polycast.events import Identity
+    from polycast.stores.contract import Transaction, View
+    from polycast.typesystem import Description
+
+__all__ = ["MemoryStore"]
+
+T = TypeVar("T")
 
 
-class MemoryLog:
-    """A bounded log; publishers in different threads may append a little out of order."""
+class _State:
+    """The tables. What it holds is never changed in place, so that a copy is a snapshot."""
 
-    def __init__(self, keep: int) -> None:
-        self.keep = keep
-        self._entries: deque[Entry] = deque(maxlen=keep)
-        self.append = self._entries.append
+    def __init__(self, log: list[Stored]) -> None:
+        self._log = log
+        self._revision = 0
+        self._epochs: dict[str, int] = {}
+        self._numbers = 0
+        self._descriptions: dict[str, Description] = {}
+        self._buses: dict[int, OpenBus] = {}
+        self._kept: dict[str, Kept] = {}
+        self._flights: dict[tuple[str, int], Flight] = {}
+        self._members: dict[tuple[str, int], Member] = {}
+        self._letters: dict[int, Letter] = {}
+        self._adverts: dict[int, Advert] = {}
+        self._documents: dict[tuple[str, str], bytes] = {}
 
-    def __len__(self) -> int:
-        return len(self._entries)
+    def copy(self) -> dict[str, Any]:
+        tables = vars(self).items()
+        return {name: dict(each) if isinstance(each, dict) else each for name, each in tables}
 
-    @property
-    def oldest(self) -> int | None:
-        """The position of the oldest entry kept."""
-        entries = self.read()
-        return entries[0].position if entries else None
+    # -- looking -----------------------------------------------------------------------------------
 
-    def has_all_from(self, position: int) -> bool:
-        """Whether nothing at or after the position was let go; positions count from one."""
-        oldest = self.oldest
-        return oldest is None or len(self._entries) < self.keep or oldest <= max(position, 1)
+    def newest(self) -> int:
+        return self._log[-1].position if self._log else 0
 
-    def read(self, *, start: int = 0) -> list[Entry]:
-        """The entries at and after a position, oldest first."""
-        entries = sorted(self._entries, key=lambda entry: entry.position)
-        return entries[bisect_left(entries, start, key=lambda entry: entry.position) :]
+    def oldest(self) -> int:
+        return self._log[0].position if self._log else 1
+
+    def revision(self) -> int:
+        return self._revision
+
+    def descriptions(self) -> list[Description]:
+        return list(self._descriptions.values())
+
+    def buses(self) -> list[OpenBus]:
+        return list(self._buses.values())
+
+    def subscription(self, name: str) -> Kept | None:
+        return self._kept.get(name)
+
+    def subscriptions(self) -> list[Kept]:
+        return [self._kept[name] for name in sorted(self._kept)]
+
+    def flights(self, name: str) -> list[Flight]:
+        return [self._flights[key] for key in sorted(self._flights) if key[0] == name]
+
+    def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
+        found = [each for each in self.flights(name) if each.holder is None and not each.done]
+        return [each for each in found if each.due <= at][:limit]
+
+    def members(self, name: str) -> list[Member]:
+        return [self._members[key] for key in sorted(self._members) if key[0] == name]
+
+    def letters(
+        self, *, subscription: str | None = None, after: int = 0, limit: int | None = None
+    ) -> list[Letter]:
+        mine = [each for number, each in self._letters.items() if number > after]
+        return [each for each in mine if subscription in (None, each.subscription)][:limit]
+
+    def count_letters(self, *, subscription: str | None = None) -> int:
+        return len(self.letters(subscription=subscription))
+
+    def adverts(self) -> list[Advert]:
+        return list(self._adverts.values())
+
+    def document(self, kind: str, name: str) -> bytes | None:
+        return self._documents.get((kind, name))
+
+    def documents(self, kind: str) -> dict[str, bytes]:
+        return {key[1]: self._documents[key] for key in sorted(self._documents) if key[0] == kind}
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def describe(self, description: Description) -> None:
+        if description.hash not in self._descriptions:
+            self._descriptions[description.hash] = description
+            self._revision += 1
+
+    def open_bus(self, publisher: str, *, until: float, address: str, process: int) -> OpenBus:
+        epoch = self._epochs[publisher] = self._epochs.get(publisher, 0) + 1
+        opened = OpenBus(self._number(), publisher, epoch, until, address, process)
+        self._buses[opened.id] = opened
+        return opened
+
+    def keep_bus(self, bus: int, *, until: float) -> bool:
+        if bus not in self._buses:
+            return False
+        self._buses[bus] = replace(self._buses[bus], until=until)
+        return True
+
+    def remove_bus(self, bus: int) -> None:
+        self._buses.pop(bus, None)
+        self._members = {key: each for key, each in self._members.items() if each.bus != bus}
+        self._adverts = {key: each for key, each in self._adverts.items() if each.bus != bus}
+        for name, kept in self._kept.items():
+            if kept.holder == bus:
+                self._kept[name] = replace(kept, holder=None)
+        for key, flight in self._flights.items():
+            if flight.holder == bus:
+                self._flights[key] = replace(flight, holder=None, token=flight.token + 1)
+
+    def save(self, kept: Kept) -> None:
+        self._kept[kept.name] = kept
+        self._revision += 1
+
+    def move(self, name: str, *, token: int, cursor: int) -> bool:
+        kept = self._kept.get(name)
+        if kept is None or kept.token != token:
+            return False
+        self._kept[name] = replace(kept, cursor=cursor)
+        return True
+
+    def remove(self, name: str) -> None:
+        if self._kept.pop(name, None) is not None:
+            self._revision += 1
+        self._flights = {key: each for key, each in self._flights.items() if key[0] != name}
+        self._members = {key: each for key, each in self._members.items() if key[0] != name}
+
+    def fly(self, flights: Sequence[Flight]) -> None:
+        self._flights.update({(each.name, each.position): each for each in flights})
+
+    def claim(self, flight: Flight) -> bool:
+        return self._flights.setdefault((flight.name, flight.position), flight) is flight
+
+    def land(self, name: str, positions: Collection[int]) -> None:
+        for position in positions:
+            self._flights.pop((name, position), None)
+
+    def land_before(self, name: str, position: int) -> None:
+        self.land(
+            name, [f.position for f in self.flights(name) if f.done and f.position < position]
+        )
+
+    def join(self, member: Member) -> None:
+        self._members[member.name, member.bus] = member
+
+    def leave(self, name: str, bus: int) -> None:
+        self._members.pop((name, bus), None)
+
+    def bury(self, letters: Sequence[Letter]) -> list[int]:
+        buried = [replace(each, number=self._number()) for each in letters]
+        self._letters.update({each.number: each for each in buried})
+        return [each.number for each in buried]
+
+    def exhume(self, numbers: Collection[int]) -> list[Letter]:
+        there = sorted(set(numbers) & self._letters.keys())
+        return [self._letters.pop(number) for number in there]
+
+    def advertise(self, advert: Advert) -> int:
+        number = self._number()
+        self._adverts[number] = replace(advert, number=number)
+        return number
+
+    def withdraw(self, number: int) -> None:
+        self._adverts.pop(number, None)
+
+    def put_document(self, kind: str, name: str, body: bytes) -> None:
+        self._documents[kind, name] = body
+        self._revision += 1
+
+    def remove_document(self, kind: str, name: str) -> None:
+        if self._documents.pop((kind, name), None) is not None:
+            self._revision += 1
+
+
+class MemoryStore:
+    """A store that lives as long as its process; one lock is all it needs."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock: Clock = clock if clock is not None else SystemClock()
+        self._lock = threading.RLock()
+        self._log: list[Stored] = []
+        self._identities: dict[Identity, int] = {}
+        self._types: dict[EventType, int] = {}
+        self._state = _State(self._log)
+        self._latest = 0.0
+        self._woken: list[Callable[[], None]] = []
+        self._closed = False
+        self.failure: Exception | None = None
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def submit(self, drafts: Sequence[Draft]) -> Future[list[int]]:
+        """Append, all or none."""
+        return self._done(lambda: self._append(drafts))
+
+    def append(self, drafts: Sequence[Draft], *, timeout: float | None = None) -> list[int]:
+        """Append, all or none, and say where."""
+        return self.submit(drafts).result(timeout)
+
+    def _append(self, drafts: Sequence[Draft]) -> list[int]:
+        self._latest = max(self._latest, self._clock.time())
+        records = [draft.at(self._latest) for draft in drafts]
+        for record in records:
+            encode_record(record)  # what cannot be written is refused here, too
+        positions = []
+        for record in records:
+            if record.identity not in self._identities:
+                position = self._state.newest() + 1
+                self._log.append(Stored(position, record))
+                self._identities[record.identity] = position
+                named = EventType(record.name, record.version, record.hash)
+                self._types.setdefault(named, len(self._types) + 1)
+            positions.append(self._identities[record.identity])
+        return positions
+
+    def read(
+        self,
+        start: int,
+        *,
+        limit: int = 1_000,
+        until: int | None = None,
+        types: Collection[int] | None = None,
+    ) -> Batch:
+        """The first records from a position on."""
+        with self._lock:
+            wanted = {each for each, number in self._types.items() if types and number in types}
+            end = self._state.newest() + 1 if until is None else until
+            end = max(start, min(end, self._state.newest() + 1))
+            found: list[Stored] = []
+            for stored in self._log[bisect_left(self._log, start, key=lambda s: s.position) :]:
+                if stored.position >= end:
+                    break
+                record = stored.record
+                if types is None or EventType(record.name, record.version, record.hash) in wanted:
+                    if len(found) == limit:
+                        return Batch(found, found[-1].position + 1 if found else start)
+                    found.append(stored)
+            return Batch(found, end)
+
+    def types(self) -> dict[int, EventType]:
+        """The types of which there are records."""
+        with self._lock:
+            return {number: each for each, number in self._types.items()}
+
+    def newest(self) -> int:
+        """The newest position."""
+        with self._lock:
+            return self._state.newest()
+
+    def oldest(self) -> int:
+        """The oldest position kept."""
+        with self._lock:
+            return self._state.oldest()
+
+    def position_at(self, moment: float) -> int:
+        """The first position kept whose time is not before a moment."""
+        with self._lock:
+            later = (each.position for each in self._log if each.record.time >= moment)
+            return next(later, self._state.newest() + 1)
+
+    def find(self, identity: Identity) -> int | None:
+        """Where the record with an identity is."""
+        with self._lock:
+            return self._identities.get(identity)
+
+    def truncate(self, before: int) -> int:
+        """Let go of what is before a position."""
+        with self._lock:
+            gone = [each for each in self._log if each.position < before][: len(self._log) - 1]
+            del self._log[: len(gone)]
+            for stored in gone:
+                del self._identities[stored.record.identity]
+            return len(gone)
+
+    def size(self) -> int:
+        """How many bytes its payloads take."""
+        with self._lock:
+            return sum(len(each.record.payload) for each in self._log)
+
+    # -- the state ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Look at the state."""
+        with self._lock:
+            yield self._state
+
+    def write(self, work: Callable[[Transaction], T]) -> Future[T]:
+        """Change the state, all or nothing."""
+
+        def change() -> T:
+            before = self._state.copy()
+            try:
+                return work(self._state)
+            except BaseException:
+                vars(self._state).update(before)
+                raise
+
+        return self._done(change)
+
+    def _done(self, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._lock:
+            try:
+                if self._closed:
+                    raise StoreClosed()
+                future.set_result(work())
+            except Exception as error:
+                future.set_exception(error)
+        for woken in self._woken:
+            woken()
+        return future
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    def watch(self, woken: Callable[[], None]) -> None:
+        """Have a function called after each change."""
+        self._woken.append(woken)
+
+    def close(self) -> None:
+        """Take nothing more."""
+        with self._lock:
+            self._closed = True

@@ -1,0 +1,346 @@
+"""What a store is: a log of records in total order, and the state of who reads it.
+
+`SqliteStore` and `MemoryStore` do the same by this contract; the tests in `tests/stores` hold both
+to it. A store belongs to one process; several processes may have stores over the same file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+
+import msgspec
+
+from polycast.events import Identity, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from concurrent.futures import Future
+    from contextlib import AbstractContextManager
+
+    from polycast.typesystem import Description
+
+__all__ = [
+    "Advert",
+    "Batch",
+    "Draft",
+    "EventType",
+    "Flight",
+    "Kept",
+    "Letter",
+    "Member",
+    "OpenBus",
+    "Store",
+    "Stored",
+    "Transaction",
+    "View",
+]
+
+T = TypeVar("T")
+
+
+class Draft(msgspec.Struct, frozen=True, gc=False):
+    """A record that is not in the log yet: all but its time, which the log gives it."""
+
+    name: str
+    version: int
+    hash: str
+    identity: Identity
+    codec: Literal["json", "msgpack"]
+    payload: bytes
+    topic: str | None = None
+    priority: int = 0
+    expires: float | None = None
+    headers: dict[str, str] = {}
+
+    def at(self, moment: float) -> Record:
+        """The record, appended at a moment."""
+        return Record(
+            self.name,
+            self.version,
+            self.hash,
+            self.identity,
+            moment,
+            self.codec,
+            self.payload,
+            self.topic,
+            self.priority,
+            self.expires,
+            self.headers,
+        )
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """A record in the log."""
+
+    position: int
+    record: Record
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """What a read found, and the position up to which (exclusive) it has looked."""
+
+    entries: list[Stored]
+    upto: int
+
+
+class EventType(msgspec.Struct, frozen=True, gc=False):
+    """What names the class of a record."""
+
+    name: str
+    version: int
+    hash: str
+
+
+class OpenBus(msgspec.Struct, frozen=True, gc=False):
+    """One opening of a bus, while it lasts; `until` is when it counts as dead, by the wall."""
+
+    id: int
+    publisher: str
+    epoch: int
+    until: float
+    address: str = ""  # of the socket by which it is woken
+    process: int = 0
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A subscription that the store knows: a durable one, or a group.
+
+    All before `cursor` is handled, but for the flights. `start` and `until` are the positions
+    between which it is in effect. Whoever attaches to it raises `token`.
+    """
+
+    name: str
+    definition: bytes
+    start: int
+    cursor: int
+    durable: bool = True
+    group: bool = False
+    pinned: bool = True
+    until: int | None = None
+    token: int = 0
+    holder: int | None = None  # the bus it is attached to
+    lease: float | None = None  # when it ends, by the wall
+
+
+class Flight(msgspec.Struct, frozen=True, gc=False):
+    """One event before a subscription's cursor that is not handled, or the claim to one.
+
+    `done` is for groups: it is kept until every member has looked past it.
+    """
+
+    name: str
+    position: int
+    publisher: str = ""
+    holder: int | None = None
+    token: int = 0
+    attempts: int = 0
+    due: float = 0.0
+    done: bool = False
+
+
+class Member(msgspec.Struct, frozen=True, gc=False):
+    """The members of a group in one bus; before `looked` they have claimed what they want."""
+
+    name: str
+    bus: int
+    looked: int
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """A dead letter: the event itself is kept with it, whatever becomes of the log."""
+
+    number: int  # given by the store
+    subscription: str
+    position: int
+    record: Record
+    reason: str
+    attempts: int
+    time: float
+
+
+class Advert(msgspec.Struct, frozen=True, gc=False):
+    """What a bus has said it will publish."""
+
+    number: int  # given by the store
+    bus: int
+    what: str
+    until: float | None = None
+
+
+class View(Protocol):
+    """The state at one moment."""
+
+    def newest(self) -> int:
+        """The newest position; 0 if nothing was ever appended."""
+
+    def oldest(self) -> int:
+        """The oldest position kept; that after the newest if nothing is."""
+
+    def revision(self) -> int:
+        """A number that grows with every change of descriptions, subscriptions, documents."""
+
+    def descriptions(self) -> list[Description]:
+        """All of them, in the order in which they came."""
+
+    def buses(self) -> list[OpenBus]:
+        """The buses that are open, or were when they died."""
+
+    def subscription(self, name: str) -> Kept | None:
+        """The subscription of that name."""
+
+    def subscriptions(self) -> list[Kept]:
+        """All of them, by name."""
+
+    def flights(self, name: str) -> list[Flight]:
+        """What is in flight for a subscription, done or not, by position."""
+
+    def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
+        """The first flights of a group that nobody holds, not done and due at a time."""
+
+    def members(self, name: str) -> list[Member]:
+        """Who is in a group."""
+
+    def letters(
+        self, *, subscription: str | None = None, after: int = 0, limit: int | None = None
+    ) -> list[Letter]:
+        """Dead letters by number, of one subscription or all."""
+
+    def count_letters(self, *, subscription: str | None = None) -> int:
+        """How many there are."""
+
+    def adverts(self) -> list[Advert]:
+        """What is advertised."""
+
+    def document(self, kind: str, name: str) -> bytes | None:
+        """A document: retention, contexts."""
+
+    def documents(self, kind: str) -> dict[str, bytes]:
+        """All of a kind, by name."""
+
+
+class Transaction(View, Protocol):
+    """Changes to the state, all or none; it sees its own."""
+
+    def describe(self, description: Description) -> None:
+        """Keep a description; once is enough."""
+
+    def open_bus(self, publisher: str, *, until: float, address: str, process: int) -> OpenBus:
+        """A new opening of a publisher: the epoch after its last, and an id of its own."""
+
+    def keep_bus(self, bus: int, *, until: float) -> bool:
+        """It lives on; False if it was removed."""
+
+    def remove_bus(self, bus: int) -> None:
+        """It is closed or dead: its memberships and adverts go, what it holds is free again."""
+
+    def save(self, kept: Kept) -> None:
+        """Put a subscription in place of what there was under its name."""
+
+    def move(self, name: str, *, token: int, cursor: int) -> bool:
+        """Move a cursor; False, and nothing moved, if the token is not the current one."""
+
+    def remove(self, name: str) -> None:
+        """Remove a subscription with its flights and members."""
+
+    def fly(self, flights: Sequence[Flight]) -> None:
+        """Put flights in place of what there was at their positions."""
+
+    def claim(self, flight: Flight) -> bool:
+        """Add a flight unless there is one at its position; whether it was added."""
+
+    def land(self, name: str, positions: Collection[int]) -> None:
+        """Remove flights."""
+
+    def land_before(self, name: str, position: int) -> None:
+        """Remove flights that are done and before a position."""
+
+    def join(self, member: Member) -> None:
+        """Put a membership in place of what there was."""
+
+    def leave(self, name: str, bus: int) -> None:
+        """Remove a membership."""
+
+    def bury(self, letters: Sequence[Letter]) -> list[int]:
+        """Keep dead letters under new numbers."""
+
+    def exhume(self, numbers: Collection[int]) -> list[Letter]:
+        """Take dead letters out; those that were there, by number."""
+
+    def advertise(self, advert: Advert) -> int:
+        """Keep an advert under a new number."""
+
+    def withdraw(self, number: int) -> None:
+        """Remove an advert."""
+
+    def put_document(self, kind: str, name: str, body: bytes) -> None:
+        """Keep a document in place of what there was."""
+
+    def remove_document(self, kind: str, name: str) -> None:
+        """Remove a document."""
+
+
+class Store(Protocol):
+    """A log and its state."""
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def submit(self, drafts: Sequence[Draft]) -> Future[list[int]]:
+        """Append, all or none, in one run of positions; the result comes when it is synced.
+
+        A draft whose identity is in the log already is not appended again; it has the position it
+        had. The time of a record never is before that of the record before it.
+        """
+
+    def append(self, drafts: Sequence[Draft], *, timeout: float | None = None) -> list[int]:
+        """The same, waiting for it; `TimeoutError` means that nobody knows."""
+
+    def read(
+        self,
+        start: int,
+        *,
+        limit: int = 1_000,
+        until: int | None = None,
+        types: Collection[int] | None = None,
+    ) -> Batch:
+        """The first records from a position on, of all or of some types (by number)."""
+
+    def types(self) -> dict[int, EventType]:
+        """The types of which there are records, by number. It only grows."""
+
+    def newest(self) -> int:
+        """The newest position; 0 if nothing was ever appended."""
+
+    def oldest(self) -> int:
+        """The oldest position kept; that after the newest if nothing is."""
+
+    def position_at(self, moment: float) -> int:
+        """The first position kept whose time is not before a moment; else that after the newest."""
+
+    def find(self, identity: Identity) -> int | None:
+        """Where the record with an identity is."""
+
+    def truncate(self, before: int) -> int:
+        """Let go of what is before a position, but never of the newest; how many records went."""
+
+    def size(self) -> int:
+        """How many bytes the store takes."""
+
+    # -- the state ---------------------------------------------------------------------------------
+
+    def view(self) -> AbstractContextManager[View]:
+        """Look at the state as it is now; do not keep it long."""
+
+    def write(self, work: Callable[[Transaction], T]) -> Future[T]:
+        """Change the state; the result, or what `work` raised, comes when it is synced."""
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why nothing can be written any more, if that is so."""
+
+    def watch(self, woken: Callable[[], None]) -> None:
+        """Have a function called, in some thread, soon after anybody has committed anything."""
+
+    def close(self) -> None:
+        """Finish what was submitted, and let go of the file."""
