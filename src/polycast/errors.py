@@ -334,8 +334,8 @@ class QueueFull(PolycastError):
 class PublishUnknown(PolycastError):
     """It is not known whether the event was accepted."""
 
-    def __init__(self, identity: object, *, why: str) -> None:
-        self.identity = identity
+    def __init__(self, identity: object, *, why: str, identities: tuple[object, ...] = ()) -> None:
+        self.identity, self.identities = identity, identities or (identity,)
         super().__init__(
             f"it is not known whether the event was accepted: {why}. Publish it again with "
             f"identity={identity!r}: it will be stored once"
@@ -372,8 +372,10 @@ class StoreClosed(StoreError):
 class StoreFailed(StoreError):
     """The disk is full or failing: nothing more is accepted, what is there can still be read."""
 
-    def __init__(self, path: str, *, why: str) -> None:
+    def __init__(self, path: str, *, why: str, unknown: bool = False) -> None:
         self.path, self.why = path, why
+        self.unknown = unknown
+        """Whether what was under way may have been stored."""
         super().__init__(
             f"{path} takes nothing more: {why}. The file is kept as it is, and reading goes on. "
             f"See to the disk, then open the bus again"

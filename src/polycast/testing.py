@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.bus import Bus
-from polycast.delivery import DeadLetters, LoopThread, Pool, Services, Timers
+from polycast.delivery import LoopThread, Pool, Services, Timers
 from polycast.errors import BadOption
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from polycast.bus import Undelivered
-    from polycast.delivery import Delivery
+    from polycast.delivery import DeadLetters, Delivery
     from polycast.delivery.pool import Job
 
 __all__ = ["ManualClock", "Recorder", "TestBus"]
@@ -78,14 +78,14 @@ class TestBus(Bus):
         self.clock = clock if clock is not None else ManualClock()
         super().__init__(publisher=publisher, history=history, clock=self.clock)
 
-    def _make_services(self, stuck_after: float, dead_letters: int) -> Services:
+    def _make_services(self, stuck_after: float, dead_letters: DeadLetters) -> Services:
         roster = self._roster
         return Services(
             clock=self._clock,
             timers=Timers(self._clock, threaded=False),
             pool=_StillPool(self._clock, stuck_after=stuck_after),
             loop=_StillLoop(),
-            dead_letters=DeadLetters(keep=dead_letters, post=roster.replay),
+            dead_letters=dead_letters,
             in_turn=self._dispatcher.turn.run,
             changed=self._dispatcher.change,
             ended=roster.forget,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import _thread
 import asyncio
 import contextlib
-import itertools
 import logging
 import threading
 import uuid
@@ -14,16 +13,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from polycast.bus.annotations import annotated_type
+from polycast.bus.engines import Engine, engine_for
+from polycast.bus.engines import Options as EngineOptions
 from polycast.bus.lifetime import close_down, health_of, wait_for_quiet
-from polycast.bus.opening import admit, check_clock, check_url
+from polycast.bus.opening import check_clock
 from polycast.bus.options import check_options, settings_for
-from polycast.bus.publishing import Publishing
-from polycast.bus.roster import Advertisement, Roster
+from polycast.bus.roster import Advertisement
 from polycast.bus.stream import Stream
 from polycast.config import SystemClock, check_count, check_name, seconds
 from polycast.delivery import (
     Callback,
-    DeadLetters,
     LoopThread,
     Pool,
     Services,
@@ -33,8 +32,6 @@ from polycast.delivery import (
 from polycast.errors import BadOption, BusClosed, NotAvailable
 from polycast.filters import Filter
 from polycast.matching import Interest, selector_for
-from polycast.routing import Dispatcher
-from polycast.stores import Publisher, Receipt, Recent
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -50,8 +47,9 @@ if TYPE_CHECKING:
     from polycast.bus.options import Options, PublishOptions
     from polycast.bus.subscription import Subscription
     from polycast.config import Clock
-    from polycast.delivery import Delivery
+    from polycast.delivery import DeadLetters, Delivery
     from polycast.matching import Selector
+    from polycast.stores import Receipt, Retention
 
 __all__ = ["Bus"]
 
@@ -75,8 +73,10 @@ class Bus:
         federation: object = None,
         stuck_after: float | timedelta = 30.0,
         dead_letters: int = 10_000,
+        publish_within: float | timedelta = 30.0,
+        alive_for: float | timedelta = 10.0,
+        retention: Retention | None = None,
     ) -> None:
-        check_url(url)
         for option, given in (("context", context), ("federation", federation)):
             if given is not None:
                 raise _no_contexts(f"{option}=")
@@ -86,36 +86,42 @@ class Bus:
         self.publisher = check_name("publisher", name)
         check_count("dead_letters", dead_letters, of="dead letters to keep")
         self._registry = Registry()
-        log = Recent(history) if history else None
-        self._dispatcher = Dispatcher(
-            Publisher(self.publisher, next(_epochs)),
-            clock=self._clock,
-            log=log,
-            admit=admit(self._registry),
+        opened = EngineOptions(
+            url,
+            self.publisher,
+            history,
+            dead_letters,
+            seconds("publish_within", publish_within),
+            seconds("alive_for", alive_for),
+            retention,
         )
-        self._roster = Roster(self._dispatcher, log)
-        self._services = self._make_services(seconds("stuck_after", stuck_after), dead_letters)
+        stuck = seconds("stuck_after", stuck_after)
+        self._engine = engine_for(opened, self._clock, self._registry)
+        self._dispatcher, self._roster = self._engine.dispatcher, self._engine.roster
+        self._services = self._make_services(stuck, self._engine.letters())
         self._roster.services = self._services
         self._state = "open"
         self._routes = self._dispatcher.routes
-        self._publishing = Publishing(self._dispatcher, self._clock)
+        self._publishing = self._engine.publishing
+        self._engine.start(self._services.timers)
         # Whoever has a subscription has the bus; threads alone do not keep it, nor outlive it.
         self._roster.owner = weakref.ref(self)
         threads = (self._services.timers, self._services.pool, self._services.loop)
-        self._finalizer = weakref.finalize(self, _stop_threads, *threads)
+        self._finalizer = weakref.finalize(self, _stop_threads, self._engine, *threads)
 
-    def _make_services(self, stuck_after: float, dead_letters: int) -> Services:
+    def _make_services(self, stuck_after: float, dead_letters: DeadLetters) -> Services:
         roster = self._roster
         return Services(
             clock=self._clock,
             timers=Timers(self._clock),
             pool=Pool(self._clock, stuck_after=stuck_after),
             loop=LoopThread(),
-            dead_letters=DeadLetters(keep=dead_letters, post=roster.replay),
+            dead_letters=dead_letters,
             in_turn=self._dispatcher.turn.run,
             changed=self._dispatcher.change,
             ended=roster.forget,
             quiet=threading.Condition(),
+            source=self._engine.source,
         )
 
     # -- publishing --------------------------------------------------------------------------------
@@ -158,7 +164,8 @@ class Bus:
         self, event: object, **options: Unpack[PublishOptions]
     ) -> Coroutine[Any, Any, Receipt]:
         """Publish without ever blocking the event loop; its place is taken by the call itself."""
-        return self._publishing.publish_async(partial(self.publish, event, **options))
+        publish = partial(self.publish, event, **options)
+        return self._publishing.publish_async(publish, event, options)
 
     # -- subscribing -------------------------------------------------------------------------------
 
@@ -265,7 +272,7 @@ class Bus:
         if wanted is not None:
             wanted.check(*selector.types, every=selector.every)
         for cls in selector.types:
-            self._registry.bind(cls)
+            self._engine.bind(cls)
         interest = Interest(
             selector,
             wanted,
@@ -281,6 +288,7 @@ class Bus:
             since=options.get("since"),
             lease=None if lease is None else seconds("lease", lease),
             replace=bool(options.get("replace", False)),
+            pinned=bool(options.get("pinned", True)),
         )
 
     @overload
@@ -379,10 +387,12 @@ class Bus:
         """Say that this bus is going to publish a type or on a topic; `health()` lists it."""
         if self._state != "open":
             raise BusClosed("advertise")
+        if lease is not None:
+            seconds("lease", lease)
         advertisement = Advertisement(self._roster, str(selector_for(what)))
+        self._roster.announce(advertisement)
         if lease is not None:
             advertisement.renew(lease)
-        self._roster.advertisements.add(advertisement)
         return advertisement
 
     def within(self, context: object) -> Bus:
@@ -411,6 +421,7 @@ class Bus:
         undelivered = close_down(self._roster, timeout)
         self._state = "closed"
         self._publishing.close()
+        self._engine.close()
         self._finalizer()
         for each in undelivered:
             _log.warning("closed without delivering %s", each)
@@ -439,10 +450,7 @@ class Bus:
         await asyncio.to_thread(self.close)
 
     def __repr__(self) -> str:
-        return f"<Bus {self.publisher!r} in memory, {self._state}>"
-
-
-_epochs = itertools.count(1)
+        return f"<Bus {self.publisher!r} {self._engine.title}, {self._state}>"
 
 
 def _in_a_thread(function: Callable[..., None], *arguments: Any) -> None:
@@ -451,7 +459,8 @@ def _in_a_thread(function: Callable[..., None], *arguments: Any) -> None:
         _thread.start_new_thread(function, arguments)
 
 
-def _stop_threads(timers: Timers, pool: Pool, loop: LoopThread) -> None:
+def _stop_threads(engine: Engine, timers: Timers, pool: Pool, loop: LoopThread) -> None:
+    engine.abandon()
     timers.close()
     pool.close(0.0)
     loop.close(0.0)

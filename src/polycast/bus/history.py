@@ -50,7 +50,7 @@ class History:
         entries = log.read()
         later = [entry for entry in entries if entry.time >= moment.timestamp()]
         if not later:
-            return self._dispatcher.turn.newest() + 1
+            return self._dispatcher.newest() + 1
         first = later[0]
         is_earlier = first is entries[0] and first.time > moment.timestamp()
         if is_earlier and not log.has_all_from(first.position - 1):
@@ -66,7 +66,7 @@ class History:
         if before is None:
             return [] if start is None or self._log is None else self._log.read(start=start)
         waiting = [parcel.entry for parcel in before.surrender(TakenOver(before.title))]
-        place = before.place if before.is_detached() else self._dispatcher.turn.newest() + 1
+        place = before.place if before.is_detached() else self._dispatcher.newest() + 1
         logged = [] if self._log is None else self._log.read(start=place)
         known = {entry.position: entry for entry in [*waiting, *logged]}
         return [known[position] for position in sorted(known)]

@@ -30,7 +30,10 @@ def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     if any(_needs_this_loop(box) for box in list(roster.mailboxes.values())):
         why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
         raise WouldDeadlock("flush()", why=why)
-    return _wait(roster, timeout, ())
+    quiet = _wait(roster, timeout, ())
+    if quiet:
+        roster.saved()
+    return quiet
 
 
 def _needs_this_loop(box: Mailbox) -> bool:
@@ -45,7 +48,10 @@ def _needs_this_loop(box: Mailbox) -> bool:
 def _wait(roster: Roster, timeout: float | None, but: tuple[Mailbox | None, ...]) -> bool:
     quiet = roster.services.quiet
     deadline = None if timeout is None else time.monotonic() + timeout
-    while any(not box.is_idle() for box in list(roster.mailboxes.values()) if box not in but):
+    newest = roster.dispatcher.newest()
+    while not roster.is_caught_up(newest) or any(
+        not box.is_idle() for box in list(roster.mailboxes.values()) if box not in but
+    ):
         for box in list(roster.mailboxes.values()):
             box.recover()
         left = None if deadline is None else deadline - time.monotonic()
@@ -66,9 +72,9 @@ def health_of(roster: Roster, *, closed: bool) -> Health:
     letters = roster.services.dead_letters
     return Health(
         state="closed" if closed else "open",
-        published=roster.dispatcher.turn.newest(),
+        published=roster.dispatcher.newest(),
         subscriptions=tuple(_subscription(box) for box in boxes),
-        advertised=tuple(sorted(each.what for each in list(roster.advertisements))),
+        advertised=tuple(roster.advertised()),
         stuck=stuck,
         dead_letters=len(letters),
         counts=reduce(add, (box.counts for box in [*boxes, *roster.cut_off]), Counts()),
@@ -94,7 +100,8 @@ def _stuck(boxes: list[Mailbox], services: Services) -> Iterator[StuckCallback]:
 
 def _problems(roster: Roster, boxes: list[Mailbox], stuck: tuple[StuckCallback, ...]) -> list[str]:
     letters = roster.services.dead_letters
-    problems = [
+    problems = roster.problems()
+    problems += [
         f"the callback of {each.subscription} has not returned for {each.seconds:.0f} s"
         for each in stuck
     ]

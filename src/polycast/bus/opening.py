@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polycast.errors import BadOption, NotAType, NotAvailable
+from polycast.typesystem import check_shareable, warn_main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,29 +13,31 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.typesystem import Registry
 
-__all__ = ["admit", "check_clock", "check_url"]
+__all__ = ["admit", "admit_shared", "check_clock", "path_of"]
 
 _LATER = {
-    "sqlite": "a durable bus",
     "kafka": "a distributed bus",
     "polycast": "a remote bus",
     "polycasts": "a remote bus",
 }
+ACCEPTED = "'memory:', which is the default, or 'sqlite:///' and the path of a file"
 
 
-def check_url(url: object) -> None:
-    """A bus of this version lives in memory."""
+def path_of(url: object) -> str | None:
+    """The file that a URL names; None for a bus in memory."""
     if isinstance(url, str):
-        scheme = url.partition(":")[0]
+        scheme, _, rest = url.partition(":")
         if scheme == "memory":
-            return
+            return None
+        if scheme == "sqlite" and rest.startswith("///") and rest[3:] not in ("", "/"):
+            return rest[3:]  # as everywhere: three slashes and a relative path, four and "/..."
         if scheme in _LATER:
             raise NotAvailable(
                 f"{_LATER[scheme]} ({url})",
-                why="this version keeps events in memory only",
-                instead="Open it with pc.Bus()",
+                why="this version keeps events in memory or in a file",
+                instead="Open it with pc.Bus(), or with pc.Bus('sqlite:///events.db')",
             )
-    raise BadOption("url", url, accepted="'memory:', which is the default")
+    raise BadOption("url", url, accepted=ACCEPTED)
 
 
 def check_clock(clock: Clock) -> Clock:
@@ -56,3 +59,15 @@ def admit(registry: Registry) -> Callable[[type], object]:
         return registry.bind(cls)
 
     return bind
+
+
+def admit_shared(registry: Registry) -> Callable[[type], object]:
+    """The same where other processes have to be able to name the class."""
+    bind = admit(registry)
+
+    def bind_shared(cls: type) -> object:
+        check_shareable(cls)
+        warn_main(cls)
+        return bind(cls)
+
+    return bind_shared

@@ -38,6 +38,7 @@ class Options(TypedDict, total=False):
     attempts: int
     backoff: float | timedelta
     engine: Literal["direct", "spark"]
+    pinned: bool
 
 
 class PublishOptions(TypedDict, total=False):
@@ -58,7 +59,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     for name in ("group", "durable"):
         if options.get(name) is not None:
             check_name(name, options[name])
-    for name in ("exact", "replace"):
+    for name in ("exact", "replace", "pinned"):
         if not isinstance(options.get(name, False), bool):
             raise BadOption(name, options[name], accepted="True or False")
     if options.get("replace") and options.get("durable") is None:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from polycast.config import Clock
-    from polycast.routing import Dispatcher
+    from polycast.routing import Dispatcher, StoredDispatcher, Submission
     from polycast.stores import Receipt
 
-__all__ = ["Publishing"]
+__all__ = ["Publishing", "StoredPublishing"]
 
 
 class Publishing:
@@ -60,8 +60,11 @@ class Publishing:
         """Publish several events, all or none."""
         return self._dispatcher.post_many(events, **published_as(options, self._clock))
 
-    def publish_async(self, publish: Callable[[], Receipt]) -> Coroutine[Any, Any, Receipt]:
+    def publish_async(
+        self, publish: Callable[[], Receipt], event: Any, options: Mapping[str, Any]
+    ) -> Coroutine[Any, Any, Receipt]:
         """Publish now, or wait for room in a thread; who comes later gets a later place."""
+        del event, options
         if self._waiting == 0:
             mark = inside.set((*inside.get(), None))  # where nothing may wait for room
             try:
@@ -92,6 +95,26 @@ class Publishing:
         except (KeyError, TypeError):
             route = self._dispatcher.route(type(event), check_topic(topic))
         return route(event)
+
+
+class StoredPublishing(Publishing):
+    """The same over a store, which answers when it has synced."""
+
+    _dispatcher: StoredDispatcher
+
+    def publish_async(
+        self, publish: Callable[[], Receipt], event: Any, options: Mapping[str, Any]
+    ) -> Coroutine[Any, Any, Receipt]:
+        """Take the place now, and wait for the disk without blocking the event loop."""
+        if any(self._dispatcher.blocking([event], options.get("topic"))):
+            return super().publish_async(publish, event, options)
+        about = published_as(options, self._clock)
+        submission = self._dispatcher.submit([event], **about)
+        return _synced(submission)
+
+
+async def _synced(submission: Submission) -> Receipt:
+    return (await asyncio.wrap_future(submission.receipts))[0]
 
 
 async def _settled(receipt: Receipt) -> Receipt:

@@ -54,6 +54,7 @@ class Advertisement:
     def __init__(self, roster: Roster, what: str) -> None:
         self._roster, self.what = roster, what
         self._timer: Timer | None = None
+        self.number = 0  # by which a store knows it
 
     def renew(self, lease: float | timedelta) -> None:
         """It ends so many seconds from now."""
@@ -61,10 +62,11 @@ class Advertisement:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._roster.services.timers.after(wait, self.cancel)
+        self._roster.prolong(self, wait)
 
     def cancel(self) -> None:
         """Take it back."""
-        self._roster.advertisements.discard(self)
+        self._roster.withdraw(self)
 
 
 class Roster:
@@ -88,6 +90,33 @@ class Roster:
         self.advertisements: set[Advertisement] = set()
         self.drained = False  # the bus is closed and has delivered what it could
 
+    def announce(self, advertisement: Advertisement) -> None:
+        """Something is going to be published."""
+        self.advertisements.add(advertisement)
+
+    def withdraw(self, advertisement: Advertisement) -> None:
+        """It is not any more."""
+        self.advertisements.discard(advertisement)
+
+    def prolong(self, advertisement: Advertisement, lease: float) -> None:
+        """It is, for so many seconds from now."""
+
+    def advertised(self) -> list[str]:
+        """What is going to be published."""
+        return sorted(each.what for each in list(self.advertisements))
+
+    def is_caught_up(self, position: int) -> bool:
+        """Whether all up to a position has been brought to who wants it."""
+        del position
+        return True
+
+    def saved(self) -> None:
+        """Return when all that was said about durable subscriptions is kept."""
+
+    def problems(self) -> list[str]:
+        """What is wrong with where events are kept."""
+        return []
+
     # -- opening ---------------------------------------------------------------------------------
 
     def open(
@@ -99,8 +128,10 @@ class Roster:
         since: object = None,
         lease: float | None = None,
         replace: bool = False,
+        pinned: bool = True,
     ) -> Subscription[Any]:
         """Subscribe: find or make the mailbox, attach the callback, begin."""
+        del pinned  # only what is kept in a store holds it back
         if callback is not None:
             check_dispatch(settings, callback)
         if since is not None:
@@ -149,8 +180,8 @@ class Roster:
 
     def _new(self, interest: Interest, settings: Settings) -> Mailbox:
         name = interest.durable or f"{interest.selector}#{next(self._numbers)}"
-        kind = Mailbox if interest.group is None else Group
-        mailbox = kind(name, interest, settings, self.services)
+        mailbox = self._mailbox(name, interest, settings)
+        name = mailbox.name
         before = self._durables.get(interest.durable or "")
         if before is not None:
             self._replace(before, mailbox)
@@ -160,6 +191,10 @@ class Roster:
         if isinstance(mailbox, Group) and interest.group is not None:
             self._groups[interest.group] = mailbox
         return mailbox
+
+    def _mailbox(self, name: str, interest: Interest, settings: Settings) -> Mailbox:
+        kind = Mailbox if interest.group is None else Group
+        return kind(name, interest, settings, self.services)
 
     def _replace(self, before: Mailbox, mailbox: Mailbox) -> None:
         """A durable name with a new definition: its place is kept, what waits is asked again."""
@@ -175,7 +210,7 @@ class Roster:
         mailbox.refresh()
         if not is_new:
             self.dispatcher.change(mailbox)
-            consumer.interest = consumer.interest.starting(self.dispatcher.turn.newest() + 1)
+            consumer.interest = consumer.interest.starting(self.dispatcher.newest() + 1)
             return []
         entries: list[Entry] = []
 
@@ -250,7 +285,7 @@ class Roster:
 
     def detach(self, consumer: Consumer) -> None:
         """One subscription goes away; its durable name stays, and its place."""
-        consumer.mailbox.place = self.dispatcher.turn.newest() + 1
+        consumer.mailbox.place = self.dispatcher.newest() + 1
         if self._leave(consumer.mailbox, consumer):
             consumer.mailbox.pump()
 

@@ -12,10 +12,12 @@ from polycast.delivery.consumer import (
 from polycast.delivery.dead_letters import DeadLetter, DeadLetters
 from polycast.delivery.delivery import Delivery
 from polycast.delivery.group import Group
-from polycast.delivery.inbox import Services
+from polycast.delivery.inbox import Inbox, Services
+from polycast.delivery.keeping import CursorKeeper, Keeper, StoreKeeper
 from polycast.delivery.loop import LoopThread
 from polycast.delivery.mailbox import Mailbox
 from polycast.delivery.pool import Pool
+from polycast.delivery.shared import SharedGroup
 from polycast.delivery.timers import Timer, Timers
 
 __all__ = [
@@ -23,17 +25,22 @@ __all__ = [
     "Backlog",
     "Callback",
     "Consumer",
+    "CursorKeeper",
     "DeadLetter",
     "DeadLetters",
     "Delivery",
     "Group",
+    "Inbox",
     "InlineConsumer",
+    "Keeper",
     "LoopThread",
     "Mailbox",
     "Pool",
     "PoolConsumer",
     "Puller",
     "Services",
+    "SharedGroup",
+    "StoreKeeper",
     "Timer",
     "Timers",
     "callback_for",

@@ -27,6 +27,7 @@ class Parcel(msgspec.Struct, eq=False):
     tried: tuple[Any, ...] = ()  # the members of a group that have had it
     prior: bool = False  # history or a replay: it does not count against the bound
     begun: bool = False  # its callback has been called
+    claim: int = 0  # the token of the claim that a group has on it
     timer: Any = None  # of the time within which it has to be acknowledged
 
     def anew(self) -> Parcel:

@@ -81,7 +81,10 @@ class Consumer:
     def begins(self, parcel: Parcel) -> bool:
         """Whether the parcel is still to be handled; from now on it is its own."""
         self.started = self.mailbox.services.clock.monotonic()
-        return self.mailbox.may_begin(self, parcel)
+        if not self.mailbox.may_begin(self, parcel):
+            return False
+        self.mailbox.keeper.begin(parcel)
+        return True
 
     def rest(self) -> None:
         """It has returned; from now on it is idle."""

@@ -27,6 +27,7 @@ class DeadLetter:
     error: BaseException | None
     attempts: int
     time: float
+    number: int = 0  # by which a store knows it
 
     @property
     def event(self) -> Any:

@@ -106,6 +106,7 @@ class Group(Mailbox):
                 handed.append(self._hand(member, parcel))
             elif not self._is_wanted(parcel):
                 self.counts.dropped += 1  # all who wanted it have gone
+                self.keeper.done(parcel)
             else:
                 skipped.append(parcel)
                 if self.settings.level.order != "none" or len(skipped) >= LOOKAHEAD:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from polycast.delivery.backlog import Backlog, Parcel
 from polycast.delivery.inside import inside
+from polycast.delivery.keeping import Keeper
 from polycast.errors import CutOff, QueueFull, SubscriptionEnded
 from polycast.metrics import Counts
+from polycast.stores import Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,6 +43,14 @@ class Services:
     quiet: threading.Condition  # notified when a mailbox has nothing left to do
     waiting: int = 0  # how many wait for that
     threaded: bool = True
+    source: Source | None = None  # where what did not fit is read again; None: it is kept here
+
+
+class Source(Protocol):
+    """The log, as far as an inbox knows it."""
+
+    def behind(self, mailbox: Inbox) -> None:
+        """There is room again in an inbox that is behind the log."""
 
 
 class Inbox:
@@ -68,6 +78,8 @@ class Inbox:
         self.reserved = 0
         self.publishers: set[str] = set()  # whose events have come
         self.let_go: list[Parcel] = []  # dropped, and freed when no lock is held
+        self.behind: int | None = None  # from here on it has to be read from the log
+        self.keeper = Keeper()
 
     @property
     def title(self) -> str:
@@ -84,31 +96,60 @@ class Inbox:
     def put(self, entry: Entry, verdict: object) -> None:
         """Take an entry. The dispatcher's order lock is held, so this is log order."""
         with self.lock:
-            if self.ended is not None or entry.position < self.waits_for:
+            if self._is_meant(entry) and self._has_room(entry):
+                self._keep(entry, verdict)
+
+    def _is_meant(self, entry: Entry) -> bool:
+        is_live = self.ended is None and self.behind is None
+        return is_live and entry.position >= self.waits_for
+
+    def _keep(self, entry: Entry, verdict: object) -> None:
+        parcel = self._parcel(entry, verdict)
+        if isinstance(entry.event, Undecodable):
+            self._bury(parcel, entry.event.error)
+            return
+        self.backlog.append(parcel)
+        self.keeper.took(parcel)
+        self.publishers.add(parcel.publisher)
+        if self.settings.pull:
+            self.moved.notify_all()
+
+    def catch_up(self, entries: Iterable[tuple[Entry, object]], upto: int, live: int) -> None:
+        """Take what was read from the log; from `live` on it is brought by others again."""
+        with self.lock:
+            if self.ended is not None or self.behind is None:
                 return
-            if self._has_room():
-                parcel = self._parcel(entry, verdict)
-                self.backlog.append(parcel)
-                self.publishers.add(parcel.publisher)
-                if self.settings.pull:
-                    self.moved.notify_all()
+            for entry, verdict in entries:
+                self._keep(entry, verdict)
+            self.behind = None if upto >= live else upto
+
+    def _bury(self, parcel: Parcel, error: BaseException) -> None:
+        """To the dead letters with it. The lock is held."""
+
+    def room(self) -> int:
+        """How many more it may read from the log."""
+        return self.settings.queue - self.backlog.bounded - len(self.delayed)
 
     def _parcel(self, entry: Entry, verdict: object) -> Parcel:
         del verdict  # a group needs it
         return Parcel(entry)
 
-    def _has_room(self) -> bool:
+    def _has_room(self, entry: Entry) -> bool:
         """Apply the overflow policy; False if the new entry is not to be kept."""
         policy = self.settings.overflow
-        waiting = self.backlog.bounded + len(self.delayed)
-        if waiting < self.settings.queue or policy in ("spill", "block"):
+        if self.room() > 0:
             return True
+        if policy in ("spill", "block"):
+            if self.services.source is not None:
+                self.behind = entry.position
+            return self.behind is None
         if policy == "cut_off":
             self.ended = CutOff(self.title, detail=f"queue={self.settings.queue}")
             return True  # it goes to the dead letters with the others
         self.counts.dropped += 1
         if policy == "drop_oldest" and self.backlog:
             self.let_go.append(self.backlog.drop_oldest())
+            self.keeper.done(self.let_go[-1])
             return True
         return False
 
@@ -119,6 +160,8 @@ class Inbox:
             parcel.prior = True
             self.publishers.add(parcel.publisher)
         with self.moved:
+            for parcel in parcels:
+                self.keeper.took(parcel)
             self.backlog.merge(parcels)
             self.held = False
             self.moved.notify_all()
@@ -150,10 +193,19 @@ class Inbox:
         while (parcel := self._next()) is not None:
             if self.blocking:
                 self.moved.notify_all()
+            if self.behind is not None:
+                self._read_on()
             if not self.is_expired(parcel):
                 return parcel
             self.counts.expired += 1
+            self.keeper.done(parcel)
         return None
+
+    def _read_on(self) -> None:
+        """Ask for what has to be read from the log, once half of what fits has gone."""
+        source = self.services.source
+        if source is not None and self.room() * 2 >= self.settings.queue:
+            source.behind(self)
 
     def _next(self) -> Parcel | None:
         """Ordered levels wait for what is in flight or has failed: FIFO for the same publisher."""

@@ -9,9 +9,13 @@ from polycast.delivery.dead_letters import DeadLetter
 from polycast.delivery.delivery import Nack, Reject
 from polycast.delivery.inbox import Inbox
 from polycast.errors import NotSettled, SubscriptionEnded
+from polycast.stores import Undecodable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from polycast.delivery.backlog import Parcel
+    from polycast.stores import Entry
 
 __all__ = ["Ledger"]
 
@@ -34,6 +38,7 @@ class Ledger(Inbox):
                 raise NotSettled(action, why=why)
             self._apply(parcel, outcome)
         self.pump()
+        self.keeper.confirm(action, parcel)
 
     def _overdue(self, token: int) -> None:
         limit = self.settings.ack_within
@@ -63,8 +68,10 @@ class Ledger(Inbox):
         """Count, try again, or bury. The lock is held."""
         if outcome is None:
             self.counts.delivered += 1
+            self.keeper.done(parcel)
         elif outcome is EXPIRED:
             self.counts.expired += 1
+            self.keeper.done(parcel)
         elif self.ended is None:
             assert isinstance(outcome, BaseException)
             self.counts.failed += 1
@@ -73,13 +80,19 @@ class Ledger(Inbox):
     def _after_failure(self, parcel: Parcel, error: BaseException) -> None:
         if not self.settings.level.reliable:
             self.counts.dropped += 1
+            self.keeper.done(parcel)
         elif isinstance(error, Reject) or parcel.count >= self.settings.attempts:
             self._bury(parcel, error)
         else:
             self.counts.retried += 1
             again = parcel.anew()
-            self.delayed.add(again)
-            self.services.timers.after(self._delay(again, error), lambda: self._ready_again(again))
+            self._try_again(again, self._delay(again, error))
+
+    def _try_again(self, parcel: Parcel, delay: float) -> None:
+        """Put it into the backlog after a while."""
+        self.delayed.add(parcel)
+        self.keeper.again(parcel, delay)
+        self.services.timers.after(delay, lambda: self._ready_again(parcel))
 
     def _delay(self, parcel: Parcel, error: BaseException) -> float:
         if isinstance(error, Nack) and error.delay is not None:
@@ -94,6 +107,23 @@ class Ledger(Inbox):
             self.backlog.put_back(parcel)
         self.pump_later()
 
+    def take_up(self, flights: Iterable[tuple[Entry, object, int, float]]) -> None:
+        """Go on with what was under way elsewhere: entry, verdict, attempts so far, delay."""
+        with self.lock:
+            for entry, verdict, attempts, delay in flights:
+                parcel = self._parcel(entry, verdict)
+                parcel.count, parcel.prior, parcel.begun = attempts, True, True
+                self.publishers.add(parcel.publisher)
+                self.keeper.took(parcel)
+                if isinstance(entry.event, Undecodable):
+                    self._bury(parcel, entry.event.error)
+                elif attempts >= self.settings.attempts:
+                    self._bury(parcel, ProcessLookupError("whoever had it died each time"))
+                elif delay > 0:
+                    self._try_again(parcel, delay)
+                else:
+                    self.backlog.merge([parcel])
+
     def _bury(self, parcel: Parcel, error: BaseException) -> None:
         self.counts.dead += 1
         reason = str(error) or type(error).__name__
@@ -101,7 +131,7 @@ class Ledger(Inbox):
             reason = f"{type(error).__name__}: {error}"
         now = self.services.clock.time()
         letter = DeadLetter(parcel.entry, self.name, reason, error, parcel.count, now)
-        self.services.dead_letters.add(letter)
+        self.keeper.buried(letter, self.services.dead_letters)
 
     def bury_all(self, error: BaseException) -> None:
         """All that is not handled goes to the dead letters."""

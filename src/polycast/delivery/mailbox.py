@@ -189,7 +189,7 @@ class Mailbox(Ledger):
     def _launch(self, consumer: Consumer, parcel: Parcel) -> None:
         """It is in flight from now on."""
         parcel.count += 1
-        parcel.token = token = next(_tokens)
+        parcel.token = token = self.keeper.fence(parcel) + next(_tokens)
         parcel.holder = consumer
         self.in_flight[token] = parcel
         consumer.in_flight += 1
@@ -251,6 +251,8 @@ class Mailbox(Ledger):
         waiting = self.backlog or self.in_flight or self.delayed or self.held or self.paused
         if not plain or waiting or self.ended is not None or self.lease_until is not None:
             return None
+        if self.services.source is not None:  # what is read may be kept account of
+            return None
         return consumer.callback.function
 
     def is_idle(self) -> bool:
@@ -259,7 +261,8 @@ class Mailbox(Ledger):
             return True
         waits = self.paused or self.consumer is None or self.consumer.pulls
         answered = not self.in_flight or (self.consumer is not None and self.consumer.pulls)
-        return answered and not self.delayed and (waits or not self.backlog)
+        nothing = not self.backlog and self.behind is None
+        return answered and not self.delayed and (waits or nothing)
 
     def consumers(self) -> tuple[Consumer, ...]:
         """Who is called back."""
@@ -359,11 +362,14 @@ class Mailbox(Ledger):
                 self._launch(consumer, parcel)
             else:
                 self.counts.delivered += 1
+                self.keeper.done(parcel)
             return parcel
 
     def purge(self) -> None:
         """Throw away what waits."""
         with self.moved:
+            for parcel in self.backlog:
+                self.keeper.done(parcel)
             self.let_go.extend(self.backlog.clear())
             self.moved.notify_all()
         self.let_go.clear()

@@ -1,17 +1,20 @@
 """What subscribers want, as plain values, and who wants an event."""
 
+from polycast.matching.definitions import Definition, definition_of
 from polycast.matching.interest import Interest
 from polycast.matching.matcher import Matcher
 from polycast.matching.selectors import Selector, all_of, selector_for, topic
 from polycast.matching.topics import TopicPattern, check_topic
 
 __all__ = [
+    "Definition",
     "Interest",
     "Matcher",
     "Selector",
     "TopicPattern",
     "all_of",
     "check_topic",
+    "definition_of",
     "selector_for",
     "topic",
 ]

@@ -3,5 +3,6 @@
 from polycast.routing.dispatcher import Dispatcher
 from polycast.routing.plan import Plan, Target
 from polycast.routing.reference import takers
+from polycast.routing.stored import StoredDispatcher, Submission
 
-__all__ = ["Dispatcher", "Plan", "Target", "takers"]
+__all__ = ["Dispatcher", "Plan", "StoredDispatcher", "Submission", "Target", "takers"]

@@ -57,10 +57,10 @@ class Dispatcher:
             )
         self.publisher, self.clock, self.log, self.admit = publisher, clock, log, admit
         self.plan, self.turn = Plan(), Turn()
+        self.newest: Callable[[], int] = self.turn.newest
         self.order, self.changing = threading.Lock(), threading.RLock()
-        self.version = 0
+        self.version, self._stopped = 0, False
         self._refuse: Callable[[], None] = lambda: None
-        self._stopped = False
         self._retried: OrderedDict[Identity, Receipt] = OrderedDict()
         # What publish looks up. Its keys would keep classes alive, so a full collection empties
         # it; `_made` has everything again, weakly.
@@ -85,7 +85,7 @@ class Dispatcher:
             with self.order:
                 self._expire(stale)
                 try:
-                    begin(self.turn.newest() + 1)
+                    begin(self.newest() + 1)
                 except BaseException:
                     self._take_out(target)
                     raise

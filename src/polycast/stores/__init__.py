@@ -1,5 +1,9 @@
 """Where events are kept: a log in total order, and the state of who reads it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from polycast.stores.contract import (
     Advert,
     Batch,
@@ -15,9 +19,16 @@ from polycast.stores.contract import (
     Transaction,
     View,
 )
-from polycast.stores.entry import Entry, Publisher, Receipt
+from polycast.stores.entry import Entry, Publisher, Receipt, Undecodable
 from polycast.stores.memory import MemoryStore
 from polycast.stores.recent import Recent
+from polycast.stores.retention import Pin, Retention, pins, retain, retention_of
+
+if TYPE_CHECKING:
+    import os
+
+    from polycast.config import Clock
+    from polycast.stores.sqlite import SqliteStore
 
 __all__ = [
     "Advert",
@@ -31,11 +42,27 @@ __all__ = [
     "Member",
     "MemoryStore",
     "OpenBus",
+    "Pin",
     "Publisher",
     "Receipt",
     "Recent",
+    "Retention",
     "Store",
     "Stored",
     "Transaction",
+    "Undecodable",
     "View",
+    "open_store",
+    "pins",
+    "retain",
+    "retention_of",
 ]
+
+
+def open_store(
+    path: str | os.PathLike[str], *, clock: Clock | None = None, create: bool = True
+) -> SqliteStore:
+    """The store in a file, which is made if it is not there."""
+    from polycast.stores.sqlite import SqliteStore  # SQLite is loaded only where it is used
+
+    return SqliteStore(path, clock=clock, create=create)

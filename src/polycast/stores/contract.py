@@ -191,8 +191,17 @@ class View(Protocol):
     def subscriptions(self) -> list[Kept]:
         """All of them, by name."""
 
+    def lapsed(self, at: float) -> list[str]:
+        """The names of subscriptions whose lease is over at a time."""
+
     def flights(self, name: str) -> list[Flight]:
         """What is in flight for a subscription, done or not, by position."""
+
+    def flight(self, name: str, position: int) -> Flight | None:
+        """What is in flight for a subscription at a position, done or not."""
+
+    def under_way(self, name: str) -> list[Flight]:
+        """What is in flight for a subscription and not done, by position."""
 
     def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
         """The first flights of a group that nobody holds, not done and due at a time."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from polycast.events import Identity
+from polycast.events import Identity, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Entry", "GivenReceipt", "Publisher", "Receipt"]
+__all__ = ["Entry", "GivenReceipt", "Publisher", "Receipt", "Undecodable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,16 @@ class GivenReceipt(Receipt, frozen=True, gc=False):
         return self.given
 
 
+class Undecodable:
+    """In place of an event that this process cannot read: it becomes a dead letter."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __repr__(self) -> str:
+        return f"<{self.error}>"
+
+
 class Entry(msgspec.Struct, frozen=True):
     """An event as it stands in the log."""
 
@@ -67,6 +77,7 @@ class Entry(msgspec.Struct, frozen=True):
     expires: float | None = None
     headers: Mapping[str, str] | None = None
     given: Identity | None = None
+    record: Record | None = None  # what it was read from, if it comes from a store
 
     @property
     def identity(self) -> Identity:

@@ -83,11 +83,21 @@ class _State:
     def subscriptions(self) -> list[Kept]:
         return [self._kept[name] for name in sorted(self._kept)]
 
+    def lapsed(self, at: float) -> list[str]:
+        leased = [each for each in self.subscriptions() if each.lease is not None]
+        return [each.name for each in leased if each.lease is not None and each.lease <= at]
+
     def flights(self, name: str) -> list[Flight]:
         return [self._flights[key] for key in sorted(self._flights) if key[0] == name]
 
+    def flight(self, name: str, position: int) -> Flight | None:
+        return self._flights.get((name, position))
+
+    def under_way(self, name: str) -> list[Flight]:
+        return [each for each in self.flights(name) if not each.done]
+
     def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
-        found = [each for each in self.flights(name) if each.holder is None and not each.done]
+        found = [each for each in self.under_way(name) if each.holder is None]
         return [each for each in found if each.due <= at][:limit]
 
     def members(self, name: str) -> list[Member]:

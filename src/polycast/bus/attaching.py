@@ -1,0 +1,145 @@
+"""Attaching to what a store keeps: durable names, groups, their places and leases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from polycast.errors import BadOption, DurableChanged, HistoryGone
+from polycast.matching import Definition, definition_of
+from polycast.stores import Flight, Kept, Member
+
+if TYPE_CHECKING:
+    from polycast.config import Clock
+    from polycast.matching import Interest
+    from polycast.stores import Store, Transaction
+
+__all__ = ["Attachment", "Request", "kept_name", "rest_of_lease", "start_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """What somebody who attaches goes on with."""
+
+    kept: Kept
+    flights: list[Flight]
+    unclean: bool  # whoever was attached before has not said goodbye
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody wants to attach to; `attach` is done in one transaction."""
+
+    interest: Interest
+    bus: int
+    clock: Clock
+    start: int | None = None  # since=
+    lease: float | None = None
+    replace: bool = False
+    pinned: bool = True
+
+    @property
+    def name(self) -> str:
+        """Under which the store keeps it."""
+        return kept_name(self.interest)
+
+    def attach(self, tx: Transaction) -> Attachment:
+        """Attach to what is kept, or begin to keep it."""
+        known = self._current(tx)
+        is_group = self.interest.group is not None
+        until = None if self.lease is None else self.clock.time() + self.lease
+        token = tx.revision() + 1  # higher than any before
+        definition = definition_of(self.interest, lease=self.lease)
+        if known is None:
+            start = tx.newest() + 1 if self.start is None else self.start
+            durable = self.interest.durable is not None
+            kept = Kept(self.name, b"", start, start, durable=durable, group=is_group)
+        else:
+            kept = known
+            self._check(known, definition)
+            if until is None:
+                until, term = known.lease, Definition.decoded(known.definition).lease
+                definition = replace(definition, lease=term)
+        kept = replace(
+            kept,
+            definition=definition.encoded(),
+            pinned=self.pinned,
+            token=token if not is_group or known is None else kept.token,
+            holder=None if is_group else self.bus,
+            lease=until,
+        )
+        tx.save(kept)
+        if is_group:
+            return self._join(tx, kept)
+        unclean = known is not None and known.holder is not None
+        return Attachment(kept, tx.flights(self.name), unclean)
+
+    def _current(self, tx: Transaction) -> Kept | None:
+        """What is kept under the name and has not come to its end."""
+        known = tx.subscription(self.name)
+        if known is None:
+            return None
+        over = known.lease is not None and known.lease <= self.clock.time()
+        left = known.group and not known.durable and not tx.members(self.name)
+        if over or left:
+            tx.remove(self.name)
+            return None
+        return known
+
+    def _check(self, known: Kept, definition: Definition) -> None:
+        if not known.durable:
+            return  # the members of a group may want different things
+        difference = Definition.decoded(known.definition).difference(definition)
+        if difference and not self.replace:
+            raise DurableChanged(self.name, difference)
+
+    def _join(self, tx: Transaction, kept: Kept) -> Attachment:
+        looked = kept.cursor if kept.durable else max(kept.start, tx.newest() + 1)
+        if self.start is not None and not kept.durable:
+            looked = kept.start
+        tx.join(Member(kept.name, self.bus, looked))
+        return Attachment(replace(kept, cursor=looked), [], unclean=False)
+
+
+def kept_name(interest: Interest) -> str:
+    """The name under which a store keeps a durable subscription or a group."""
+    return interest.durable or f"group:{interest.group}"
+
+
+def rest_of_lease(kept: Kept, clock: Clock) -> float | None:
+    """How long it still lives: never longer than it was given, whatever the clock says."""
+    if kept.lease is None:
+        return None
+    term = Definition.decoded(kept.definition).lease
+    left = kept.lease - clock.time()
+    return left if term is None else min(left, term)
+
+
+def start_of(store: Store, since: object) -> int | None:
+    """The first position that is asked for."""
+    if since is None:
+        return None
+    oldest = store.oldest()
+    if isinstance(since, datetime) and since.tzinfo is not None:
+        return _at_time(store, since, oldest)
+    if isinstance(since, int) and not isinstance(since, bool):
+        if max(since, 1) < oldest:
+            raise HistoryGone(since, oldest=oldest)
+        return max(since, 1)
+    if since != "beginning":
+        accepted = "'beginning', a position, or a datetime with a time zone"
+        raise BadOption("since", since, accepted=accepted)
+    return oldest
+
+
+def _at_time(store: Store, since: datetime, oldest: int) -> int:
+    moment = since.timestamp()
+    found = store.position_at(moment)
+    if found == oldest > 1:  # some were let go, and they may have been later than that
+        first = store.read(oldest, limit=1).entries
+        if first and first[0].record.time > moment:
+            raise HistoryGone(since, oldest=oldest)
+    return found

@@ -1,0 +1,147 @@
+"""What a bus runs on: memory, or a store."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from polycast.bus.feed import Feed
+from polycast.bus.letters import StoredLetters
+from polycast.bus.opening import admit, admit_shared, path_of
+from polycast.bus.presence import Presence
+from polycast.bus.publishing import Publishing, StoredPublishing
+from polycast.bus.roster import Roster
+from polycast.bus.stored import StoredRoster
+from polycast.delivery import DeadLetters
+from polycast.errors import BadOption
+from polycast.routing import Dispatcher, StoredDispatcher
+from polycast.stores import Publisher, Recent, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+    from polycast.delivery import Timers
+    from polycast.stores import Retention, Store
+    from polycast.typesystem import Registry
+
+__all__ = ["Engine", "Options", "engine_for"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a bus was opened."""
+
+    url: str
+    publisher: str
+    history: int
+    dead_letters: int
+    publish_within: float
+    alive_for: float
+    retention: Retention | None
+
+
+class Engine:
+    """A bus in memory."""
+
+    title = "in memory"
+    bind: Callable[[type], object]  # admits a type that is subscribed to
+    source: Feed | None = None
+
+    def __init__(self, options: Options, clock: Clock, registry: Registry) -> None:
+        self._options = options
+        log = Recent(options.history) if options.history else None
+        publisher = Publisher(options.publisher, next(_epochs))
+        self.dispatcher = Dispatcher(publisher, clock=clock, log=log, admit=admit(registry))
+        self.roster = Roster(self.dispatcher, log)
+        self.publishing = Publishing(self.dispatcher, clock)
+
+        self.bind = registry.bind
+
+    def letters(self) -> DeadLetters:
+        """Where dead letters are kept."""
+        return DeadLetters(keep=self._options.dead_letters, post=self.roster.replay)
+
+    def start(self, timers: Timers) -> None:
+        """The bus is whole."""
+
+    def close(self) -> None:
+        """The bus is closed."""
+
+    def abandon(self) -> None:
+        """Nobody has the bus any more, and nobody closed it."""
+
+
+class StoredEngine(Engine):
+    """A bus over a store."""
+
+    def __init__(self, options: Options, clock: Clock, registry: Registry, path: str) -> None:
+        if options.history:
+            accepted = "nothing: a durable bus keeps all events, as long as retention= lets it"
+            raise BadOption("history", options.history, accepted=accepted)
+        self.title = f"over {path}"
+        self.store: Store = open_store(path, clock=clock)
+        try:
+            self._open(options, clock, registry)
+        except BaseException:
+            self.store.close()
+            raise
+
+    def _open(self, options: Options, clock: Clock, registry: Registry) -> None:
+        store = self.store
+        if options.retention is not None:
+            options.retention.keep_in(store)
+        self.presence = Presence(store, options.publisher, clock, alive_for=options.alive_for)
+        dispatcher = StoredDispatcher(
+            Publisher(options.publisher, self.presence.bus.epoch, durable=True),
+            clock=clock,
+            admit=admit_shared(registry),
+            store=store,
+            registry=registry,
+            within=options.publish_within,
+        )
+        self.source = Feed(store, dispatcher)
+        self.dispatcher = dispatcher
+        self.roster = StoredRoster(dispatcher, store, self.source, self.presence)
+        self.publishing = StoredPublishing(dispatcher, clock)
+        self.bind = _bind_shared(registry)
+        self._letters = StoredLetters(store, dispatcher.entry, self.roster.replay)
+
+    def letters(self) -> DeadLetters:
+        """Those in the store."""
+        return self._letters
+
+    def start(self, timers: Timers) -> None:
+        """Tell the store that this bus lives."""
+        self.presence.keep(timers)
+
+    def close(self) -> None:
+        """Say goodbye, and let go of the file."""
+        assert self.source is not None
+        self.source.close()
+        self.presence.close()
+        self.store.close()
+
+    def abandon(self) -> None:
+        """Stop the threads; whoever comes next finds a bus that has died."""
+        assert self.source is not None
+        self.source.close(0.0)
+        self.store.close()
+
+
+def engine_for(options: Options, clock: Clock, registry: Registry) -> Engine:
+    """What the URL of a bus means."""
+    path = path_of(options.url)
+    make = Engine if path is None else partial(StoredEngine, path=path)
+    return make(options, clock, registry)
+
+
+def _bind_shared(registry: Registry) -> Callable[[type], object]:
+    """Binds a type that is subscribed to; anybody's, but one that others can name."""
+    admitted = admit_shared(registry)
+    return lambda cls: None if cls is object else admitted(cls)
+
+
+_epochs = itertools.count(1)

@@ -1,0 +1,93 @@
+"""The dead letters of a bus over a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, overload
+
+from polycast.delivery import DeadLetter, DeadLetters
+from polycast.delivery.keeping import letter_of
+from polycast.stores import Flight, Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from polycast.stores import Entry, Letter, Store, Transaction
+
+__all__ = ["REPLAYED", "StoredLetters"]
+
+PAGE = 500
+REPLAYED = "replayed"  # the kind of the documents that say who has flights to look for
+
+
+class StoredLetters(DeadLetters):
+    """All dead letters of a store, whichever bus they come from; kept until they are purged."""
+
+    def __init__(
+        self,
+        store: Store,
+        entry: Callable[[Stored], Entry],
+        post: Callable[[list[DeadLetter]], list[DeadLetter]],
+    ) -> None:
+        super().__init__(keep=0, post=post)
+        self._store, self._entry = store, entry
+
+    @overload
+    def __getitem__(self, index: int) -> DeadLetter: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[DeadLetter]: ...
+    def __getitem__(self, index: int | slice) -> DeadLetter | list[DeadLetter]:
+        return list(self)[index]
+
+    def __len__(self) -> int:
+        with self._store.view() as view:
+            return view.count_letters()
+
+    def __iter__(self) -> Iterator[DeadLetter]:
+        after, more = 0, True
+        while more:
+            with self._store.view() as view:
+                page = view.letters(after=after, limit=PAGE)
+            yield from map(self._letter, page)
+            more = len(page) == PAGE
+            after = page[-1].number if page else after
+
+    def _letter(self, kept: Letter) -> DeadLetter:
+        entry = self._entry(Stored(kept.position, kept.record))
+        return DeadLetter(
+            entry, kept.subscription, kept.reason, None, kept.attempts, kept.time, kept.number
+        )
+
+    def add(self, letter: DeadLetter) -> None:
+        """Keep one more, of a subscription that the store does not know."""
+        kept = letter_of(letter)
+        self._store.write(lambda tx: tx.bury([kept]))
+
+    def replay(self, *letters: DeadLetter) -> int:
+        """Give these, or all, to their subscriptions once more; how many went.
+
+        A subscription that is not attached here finds them when it next is, wherever that is.
+        """
+        chosen = list(letters or self)
+        kept = self._store.write(lambda tx: _fly_again(tx, chosen)).result()
+        local = self._post([each for each in chosen if each.number not in kept])
+        self.purge(*local) if local else None
+        return len(kept) + len(local)
+
+    def purge(self, *letters: DeadLetter) -> int:
+        """Throw these, or all, away; how many went."""
+        numbers = [each.number for each in letters or self]
+        return len(self._store.write(lambda tx: tx.exhume(numbers)).result())
+
+
+def _fly_again(tx: Transaction, letters: list[DeadLetter]) -> set[int]:
+    """Let what the store keeps of their subscriptions know; those that went."""
+    oldest, went = tx.oldest(), set()
+    for letter in letters:
+        kept = tx.subscription(letter.subscription)
+        if kept is None or letter.position < oldest or not tx.exhume([letter.number]):
+            continue
+        publisher = letter.identity.publisher
+        tx.fly([Flight(kept.name, letter.position, publisher, token=tx.revision())])
+        tx.put_document(REPLAYED, kept.name, b"")
+        went.add(letter.number)
+    return went

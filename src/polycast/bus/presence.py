@@ -1,0 +1,121 @@
+"""That a bus lives, told to the store, and who else does not any more."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from polycast.delivery.claims import tidy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    from polycast.config import Clock
+    from polycast.delivery import Timer, Timers
+    from polycast.stores import OpenBus, Store, Transaction
+
+__all__ = ["Presence"]
+
+BEATS = 5  # how often it says so, within the time after which it counts as dead
+_log = logging.getLogger("polycast")
+
+
+class Presence:
+    """One opening of a bus. What a dead one held is free for others."""
+
+    def __init__(self, store: Store, publisher: str, clock: Clock, *, alive_for: float) -> None:
+        self._store, self._clock, self._publisher = store, clock, publisher
+        self._alive_for = alive_for
+        self._timers: Timers | None = None
+        self._timer: Timer | None = None
+        self._closed = False
+        self.revived: Callable[[], None] = lambda: None  # called when it had counted as dead
+        self.bus: OpenBus = store.write(self._open).result()
+
+    def _open(self, tx: Transaction) -> OpenBus:
+        self._bury_dead(tx)
+        return tx.open_bus(
+            self._publisher, until=self._until(), address=_here(), process=os.getpid()
+        )
+
+    def _until(self) -> float:
+        return self._clock.time() + self._alive_for
+
+    def keep(self, timers: Timers) -> None:
+        """Go on telling it."""
+        self._timers = timers
+        self._timer = timers.after(self._alive_for / BEATS, self._beat)
+
+    def _beat(self) -> None:
+        if not self._closed and self._store.failure is None:
+            self._store.write(self._tell).add_done_callback(self._told)
+
+    def _tell(self, tx: Transaction) -> bool:
+        known = tx.keep_bus(self.bus.id, until=self._until())
+        if not known:
+            self.bus = tx.open_bus(
+                self._publisher, until=self._until(), address=_here(), process=os.getpid()
+            )
+        self._bury_dead(tx)
+        return known
+
+    def _told(self, telling: Future[bool]) -> None:
+        if telling.exception() is None and not telling.result():
+            _log.warning("this bus had counted as dead: it was still for too long")
+            self.revived()
+        if not self._closed and self._timers is not None:
+            self._timer = self._timers.after(self._alive_for / BEATS, self._beat)
+
+    def _bury_dead(self, tx: Transaction) -> None:
+        """Free what the dead held; end what has outlived its lease or its last member."""
+        now = self._clock.time()
+        mine = getattr(self, "bus", None)
+        dead = [
+            each
+            for each in tx.buses()
+            if (mine is None or each.id != mine.id) and (each.until <= now or _has_died(each))
+        ]
+        for each in dead:
+            tx.remove_bus(each.id)
+        for name in tx.lapsed(now):
+            tx.remove(name)
+        if dead:
+            for kept in tx.subscriptions():
+                if kept.group:
+                    tidy(tx, kept)
+
+    def close(self) -> None:
+        """Say goodbye."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._store.failure is None:
+            self._store.write(lambda tx: tx.remove_bus(self.bus.id)).result()
+
+
+def _has_died(bus: OpenBus) -> bool:
+    """Whether its process is certainly gone; one that cannot be seen from here may live."""
+    if bus.address != _here() or bus.process == os.getpid():
+        return False
+    try:
+        os.kill(bus.process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _here() -> str:
+    """Where process numbers mean what they mean here: this boot, this name space."""
+    parts = [platform.node()]
+    try:
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
+    except OSError:
+        pass
+    return "/".join(parts)

@@ -1,0 +1,352 @@
+"""Who is subscribed, over a store: durable names and groups are kept there, not here."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace as replaced
+
+from polycast.bus.attaching import Request, kept_name, rest_of_lease, start_of
+from polycast.bus.letters import REPLAYED
+from polycast.bus.options import check_dispatch
+from polycast.bus.roster import Roster
+from polycast.delivery import CursorKeeper, Mailbox, SharedGroup, StoreKeeper
+from polycast.errors import (
+    Cancelled,
+    CutOff,
+    LeaseExpired,
+    StoreError,
+    TakenOver,
+)
+from polycast.matching import Definition
+from polycast.stores import Advert
+
+if TYPE_CHECKING:
+    from polycast.bus.attaching import Attachment
+    from polycast.bus.feed import Feed
+    from polycast.bus.presence import Presence
+    from polycast.bus.roster import Advertisement
+    from polycast.bus.subscription import Subscription
+    from polycast.config import Settings
+    from polycast.delivery import Callback, Consumer
+    from polycast.errors import SubscriptionEnded
+    from polycast.matching import Interest
+    from polycast.routing import StoredDispatcher
+    from polycast.stores import Flight, Store, Transaction
+
+__all__ = ["StoredRoster"]
+
+FREE = 64  # of what others have let go of, how many are looked at
+SPARING = 10  # looking at the store takes at most a part of the time: one in so many
+
+
+class StoredRoster(Roster):
+    """The subscriptions of one bus over a store."""
+
+    dispatcher: StoredDispatcher
+
+    def __init__(
+        self, dispatcher: StoredDispatcher, store: Store, feed: Feed, presence: Presence
+    ) -> None:
+        super().__init__(dispatcher, None)
+        self.store, self.feed, self.presence = store, feed, presence
+        feed.look = self._look
+        self._seen = -1  # the revision of the store
+        self._look_again = 0.0  # not before this time
+        self._requests: dict[SharedGroup, Request] = {}
+        presence.revived = self._soon_rejoin
+
+    # -- attaching ---------------------------------------------------------------------------------
+
+    def open(
+        self,
+        interest: Interest,
+        settings: Settings,
+        callback: Callback | None,
+        *,
+        since: object = None,
+        lease: float | None = None,
+        replace: bool = False,
+        pinned: bool = True,
+    ) -> Subscription[Any]:
+        """Subscribe: attach to what is kept, or begin with what is new."""
+        if callback is not None:
+            check_dispatch(settings, callback)
+        with self._lock:
+            start = start_of(self.store, since)
+            known = self._known(interest, replace=replace)
+            if known is None and interest.durable in self._durables:
+                self._let_go(self._durables[interest.durable or ""])
+            bus = self.presence.bus.id
+            clock = self.services.clock
+            request = Request(interest, bus, clock, start, lease, replace, pinned)
+            mailbox = self._made(request, settings) if known is None else known
+            consumer = self._consumer(mailbox, interest, settings, callback)
+            consumer.subscription = partial(self.handle, consumer)
+            if not mailbox.attach(consumer, settings):  # it has just ended
+                mailbox = self._made(request, settings)
+                consumer = self._consumer(mailbox, interest, settings, callback)
+                consumer.subscription = partial(self.handle, consumer)
+                mailbox.attach(consumer, settings)
+            self._go_on(mailbox, consumer, is_new=mailbox is not known)
+        if lease is not None:
+            self.set_lease(consumer, lease)
+        self.feed.start()
+        self.feed.ring()
+        mailbox.pump()
+        return self.handle(consumer)
+
+    def _made(self, request: Request, settings: Settings) -> Mailbox:
+        """The mailbox of a new subscription, in its place in the log, and not yet in the plan."""
+        interest = request.interest
+        if interest.durable is None and interest.group is None:
+            mailbox = self._new(interest, settings)
+            mailbox.behind = request.start
+            return mailbox
+        attachment = self.store.write(request.attach).result()
+        kept = attachment.kept
+        mailbox = self._new(interest.starting(kept.start), settings)
+        mailbox.waits_for, mailbox.behind = kept.start, kept.cursor
+        if isinstance(mailbox, SharedGroup):
+            self._requests[mailbox] = request
+        else:
+            keeper = mailbox.keeper = self._keeper(mailbox, attachment)
+            self._take_up(mailbox, keeper, attachment.flights)
+        left = rest_of_lease(kept, self.services.clock)
+        if left is not None:
+            mailbox.set_lease(max(left, 0.0))
+        return mailbox
+
+    def _mailbox(self, name: str, interest: Interest, settings: Settings) -> Mailbox:
+        if interest.group is None:
+            return super()._mailbox(name, interest, settings)
+        mailbox = SharedGroup(
+            kept_name(interest),
+            interest,
+            settings,
+            self.services,
+            store=self.store,
+            bus=lambda: self.presence.bus.id,
+            position=lambda: self.feed.position_of(mailbox),
+        )
+        return mailbox
+
+    def _soon_rejoin(self) -> None:
+        self.services.timers.after(0.0, self._rejoin)
+
+    def _rejoin(self) -> None:
+        """This bus had counted as dead: the groups go on without what it had claimed."""
+        for box, request in list(self._requests.items()):
+            box.rejoin()
+            again = dataclasses.replace(request, bus=self.presence.bus.id, start=None)
+            self.store.write(again.attach).result()
+            box.claim_soon()
+
+    def _keeper(self, mailbox: Mailbox, attachment: Attachment) -> CursorKeeper:
+        return CursorKeeper(
+            mailbox.name,
+            self.store,
+            self.services.clock,
+            lambda: self._soon_over(mailbox, TakenOver(mailbox.title)),
+            number=attachment.kept.token,
+            position=lambda: self.feed.position_of(mailbox),
+            unclean=attachment.unclean,
+        )
+
+    def _soon_over(self, mailbox: Mailbox, why: SubscriptionEnded) -> None:
+        """End it from a thread that holds no lock."""
+        self.services.timers.after(0.0, lambda: mailbox.end(why))
+
+    def _take_up(self, mailbox: Mailbox, keeper: CursorKeeper, flights: list[Flight]) -> None:
+        """Go on with what was in flight."""
+        keeper.restore(flights)
+        now = self.services.clock.time()
+        found = []
+        for flight in flights:
+            at = flight.position
+            records = self.store.read(at, limit=1, until=at + 1).entries
+            wanted = self.feed.wanted(mailbox, records)
+            found += [(e, verdict, flight.attempts, flight.due - now) for e, verdict in wanted]
+            if not wanted:  # a new definition does not want it, or it is not kept any more
+                keeper.forget(at)
+        mailbox.take_up(found)
+
+    def _go_on(self, mailbox: Mailbox, consumer: Consumer, *, is_new: bool) -> None:
+        """Into the plan; from then on it is brought what is new, unless it is behind."""
+        mailbox.refresh()
+        if not is_new:
+            self.dispatcher.change(mailbox)
+            consumer.interest = consumer.interest.starting(self.dispatcher.newest() + 1)
+            return
+
+        def begin(position: int) -> None:
+            if mailbox.waits_for == 0:
+                mailbox.waits_for = position if mailbox.behind is None else mailbox.behind
+            mailbox.interest = mailbox.interest.starting(mailbox.waits_for)
+            consumer.interest = consumer.interest.starting(mailbox.waits_for)
+
+        self.dispatcher.add(mailbox, begin)
+        mailbox.refresh()
+        if mailbox.behind is not None:
+            self.feed.behind(mailbox)
+
+    # -- leaving -----------------------------------------------------------------------------------
+
+    def detach(self, consumer: Consumer) -> None:
+        """One subscription goes away; the store keeps its name and its place."""
+        mailbox = consumer.mailbox
+        if self._leave(mailbox, consumer):
+            mailbox.pump()
+        else:
+            self._let_go(mailbox)
+
+    def _let_go(self, mailbox: Mailbox) -> None:
+        """Here it is no more; what is kept of it stays in the store."""
+        for consumer in mailbox.consumers():
+            consumer.ended = TakenOver(mailbox.title)
+        self._out_of_here(mailbox)
+        self._release(mailbox)
+
+    def _release(self, mailbox: Mailbox) -> None:
+        keeper = mailbox.keeper
+        if isinstance(keeper, StoreKeeper) and self.store.failure is None:
+            self.store.write(keeper.release).result()
+
+    def _out_of_here(self, mailbox: Mailbox) -> None:
+        super().forget(mailbox)
+        if isinstance(mailbox, SharedGroup):
+            self._requests.pop(mailbox, None)
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """It has ended: for good, or only here."""
+        self._out_of_here(mailbox)
+        if mailbox.interest.durable is None and mailbox.interest.group is None:
+            return
+        keeper = mailbox.keeper
+        if isinstance(keeper, StoreKeeper) and self.store.failure is None:
+            if isinstance(mailbox.ended, Cancelled | LeaseExpired | CutOff):
+                self.store.write(keeper.remove).result()
+            elif not isinstance(mailbox.ended, TakenOver):
+                self.store.write(keeper.release).result()
+
+    def set_lease(self, consumer: Consumer, lease: float) -> None:
+        """It ends after so many seconds from now, whoever is attached then."""
+        super().set_lease(consumer, lease)
+        name, until = consumer.mailbox.name, self.services.clock.time() + lease
+
+        def keep(tx: Transaction) -> None:
+            kept = tx.subscription(name)
+            if kept is not None and not kept.group:
+                definition = replaced(Definition.decoded(kept.definition), lease=lease)
+                tx.save(replaced(kept, definition=definition.encoded(), lease=until))
+
+        if consumer.interest.durable is not None:
+            self.store.write(keep).result()
+
+    # -- what others have done ---------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """In the thread of the feed: see who took over, cancelled, or replayed dead letters."""
+        for group in list(self._requests):
+            self._look_for_free(group)
+        kept_here = [box for box in list(self.mailboxes.values()) if _is_kept(box)]
+        if not kept_here or time.monotonic() < self._look_again:
+            return
+        began = time.monotonic()
+        with self.store.view() as view:
+            revision = view.revision()
+            if revision == self._seen:
+                return
+            self._seen = revision
+            found = {box: view.subscription(box.name) for box in kept_here}
+            replayed = view.documents(REPLAYED).keys() & {box.name for box in kept_here}
+            flights = {name: view.flights(name) for name in replayed}
+        for box, kept in found.items():
+            keeper = box.keeper
+            if kept is None:
+                box.end(Cancelled(box.title))
+            elif isinstance(keeper, CursorKeeper) and kept.token != keeper.number:
+                box.end(TakenOver(box.title))
+            elif isinstance(keeper, CursorKeeper) and box.name in replayed:
+                new = [each for each in flights[box.name] if not keeper.knows(each.position)]
+                self._take_up(box, keeper, new)
+                box.pump_later()
+        for name in replayed:
+            self.store.write(partial(_is_seen, name))
+        self._look_again = time.monotonic() + SPARING * (time.monotonic() - began)
+        self.services.timers.after(self._look_again - time.monotonic(), self.feed.ring)
+
+    def _look_for_free(self, group: SharedGroup) -> None:
+        """What other members have let go of, and what order forbade to claim before."""
+        with self.store.view() as view:
+            free = view.free(group.name, at=self.services.clock.time(), limit=FREE)
+            blocked = group.is_blocked(view)
+        offers = []
+        for flight in free:
+            at = flight.position
+            if not group.knows(flight):
+                records = self.store.read(at, limit=1, until=at + 1).entries
+                wanted = self.feed.wanted(group, records)
+                offers += [(flight, entry, verdict) for entry, verdict in wanted]
+        group.offer(offers)
+        if offers or not blocked:
+            group.claim_soon()
+
+    # -- looking after it --------------------------------------------------------------------------
+
+    def is_caught_up(self, position: int) -> bool:
+        """Whether the feed has brought all up to a position; one that has failed never will."""
+        return self.dispatcher.routed > position or self.feed.failure is not None
+
+    def announce(self, advertisement: Advertisement) -> None:
+        """Tell all buses over this store."""
+        super().announce(advertisement)
+        advert = Advert(0, self.presence.bus.id, advertisement.what)
+        advertisement.number = self.store.write(lambda tx: tx.advertise(advert)).result()
+
+    def withdraw(self, advertisement: Advertisement) -> None:
+        """Take it back."""
+        super().withdraw(advertisement)
+        if self.store.failure is None:
+            self.store.write(lambda tx: tx.withdraw(advertisement.number))
+
+    def prolong(self, advertisement: Advertisement, lease: float) -> None:
+        """It ends even if this process has died."""
+        until = self.services.clock.time() + lease
+        advert = Advert(0, self.presence.bus.id, advertisement.what, until)
+        before = advertisement.number
+
+        def renew(tx: Transaction) -> int:
+            tx.withdraw(before)
+            return tx.advertise(advert)
+
+        advertisement.number = self.store.write(renew).result()
+
+    def advertised(self) -> list[str]:
+        """What any bus over this store is going to publish."""
+        now = self.services.clock.time()
+        with self.store.view() as view:
+            adverts = view.adverts()
+        return sorted(each.what for each in adverts if each.until is None or each.until > now)
+
+    def saved(self) -> None:
+        """Return when all that was said about durable subscriptions is kept."""
+        for box in list(self.mailboxes.values()):
+            if isinstance(box.keeper, StoreKeeper) and box.ended is None:
+                box.keeper.confirm("flush()")
+
+    def problems(self) -> list[str]:
+        """What is wrong with the store."""
+        found: list[StoreError | Exception | None] = [self.store.failure, self.feed.failure]
+        return [str(each) for each in found if each is not None]
+
+
+def _is_kept(mailbox: Mailbox) -> bool:
+    return isinstance(mailbox.keeper, StoreKeeper) and mailbox.ended is None
+
+
+def _is_seen(name: str, tx: Transaction) -> None:
+    tx.remove_document(REPLAYED, name)

@@ -1,0 +1,143 @@
+"""What the members of a group in one process have claimed, as the store has it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from polycast.delivery.keeping import TOKENS, Fenced, StoreKeeper, letter_of
+from polycast.errors import NotSettled
+from polycast.stores import Member
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+    from polycast.delivery.backlog import Parcel
+    from polycast.delivery.dead_letters import DeadLetter, DeadLetters
+    from polycast.stores import Flight, Kept, Letter, Store, Transaction
+
+__all__ = ["ClaimKeeper", "tidy"]
+
+
+class ClaimKeeper(StoreKeeper):
+    """Settles claims. One that was taken away meanwhile is somebody else's, and is let be."""
+
+    def __init__(
+        self,
+        name: str,
+        store: Store,
+        clock: Clock,
+        bus: Callable[[], int],
+        looked: Callable[[], int],
+    ) -> None:
+        super().__init__(name, store, clock, lambda: None)
+        self._bus, self._looked = bus, looked
+        self._claims: dict[int, Flight] = {}
+        self._settled_now: list[tuple[Flight, Flight, Letter | None]] = []  # as it was, as it is
+        self._stale: set[tuple[int, int]] = set()  # claims that were taken away
+
+    def claimed(self, flight: Flight) -> None:
+        """It is ours."""
+        with self._lock:
+            self._claims[flight.position] = flight
+
+    def fence(self, parcel: Parcel) -> int:
+        """Whoever claims it later has a higher one."""
+        return parcel.claim * TOKENS
+
+    def done(self, parcel: Parcel) -> None:
+        """Nobody needs to have it any more."""
+        self._settle(parcel.entry.position, None)
+
+    def buried(self, letter: DeadLetter, letters: DeadLetters) -> None:
+        """Nobody needs to have it any more, and the letter says why."""
+        del letters
+        self._settle(letter.position, letter_of(letter))
+
+    def release(self, tx: Transaction) -> None:
+        """Save, and leave: what is not begun is for others."""
+        self._leave(tx, durably=True)
+
+    def remove(self, tx: Transaction) -> None:
+        """Save, and leave; whoever is the last ends the group."""
+        self._leave(tx, durably=False)
+
+    def _leave(self, tx: Transaction, *, durably: bool) -> None:
+        with self._lock:
+            left, self._claims = list(self._claims.values()), {}
+            unused = [(each, _freed(each, each.attempts - 1, 0.0), None) for each in left]
+            self._settled_now += unused
+        with suppress(Fenced):
+            self._save_all(tx)
+        bus, kept = self._bus(), tx.subscription(self.name)
+        if kept is None:
+            return
+        if any(member.bus == bus for member in tx.members(self.name)):
+            tx.join(Member(self.name, bus, self._looked()))
+            tidy(tx, kept)
+            tx.leave(self.name, bus)
+        tidy(tx, kept)
+        if not durably and not tx.members(self.name):
+            tx.remove(self.name)
+
+    def pass_on(self, parcel: Parcel, due: float) -> None:
+        """Somebody else may try it, not before some time."""
+        with self._lock:
+            claim = self._claims.pop(parcel.entry.position, None)
+            if claim is None:
+                return
+            self._settled_now.append((claim, _freed(claim, parcel.count, due), None))
+        self.save_soon()
+
+    def _settle(self, position: int, letter: Letter | None) -> None:
+        with self._lock:
+            claim = self._claims.pop(position, None)
+            if claim is None:
+                return
+            self._settled_now.append((claim, replace(claim, done=True, holder=None), letter))
+        self.save_soon()
+
+    def lost(self) -> None:
+        """This bus had counted as dead, so that all it had claimed is free."""
+        with self._lock:
+            self._stale.update((each.position, each.token) for each in self._claims.values())
+            self._claims = {}
+
+    def _save(self, tx: Transaction) -> None:
+        with self._lock:
+            settled, self._settled_now = self._settled_now, []
+        for before, after, letter in settled:
+            now = tx.flight(self.name, before.position)
+            if now is None or now.token != before.token or now.holder != before.holder:
+                with self._lock:
+                    self._stale.add((before.position, before.token))
+                continue
+            tx.fly([after])
+            if letter is not None:
+                tx.bury([letter])
+
+    def confirm(self, action: str, parcel: Parcel | None = None) -> None:
+        """Wait until it is on disk; refuse if it was somebody else's by then."""
+        super().confirm(action, parcel)
+        with self._lock:
+            stale = parcel and (parcel.entry.position, parcel.claim) in self._stale
+        if stale:
+            why = "the event was given to another member, because this one was still for too long"
+            raise NotSettled(action, why=why)
+
+
+def _freed(claim: Flight, attempts: int, due: float) -> Flight:
+    return replace(claim, holder=None, token=claim.token + 1, attempts=max(0, attempts), due=due)
+
+
+def tidy(tx: Transaction, kept: Kept) -> None:
+    """Forget what all members of a group have looked past; a group without any may be over."""
+    looked = [member.looked for member in tx.members(kept.name)]
+    if looked:
+        tx.land_before(kept.name, min(looked))
+        tx.move(kept.name, token=kept.token, cursor=max(kept.cursor, min(looked)))
+    elif not kept.durable:
+        tx.remove(kept.name)

@@ -1,0 +1,292 @@
+"""The direct engine over a store: publishing appends, and what is in the log is brought to all."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from abc import get_cache_token
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from types import CellType
+from typing import TYPE_CHECKING, Any
+
+from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
+from polycast.events import MSGPACK, Identity, codec_for
+from polycast.routing.codegen import Route
+from polycast.routing.dispatcher import Dispatcher
+from polycast.stores import Draft, Entry, Publisher, Receipt, Stored, Undecodable
+from polycast.stores.entry import GivenReceipt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from polycast.config import Clock
+    from polycast.events import Record
+    from polycast.routing.plan import Target
+    from polycast.stores import EventType, Store
+    from polycast.typesystem import Registry
+
+__all__ = ["StoredDispatcher", "Submission"]
+
+_CLASSES = "classes by hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Events on their way into the log."""
+
+    identities: tuple[Identity, ...]
+    receipts: Future[list[Receipt]]
+
+    def unknown(self, why: str) -> PublishUnknown:
+        """The error for when nobody can say whether they are there."""
+        return PublishUnknown(self.identities[0], why=why, identities=self.identities)
+
+
+class StoredDispatcher(Dispatcher):
+    """Appends what is published, and routes what a feed reads; positions are the log's."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        *,
+        clock: Clock,
+        admit: Callable[[type], object],
+        store: Store,
+        registry: Registry,
+        within: float,
+    ) -> None:
+        super().__init__(publisher, clock=clock, log=None, admit=admit)
+        self.store, self.registry = store, registry
+        self.newest = store.newest
+        self._within = within  # how long a publisher waits before it does not know
+        self._sequence = itertools.count(1)
+        self._given = 0  # the last sequence
+        self._in_line = threading.Lock()  # who has it takes a sequence and submits
+        self._described: set[str] = set()
+        self._publishers: dict[tuple[str, int], Publisher] = {}
+        self._found: dict[tuple[type, str | None], tuple[Target, ...]] = {}
+        self._found_at: object = None  # the version of the plan, and of what ABCs say
+        self.routed = 1  # all before this position has been brought to who wants it
+        self.advanced = threading.Condition()
+
+    # -- publishing --------------------------------------------------------------------------------
+
+    def _make(self, cls: type, topic: str | None) -> Route:
+        del cls
+        return Route(partial(self.post, topic=topic), CellType(False))
+
+    def post_many(
+        self,
+        events: list[Any],
+        topic: str | None = None,
+        priority: int = 0,
+        expires: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        given: Identity | None = None,
+    ) -> list[Receipt]:
+        """Append all or nothing; return when that is synced."""
+        if not events:
+            return []
+        with ExitStack() as room:
+            self._refuse()
+            targets = self.blocking(events, topic)
+            self._reserve(targets, room)
+            receipts = self.wait(self.submit(events, topic, priority, expires, headers, given))
+            if any(targets):
+                self._wait_until_routed(receipts[-1].position)
+        return receipts
+
+    def submit(
+        self,
+        events: list[Any],
+        topic: str | None = None,
+        priority: int = 0,
+        expires: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        given: Identity | None = None,
+    ) -> Submission:
+        """Take the next places of this publisher; the receipts come when all is synced."""
+        self._refuse()
+        encoded = []
+        for event in events:
+            self.admit(type(event))
+            encoded.append(MSGPACK.encode(event, registry=self.registry))
+            if encoded[-1].hash not in self._described:
+                self._describe()
+                self._described.add(encoded[-1].hash)
+        about = (topic, priority, expires, dict(headers) if headers else {})
+        with self._in_line:
+            if given is not None:
+                self._check_given(given)
+            drafts = [
+                Draft(
+                    each.name,
+                    each.version,
+                    each.hash,
+                    given if given is not None else self._next(),
+                    each.codec,
+                    each.payload,
+                    *about,
+                )
+                for each in encoded
+            ]
+            positions = self.store.submit(drafts)
+        submission = Submission(tuple(draft.identity for draft in drafts), Future())
+        positions.add_done_callback(partial(self._receive, submission))
+        return submission
+
+    def _next(self) -> Identity:
+        self._given = next(self._sequence)
+        return Identity(self.publisher.name, self.publisher.epoch, self._given)
+
+    def _check_given(self, given: Identity) -> None:
+        ours = (given.publisher, given.epoch) == (self.publisher.name, self.publisher.epoch)
+        if ours and not 0 < given.sequence <= self._given:
+            raise BadOption("identity", given, accepted="one that this bus has given before")
+
+    def _receive(self, submission: Submission, positions: Future[list[int]]) -> None:
+        error = positions.exception()
+        if isinstance(error, StoreFailed) and error.unknown:
+            error = submission.unknown(str(error))
+        if error is not None:
+            submission.receipts.set_exception(error)
+            return
+        submission.receipts.set_result(
+            [
+                GivenReceipt(position, self.publisher, identity)
+                for position, identity in zip(
+                    positions.result(), submission.identities, strict=True
+                )
+            ]
+        )
+
+    def wait(self, submission: Submission) -> list[Receipt]:
+        """The receipts, if they come in time."""
+        try:
+            return submission.receipts.result(self._within)
+        except TimeoutError:
+            why = f"the store has not answered within {self._within:g} s"
+            raise submission.unknown(why) from None
+
+    def _describe(self) -> None:
+        """Keep the descriptions of all classes bound here, before events of them are kept."""
+        descriptions = self.registry.descriptions()
+
+        def keep(tx: Any) -> None:
+            for each in descriptions:
+                tx.describe(each)
+
+        self.store.write(keep)
+
+    def blocking(self, events: list[Any], topic: str | None) -> list[Any]:
+        """Who of this process can make a publisher wait, and wants these events."""
+        with self.changing:
+            targets = [self.plan.targets(type(event), topic) for event in events]
+        return [
+            self._matching([t for t in each if t.blocking], event, topic)
+            for each, event in zip(targets, events, strict=True)
+            if any(t.blocking for t in each)
+        ]
+
+    def _wait_until_routed(self, position: int) -> None:
+        """What was reserved for an event is in the queues when it has been routed."""
+        with self.advanced:
+            self.advanced.wait_for(lambda: self.routed > position, self._within)
+
+    # -- what the feed reads -----------------------------------------------------------------------
+
+    def class_of(self, stored: Stored) -> type:
+        """The class of a record, here."""
+        record = stored.record
+        known: dict[str, type] = self.registry.derived.setdefault(_CLASSES, {})
+        return known.get(record.hash) or self.class_named(record)
+
+    def class_named(self, named: Record | EventType) -> type:
+        """The class of some name, here; the store may know what this process does not."""
+        known: dict[str, type] = self.registry.derived.setdefault(_CLASSES, {})
+        if self.registry.described(named.hash) is None:
+            self.learn()
+        try:
+            cls = self.registry.class_for(named.name, named.version, named.hash)
+        except NotDecodable:  # who wants everything learns that it cannot be read
+            return object
+        known[named.hash] = cls
+        return cls
+
+    def learn(self) -> None:
+        """Learn the descriptions that others have put into the store."""
+        with self.store.view() as view:
+            descriptions = view.descriptions()
+        for each in descriptions:
+            self.registry.add(each)
+
+    def entry(self, stored: Stored) -> Entry:
+        """The event of a record; one that cannot be decoded stands for itself."""
+        record = stored.record
+        event: object
+        try:
+            event = codec_for(record.codec).decode(record, registry=self.registry)
+        except NotDecodable as error:
+            event = Undecodable(error)
+        key = (record.identity.publisher, record.identity.epoch)
+        publisher = self._publishers.get(key)
+        if publisher is None:
+            if len(self._publishers) > 10_000:
+                self._publishers.clear()
+            publisher = self._publishers[key] = Publisher(*key, durable=True)
+        return Entry(
+            stored.position,
+            event,
+            record.time,
+            publisher,
+            record.topic,
+            record.priority,
+            record.expires,
+            record.headers or None,
+            record.identity,
+            record,
+        )
+
+    def bring(self, stored: Stored) -> None:
+        """Bring one event to all of this process who want it and are not behind."""
+        cls, topic = self.class_of(stored), stored.record.topic
+        entry: Entry | None = None
+        while True:
+            version = self.version
+            targets = self.targets(cls, topic)
+            if not targets:
+                if version == self.version:
+                    return
+                continue
+            if entry is None:
+                entry = self.entry(stored)
+            hits = self.wanted_by(targets, entry)
+            with self.order:
+                if version != self.version:
+                    continue
+                for target, verdict in hits:
+                    target.put(entry, verdict)
+            for target, _ in hits:
+                target.wake()
+            return
+
+    def wanted_by(self, targets: tuple[Target, ...], entry: Entry) -> list[tuple[Target, object]]:
+        """Those whose filters want it, with their verdicts; nobody can look into what is broken."""
+        if isinstance(entry.event, Undecodable):
+            return [(target, True) for target in targets]
+        return self._matching(targets, entry.event, entry.topic)
+
+    def targets(self, cls: type, topic: str | None) -> tuple[Target, ...]:
+        """Who can want events of a class on a topic."""
+        with self.changing:
+            now = (self.version, get_cache_token())
+            if self._found_at != now or len(self._found) > 10_000:
+                self._found, self._found_at = {}, now
+            key = (cls, topic)
+            found = self._found.get(key)
+            if found is None:
+                found = self._found[key] = self.plan.targets(cls, topic)
+            return found

@@ -1,0 +1,124 @@
+"""How much of the log is kept, and what holds it back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from polycast.errors import BadOption
+
+if TYPE_CHECKING:
+    from polycast.stores.contract import Store, Transaction, View
+
+__all__ = ["Pin", "Retention", "pins", "retain", "retention_of"]
+
+_KIND, _NAME = "retention", ""
+_STEP = 0.1  # of the log: how much goes before its size is looked at again
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be let go: what is older, what is too much, what everybody has.
+
+    Each that is set lets go on its own. Without any, all is kept for ever.
+    """
+
+    age: float | None = None
+    """Seconds after which an event may go."""
+    size: int | None = None
+    """Bytes that the store may take."""
+    delivered: bool = False
+    """Whether what every subscription has handled may go."""
+
+    def __post_init__(self) -> None:
+        if self.age is not None and not self.age > 0:
+            raise BadOption("age", self.age, accepted="seconds, more than 0, or None")
+        if self.size is not None and not self.size > 0:
+            raise BadOption("size", self.size, accepted="bytes, more than 0, or None")
+
+    def keep_in(self, store: Store) -> None:
+        """Make it the rule of a store, in place of what there was, for all who open it."""
+        body = msgspec.json.encode(self)
+        store.write(lambda transaction: transaction.put_document(_KIND, _NAME, body)).result()
+
+
+class Pin(msgspec.Struct, frozen=True):
+    """A subscription that the log is kept for."""
+
+    name: str
+    position: int
+    """The first position that it may still need."""
+    behind: int
+    """How many positions that is before the end of the log."""
+    pinned: bool
+    """Whether retention waits for it."""
+
+
+def retention_of(store: Store) -> Retention:
+    """The rule that the store has."""
+    with store.view() as view:
+        body = view.document(_KIND, _NAME)
+    return Retention() if body is None else msgspec.json.decode(body, type=Retention)
+
+
+def pins(store: Store) -> list[Pin]:
+    """What the log is kept for, the farthest behind first."""
+    with store.view() as view:
+        return _pins(view)
+
+
+def _pins(view: View) -> list[Pin]:
+    end = view.newest() + 1
+    found = []
+    for kept in view.subscriptions():
+        flying = [each.position for each in view.flights(kept.name) if not each.done]
+        needed = min([kept.cursor, *flying])
+        found.append(Pin(kept.name, needed, max(0, end - needed), kept.pinned))
+    return sorted(found, key=lambda pin: (pin.position, pin.name))
+
+
+def retain(store: Store, now: float) -> int:
+    """Let go of what the rule of a store lets go; how many records went."""
+    rule = retention_of(store)
+    limits = pins(store)
+    held = [pin.position for pin in limits if pin.pinned]
+    # What is pinned is never passed, whatever the rule says.
+    most = min([store.newest(), *held])
+    gone = 0
+    if rule.age is not None:
+        gone += _let_go(store, min(most, store.position_at(now - rule.age)))
+    if rule.delivered and limits:
+        gone += _let_go(store, min(most, limits[0].position))
+    if rule.size is not None:
+        gone += _shrink(store, most, rule.size)
+    return gone
+
+
+def _shrink(store: Store, most: int, size: int) -> int:
+    gone = 0
+    while store.size() > size and store.oldest() < most:
+        oldest = store.oldest()
+        step = max(1, int((store.newest() + 1 - oldest) * _STEP))
+        went = _let_go(store, min(most, oldest + step))
+        if not went:
+            break
+        gone += went
+    return gone
+
+
+def _let_go(store: Store, before: int) -> int:
+    """Truncate, with those who are not pinned moved out of the way first."""
+    if before <= store.oldest():
+        return 0
+    store.write(lambda transaction: _move_up(transaction, before)).result()
+    return store.truncate(before)
+
+
+def _move_up(transaction: Transaction, before: int) -> None:
+    for kept in transaction.subscriptions():
+        if kept.pinned:
+            continue
+        passed = [each.position for each in transaction.flights(kept.name)]
+        transaction.land(kept.name, [position for position in passed if position < before])
+        if kept.cursor < before:
+            transaction.move(kept.name, token=kept.token, cursor=before)

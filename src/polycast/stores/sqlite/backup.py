@@ -1,0 +1,163 @@
+"""Copies of a store while it is in use, and a store made from a copy."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+import apsw
+
+from polycast.errors import NotAStore, StoreDamaged, StoreError
+from polycast.stores.sqlite.connections import connect
+from polycast.stores.sqlite.rows import fetch
+from polycast.stores.sqlite.schema import BUSY_SECONDS, sync_directory, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["EPOCHS_SKIPPED", "back_up", "check_file", "restore"]
+
+EPOCHS_SKIPPED = 1_000_000
+"""By how much a restore raises the epoch of every publisher."""
+
+_PAGES = 1_000  # copied at a time
+
+StrPath = str | os.PathLike[str]
+
+
+def back_up(
+    store: StrPath, target: StrPath, *, progress: Callable[[int, int], None] | None = None
+) -> int:
+    """Copy a store, which may be written meanwhile, to one file; how many pages that were.
+
+    The copy is of one moment, and checked before it takes the place of what was there.
+    """
+    store, target = os.fspath(store), os.fspath(target)
+    if _same(store, target):
+        raise StoreError(f"{store} cannot be backed up onto itself; name another file")
+    made = _beside(target)
+    try:
+        with closing(connect(store)) as source:
+            version_of(source, store)
+            pages = _copy(source, made, progress)
+        check_file(made)
+        _put(made, target)
+    except BaseException:
+        _remove(made)
+        raise
+    return pages
+
+
+def restore(backup: StrPath, target: StrPath, *, force: bool = False) -> None:
+    """Make a store from a back-up; one that is there is replaced only by force, if it is not open.
+
+    The store has forgotten the epochs that its publishers were given since the back-up. If they
+    were given again, two events could have one identity, and the second would be taken for a
+    retry and lost. So all publishers begin anew, far behind anything that was given before.
+    """
+    backup, target = os.fspath(backup), os.fspath(target)
+    if os.path.exists(target) and not force:
+        raise StoreError(
+            f"{target} is there already; name another file, or restore with force to replace it"
+        )
+    check_file(backup)
+    made = _beside(target)
+    try:
+        with closing(connect(backup)) as source:
+            _copy(source, made, None)
+        _begin_anew(made)
+        check_file(made)
+        if os.path.exists(target):
+            _retire(target)
+        _put(made, target)
+    except BaseException:
+        _remove(made)
+        raise
+
+
+def check_file(path: str) -> None:
+    """See that a file is a whole store: `NotAStore` or `StoreDamaged` if not."""
+    with closing(connect(path)) as connection:
+        try:
+            if version_of(connection, path) == 0:
+                raise NotAStore(path, why="it is empty", instead="Name a back-up of a store")
+            found = [text for (text,) in fetch(connection, "PRAGMA integrity_check(10)")]
+        except apsw.NotADBError:
+            raise NotAStore(
+                path, why="it is no SQLite file", instead="Name a back-up of a store"
+            ) from None
+        except apsw.CorruptError as error:
+            found = [str(error)]
+    if found != ["ok"]:
+        raise StoreDamaged(path, place="the file", why="; ".join(map(str, found)))
+
+
+def _copy(source: apsw.Connection, path: str, progress: Callable[[int, int], None] | None) -> int:
+    """Copy all pages as they are at one moment."""
+    # With a read transaction around it, what others write meanwhile does not make it begin anew.
+    source.execute("BEGIN")
+    fetch(source, "SELECT 1 FROM sqlite_schema LIMIT 1")
+    with closing(connect(path, create=True)) as copy:
+        with copy.backup("main", source, "main") as backup:
+            while not backup.done:
+                backup.step(_PAGES)
+                if progress is not None:
+                    progress(backup.page_count - backup.remaining, backup.page_count)
+            pages = backup.page_count
+        # A back-up is one file: without the write-ahead log that the original has.
+        fetch(copy, "PRAGMA journal_mode = DELETE")
+    source.execute("ROLLBACK")
+    return pages
+
+
+def _begin_anew(path: str) -> None:
+    with closing(connect(path)) as connection, connection:
+        connection.execute("UPDATE publishers SET epoch = epoch + ?", (EPOCHS_SKIPPED,))
+        # Whoever had it open then does not have it open now.
+        for table in ("listeners", "buses", "members", "adverts"):
+            connection.execute(f"DELETE FROM {table}")
+        connection.execute("UPDATE subscriptions SET holder = NULL, token = token + 1")
+        connection.execute("UPDATE flights SET holder = NULL, token = token + 1")
+
+
+def _retire(target: str) -> None:
+    """Make sure that nobody has the store open; SQLite leaves WAL mode only then."""
+    try:
+        with closing(connect(target)) as connection:
+            connection.set_busy_timeout(int(min(BUSY_SECONDS, 1.0) * 1000))
+            fetch(connection, "PRAGMA journal_mode = DELETE")
+    except apsw.BusyError:
+        raise StoreError(
+            f"{target} is open in some process; close every bus over it, then restore again"
+        ) from None
+    except (apsw.NotADBError, apsw.CorruptError):
+        pass  # what is damaged is what a restore is for
+    for end in ("-wal", "-shm", "-journal"):
+        _remove(target + end)
+
+
+def _put(made: str, target: str) -> None:
+    """Put a finished file in its place, at once and for good."""
+    handle = os.open(made, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    os.replace(made, target)
+    sync_directory(target)
+
+
+def _beside(path: str) -> str:
+    return f"{path}.{secrets.token_hex(4)}.new"
+
+
+def _remove(path: str) -> None:
+    for end in ("", "-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            os.unlink(path + end)
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.exists(other) and os.path.samefile(one, other)

@@ -1,0 +1,103 @@
+"""Connections to the file of a store: one that writes, and a few that read."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import apsw
+
+from polycast.errors import NotAStore, StoreClosed
+from polycast.stores.sqlite.schema import BUSY_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Readers", "connect"]
+
+_KEPT = 8  # readers that wait for the next use
+
+
+def connect(path: str, *, vfs: str | None = None, create: bool = False) -> apsw.Connection:
+    """A connection with the settings of every connection to a store."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    try:
+        connection = apsw.Connection(path, flags=flags, vfs=vfs)
+    except apsw.CantOpenError:
+        raise NotAStore(path, why=_absence(path, create=create), instead=_advice(path)) from None
+    connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.wal_autocheckpoint(0)  # the writer does it, where an error is not overlooked
+    return connection
+
+
+def _absence(path: str, *, create: bool) -> str:
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        return f"there is no folder {folder}"
+    if os.path.isdir(path):
+        return "it is a folder"
+    if not os.path.exists(path):
+        return "it cannot be made there" if create else "there is no such file"
+    return "this user may not read and write it"
+
+
+def _advice(path: str) -> str:
+    return f"Give the path of a file that can be written, as in sqlite:///{os.path.abspath(path)}"
+
+
+class Readers:
+    """Connections that only read; each serves one reader at a time, in any thread."""
+
+    def __init__(self, path: str, *, vfs: str | None = None) -> None:
+        self._path, self._vfs = path, vfs
+        self._idle: list[apsw.Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def snapshot(self) -> Iterator[apsw.Connection]:
+        """A connection within one read transaction: all it sees is of one moment."""
+        connection = self._take()
+        try:
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        finally:
+            self._give_back(connection)
+
+    def open(self) -> apsw.Connection:
+        """One more connection that only reads, which the caller closes."""
+        connection = connect(self._path, vfs=self._vfs)
+        connection.execute("PRAGMA query_only = 1")
+        # The writer is closed last and does it, unless it must not touch the file any more.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        return connection
+
+    def _take(self) -> apsw.Connection:
+        with self._lock:
+            if self._closed:
+                raise StoreClosed()
+            if self._idle:
+                return self._idle.pop()
+        return self.open()
+
+    def _give_back(self, connection: apsw.Connection) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < _KEPT:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close those that are idle; the others close when they are given back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()

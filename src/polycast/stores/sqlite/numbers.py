@@ -1,0 +1,106 @@
+"""The numbers that stand in the log for types and for the openings of publishers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polycast.stores.contract import EventType
+from polycast.stores.sqlite.rows import fetch, fetch_one
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import apsw
+
+__all__ = ["Names", "Numbers"]
+
+Type = tuple[str, int, str]
+Source = tuple[str, int]
+Columns = tuple[list[int], list[int]]
+
+
+class Names:
+    """What the numbers in the log stand for; shared by all readers of a store.
+
+    A number never changes its meaning, so what was read once is true for good.
+    """
+
+    def __init__(self) -> None:
+        self.types: dict[int, EventType] = {}
+        self.sources: dict[int, Source] = {}
+
+    def load(self, connection: apsw.Connection) -> None:
+        """Read those that are new."""
+        last = max(self.types, default=0)
+        for number, *named in fetch(
+            connection, "SELECT number, name, version, hash FROM types WHERE number > ?", (last,)
+        ):
+            self.types[number] = EventType(*named)
+        last = max(self.sources, default=0)
+        for number, publisher, epoch in fetch(
+            connection, "SELECT number, publisher, epoch FROM epochs WHERE number > ?", (last,)
+        ):
+            self.sources[number] = (publisher, epoch)
+
+
+class Numbers:
+    """The writer's side: numbers for names, new ones where there are none yet.
+
+    New ones count only once they are committed: `keep_new` and `forget_new` say which it was.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._types: dict[Type, int] = {}
+        self._sources: dict[Source, int] = {}
+        self._new_types: dict[Type, int] = {}
+        self._new_sources: dict[Source, int] = {}
+
+    def known(self, types: Sequence[Type], sources: Sequence[Source]) -> Columns:
+        """The numbers of these; `KeyError` if one is not committed."""
+        return (
+            list(map(self._types.__getitem__, types)),
+            list(map(self._sources.__getitem__, sources)),
+        )
+
+    def given(self, types: Sequence[Type], sources: Sequence[Source]) -> Columns:
+        """The numbers of these, new ones for those that have none."""
+        return (
+            [self._types.get(each) or self._type(each) for each in types],
+            [self._sources.get(each) or self._source(each) for each in sources],
+        )
+
+    def keep_new(self) -> None:
+        """The new ones are committed."""
+        self._types.update(self._new_types)
+        self._sources.update(self._new_sources)
+        self.forget_new()
+
+    def forget_new(self) -> None:
+        """The new ones may have been undone."""
+        self._new_types.clear()
+        self._new_sources.clear()
+
+    def _type(self, named: Type) -> int:
+        if named not in self._new_types:
+            self._new_types[named] = self._number(
+                "SELECT number FROM types WHERE name = ? AND version = ? AND hash = ?",
+                "INSERT INTO types(name, version, hash) VALUES (?, ?, ?) RETURNING number",
+                named,
+            )
+        return self._new_types[named]
+
+    def _source(self, source: Source) -> int:
+        if source not in self._new_sources:
+            self._new_sources[source] = self._number(
+                "SELECT number FROM epochs WHERE publisher = ? AND epoch = ?",
+                "INSERT INTO epochs(publisher, epoch) VALUES (?, ?) RETURNING number",
+                source,
+            )
+        return self._new_sources[source]
+
+    def _number(self, look: str, insert: str, named: tuple[Any, ...]) -> int:
+        found = fetch_one(self._connection, look, *named)
+        if found is None:
+            found = fetch_one(self._connection, insert, *named)
+        return int(found)

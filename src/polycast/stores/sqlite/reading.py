@@ -1,0 +1,186 @@
+"""Reading the log, each record checked against its checksum and its row."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from polycast.errors import NotDecodable, StoreDamaged
+from polycast.events import decode_record
+from polycast.stores.contract import Batch, Stored
+from polycast.stores.sqlite.numbers import Names
+from polycast.stores.sqlite.rows import fetch, fetch_one
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from polycast.events import Identity
+
+__all__ = ["LogReader", "plan_of_types"]
+
+_ROW = "SELECT position, type, epoch, sequence, time, body FROM log"
+_RANGE = "position >= ?1 AND position < ?2"
+_ONE_TYPE = f"{_ROW} WHERE type = ? AND position >= ? AND position < ?"
+_TOGETHER = 100  # types in one statement; more are merged here
+
+Row = tuple[int, int, int, int, float, bytes]
+
+
+class LogReader:
+    """Reads on any connection that is in a read transaction."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.names = Names()
+
+    def read(
+        self,
+        connection: apsw.Connection,
+        start: int,
+        *,
+        limit: int,
+        until: int | None,
+        types: Collection[int] | None,
+    ) -> Batch:
+        """The first records from a position on.
+
+        What is before a damaged record is given; only a read whose first record is damaged raises.
+        """
+        newest = fetch_one(connection, "SELECT max(position) FROM log") or 0
+        end = newest + 1 if until is None else min(until, newest + 1)
+        end = max(start, end)
+        limit = max(limit, 0)
+        try:
+            if types is None:
+                rows, upto = self._all(connection, start, end, limit)
+            else:
+                rows, upto = self._some(connection, start, end, limit, sorted(set(types)))
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            if limit > 1:
+                half = limit // 2  # to give what is before it
+                return self.read(connection, start, limit=half, until=until, types=types)
+            place = f"position {start} or after"
+            raise StoreDamaged(self._path, place=place, why=str(error)) from None
+        return self._checked(connection, rows, upto)
+
+    def _all(
+        self, connection: apsw.Connection, start: int, end: int, limit: int
+    ) -> tuple[list[Row], int]:
+        sql = f"{_ROW} WHERE {_RANGE} ORDER BY position LIMIT ?3"
+        rows: list[Row] = fetch(connection, sql, (start, end, limit))
+        if limit == 0:
+            oldest = fetch_one(connection, "SELECT min(position) FROM log") or end
+            return [], start if max(oldest, start) < end else end
+        self._check_run(connection, start, end, limit, [row[0] for row in rows])
+        return rows, rows[-1][0] + 1 if rows else end
+
+    def _check_run(
+        self,
+        connection: apsw.Connection,
+        start: int,
+        end: int,
+        limit: int,
+        positions: Sequence[int],
+    ) -> None:
+        """Positions have no gap, but for what was let go before the oldest."""
+        first = positions[0] if positions else end
+        missing = None
+        if first > start and first != max(start, self._oldest(connection, end)):
+            missing = max(start, self._oldest(connection, end))
+        elif positions and positions[-1] - first + 1 != len(positions):
+            pairs = zip(range(first, end), positions, strict=False)
+            missing = next(wanted for wanted, found in pairs if wanted != found)
+        elif positions and len(positions) < limit and positions[-1] + 1 != end:
+            missing = positions[-1] + 1
+        if missing is not None and missing < end:
+            raise StoreDamaged(
+                self._path, place=f"position {missing}", why="there is no record, but some after it"
+            )
+
+    def _oldest(self, connection: apsw.Connection, end: int) -> int:
+        return fetch_one(connection, "SELECT min(position) FROM log") or end
+
+    def _some(
+        self, connection: apsw.Connection, start: int, end: int, limit: int, types: list[int]
+    ) -> tuple[list[Row], int]:
+        groups = [types[at : at + _TOGETHER] for at in range(0, len(types), _TOGETHER)]
+        found = [
+            connection.execute(
+                plan_of_types(len(group)),
+                [value for each in group for value in (each, start, end)] + [limit + 1],
+            )
+            for group in groups
+        ]
+        if len(found) == 1:
+            rows: list[Any] = found[0].fetchall()
+        else:
+            rows = list(islice(heapq.merge(*found), limit + 1))
+            for cursor in found:
+                cursor.close()
+        if len(rows) <= limit:
+            return rows, end
+        del rows[limit:]
+        return rows, rows[-1][0] + 1 if rows else start
+
+    def _checked(self, connection: apsw.Connection, rows: list[Row], upto: int) -> Batch:
+        entries: list[Stored] = []
+        add, names = entries.append, self.names
+        types, sources = names.types, names.sources
+        for position, kind, source, sequence, time, body in rows:
+            if kind not in types or source not in sources:
+                names.load(connection)
+            try:
+                record = decode_record(body)
+                identity, named = record.identity, types[kind]
+                if (
+                    record.time != time
+                    or identity.sequence != sequence
+                    or (identity.publisher, identity.epoch) != sources[source]
+                    or record.name != named.name
+                    or record.version != named.version
+                    or record.hash != named.hash
+                ):
+                    raise NotDecodable("its row", why="it does not say what the record says")
+            except (NotDecodable, KeyError) as error:
+                if entries:
+                    return Batch(entries, position)
+                why = "no type or publisher has its number" if type(error) is KeyError else error
+                raise StoreDamaged(self._path, place=f"position {position}", why=str(why)) from None
+            add(Stored(position, record))
+        return Batch(entries, upto)
+
+    def position_at(self, connection: apsw.Connection, moment: float) -> int:
+        """The first position whose time is not before a moment: times never decrease."""
+        newest = fetch_one(connection, "SELECT max(position) FROM log") or 0
+        low, high = self._oldest(connection, 1), newest + 1
+        while low < high:
+            middle = (low + high) // 2
+            time = fetch_one(connection, "SELECT time FROM log WHERE position = ?", middle)
+            if time is None:
+                raise StoreDamaged(self._path, place=f"position {middle}", why="there is no record")
+            if time < moment:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def find(self, connection: apsw.Connection, identity: Identity) -> int | None:
+        """Where the record with an identity is."""
+        found: int | None = fetch_one(
+            connection,
+            "SELECT position FROM log WHERE sequence = ? AND epoch = "
+            "(SELECT number FROM epochs WHERE publisher = ? AND epoch = ?)",
+            identity.sequence,
+            identity.publisher,
+            identity.epoch,
+        )
+        return found
+
+
+def plan_of_types(count: int) -> str:
+    """The statement that reads so many types: each in order by the index, merged as they come."""
+    # Each branch is a subquery, so that none is sorted as a whole before the first row comes.
+    return f"{' UNION ALL '.join([_ONE_TYPE] * count)} ORDER BY position LIMIT ?"

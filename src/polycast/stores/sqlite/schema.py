@@ -1,0 +1,190 @@
+"""What is in the file of a store, and how a file is made, checked and brought up to date."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from polycast.errors import NotAStore
+from polycast.stores.sqlite.rows import fetch_one
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["APPLICATION", "BUSY_SECONDS", "STEPS", "prepare", "sync_directory", "version_of"]
+
+APPLICATION = 0x706F6C79  # "poly"; tells a store from any other SQLite file
+BUSY_SECONDS = 60.0  # another process that writes is waited for as long as this
+
+_FIRST = """
+CREATE TABLE counters(
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    revision INTEGER NOT NULL, numbers INTEGER NOT NULL, listening INTEGER NOT NULL) STRICT;
+INSERT INTO counters VALUES (1, 0, 0, 0);
+
+CREATE TABLE types(
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL, version INTEGER NOT NULL, hash TEXT NOT NULL,
+    UNIQUE (name, version, hash)) STRICT;
+
+CREATE TABLE epochs(
+    number INTEGER PRIMARY KEY, publisher TEXT NOT NULL, epoch INTEGER NOT NULL,
+    UNIQUE (publisher, epoch)) STRICT;
+
+CREATE TABLE log(
+    position INTEGER PRIMARY KEY,
+    type INTEGER NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL,
+    time REAL NOT NULL, body BLOB NOT NULL,
+    UNIQUE (epoch, sequence)) STRICT;
+-- SQLite puts the position after the type by itself.
+CREATE INDEX log_by_type ON log(type);
+
+CREATE TABLE descriptions(
+    number INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, body BLOB NOT NULL) STRICT;
+
+-- The last epoch that each publisher was given.
+CREATE TABLE publishers(name TEXT PRIMARY KEY, epoch INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE TABLE buses(
+    id INTEGER PRIMARY KEY,
+    publisher TEXT NOT NULL, epoch INTEGER NOT NULL, until REAL NOT NULL,
+    address TEXT NOT NULL, process INTEGER NOT NULL) STRICT;
+
+CREATE TABLE subscriptions(
+    name TEXT PRIMARY KEY, definition BLOB NOT NULL,
+    start INTEGER NOT NULL, cursor INTEGER NOT NULL,
+    durable INTEGER NOT NULL, grouped INTEGER NOT NULL, pinned INTEGER NOT NULL,
+    until INTEGER, token INTEGER NOT NULL, holder INTEGER, lease REAL) STRICT, WITHOUT ROWID;
+CREATE INDEX subscriptions_by_lease ON subscriptions(lease) WHERE lease IS NOT NULL;
+
+CREATE TABLE flights(
+    name TEXT NOT NULL, position INTEGER NOT NULL,
+    publisher TEXT NOT NULL, holder INTEGER, token INTEGER NOT NULL,
+    attempts INTEGER NOT NULL, due REAL NOT NULL, done INTEGER NOT NULL,
+    PRIMARY KEY (name, position)) STRICT, WITHOUT ROWID;
+CREATE INDEX flights_under_way ON flights(name, position) WHERE NOT done;
+
+CREATE TABLE members(
+    name TEXT NOT NULL, bus INTEGER NOT NULL, looked INTEGER NOT NULL,
+    PRIMARY KEY (name, bus)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE letters(
+    number INTEGER PRIMARY KEY,
+    subscription TEXT NOT NULL, position INTEGER NOT NULL, body BLOB NOT NULL,
+    reason TEXT NOT NULL, attempts INTEGER NOT NULL, time REAL NOT NULL) STRICT;
+CREATE INDEX letters_by_subscription ON letters(subscription);
+
+CREATE TABLE adverts(
+    number INTEGER PRIMARY KEY,
+    bus INTEGER NOT NULL, what TEXT NOT NULL, until REAL) STRICT;
+
+CREATE TABLE documents(
+    kind TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID;
+
+-- The stores that are open, by the socket that wakes them; '' for one that has none.
+CREATE TABLE listeners(
+    number INTEGER PRIMARY KEY, address TEXT NOT NULL, process INTEGER NOT NULL) STRICT;
+"""
+
+STEPS: tuple[str, ...] = (_FIRST,)
+"""A file of version n has had the first n steps. Steps are added at the end and never changed."""
+
+
+def prepare(
+    connection: apsw.Connection, path: str, *, create: bool = True, steps: Sequence[str] = STEPS
+) -> None:
+    """Make a new file a store, bring an old one up to date, refuse any other."""
+    try:
+        version = version_of(connection, path, accepted=len(steps))
+        if version == 0 and not create:
+            raise NotAStore(path, why="it is empty", instead="Name a store, or make a new one")
+        if version < len(steps):
+            _upgrade(connection, path, steps)
+        _use_wal(connection)
+    except apsw.NotADBError:
+        raise NotAStore(
+            path, why="it is no SQLite file", instead="Name another file, or one that is not there"
+        ) from None
+
+
+def version_of(connection: apsw.Connection, path: str, *, accepted: int = len(STEPS)) -> int:
+    """The version of the store in a file, 0 if it is empty; `NotAStore` if it is no store."""
+    application, version = (
+        _pragma(connection, "application_id"),
+        _pragma(connection, "user_version"),
+    )
+    tables = fetch_one(connection, "SELECT count(*) FROM sqlite_schema")
+    if (application, version, tables) == (0, 0, 0):
+        return 0
+    if application != APPLICATION:
+        raise NotAStore(
+            path,
+            why="it is a SQLite file of something else",
+            instead="Name another file, or one that is not there: it is made",
+        )
+    if version > accepted:
+        raise NotAStore(
+            path,
+            why=f"it has version {version}, this polycast reads versions 1 to {accepted}",
+            instead="Use the polycast that wrote it, or a newer one; the file was not changed",
+        )
+    return int(version)
+
+
+def _upgrade(connection: apsw.Connection, path: str, steps: Sequence[str]) -> None:
+    """Take the steps that are missing, each in a transaction; others may be doing the same."""
+    for pragma in ("auto_vacuum = INCREMENTAL", "synchronous = EXTRA"):
+        connection.execute(f"PRAGMA {pragma}")
+    while True:
+        connection.execute("BEGIN EXCLUSIVE")
+        try:
+            done = version_of(connection, path, accepted=len(steps))
+            if done < len(steps):
+                connection.execute(steps[done])
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {done + 1}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        if done >= len(steps) - 1:
+            break
+    sync_directory(path)
+
+
+def _use_wal(connection: apsw.Connection) -> None:
+    _patiently(lambda: _pragma(connection, "journal_mode = WAL"))
+
+
+def _patiently(ask: Callable[[], object]) -> None:
+    """Changing the mode does not wait for other connections by itself."""
+    deadline, pause = time.monotonic() + BUSY_SECONDS, threading.Event()
+    while True:
+        try:
+            ask()
+            return
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+        pause.wait(0.005)
+
+
+def sync_directory(path: str) -> None:
+    """Make the entry of a file in its folder survive a loss of power."""
+    with suppress(OSError):  # some file systems cannot; SQLite does the same and goes on, too
+        folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _pragma(connection: apsw.Connection, name: str) -> Any:
+    return fetch_one(connection, f"PRAGMA {name}")

@@ -1,0 +1,237 @@
+"""The one thread of a store that writes: it commits in groups, as large as the load makes them."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from itertools import groupby
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from polycast.errors import StoreClosed, StoreDamaged, StoreError, StoreFailed
+from polycast.stores.sqlite.appending import Appender
+from polycast.stores.sqlite.jobs import Appending, Change, Job
+from polycast.stores.sqlite.numbers import Numbers
+from polycast.stores.sqlite.rows import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from polycast.stores.sqlite.waking import Peers
+
+__all__ = ["Writer"]
+
+_MOST_RECORDS = 10_000  # in one group
+_MOST_BYTES = 8_000_000
+_CHECKPOINT = 1_000  # pages in the write-ahead log
+
+_END_OF_LOG = """
+SELECT listening, (SELECT max(position) FROM log),
+    (SELECT time FROM log ORDER BY position DESC LIMIT 1)
+FROM counters
+"""
+
+
+class Writer:
+    """Takes all that waits, writes it in one transaction, and tells those who wait.
+
+    While it syncs, the next group gathers. When nothing else waits, one job is a group of its own,
+    so that nobody waits for company.
+    """
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        path: str,
+        *,
+        peers: Peers,
+        watchers: list[Callable[[], None]],
+        finish: Callable[[], None],
+    ) -> None:
+        self.failure: StoreError | None = None
+        self.watchers = watchers
+        self._connection, self._path = connection, path
+        self._peers, self._finish = peers, finish
+        self._numbers = Numbers(connection)
+        self._appender = Appender(connection, path, self._numbers)
+        self._queue: SimpleQueue[Job[Any] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = self._ending = False
+        self._wal = self._checkpoint_at = 0
+        self._thread = threading.Thread(target=self._run, name="polycast-store", daemon=True)
+        connection.set_wal_hook(self._note_wal)
+        self._thread.start()
+
+    # -- any thread --------------------------------------------------------------------------------
+
+    def put(self, job: Job[Any]) -> None:
+        """Have something written; its future says what became of it."""
+        with self._lock:
+            if not self._closed and self.failure is None:
+                self._queue.put(job)
+                return
+        job.error = self.failure or StoreClosed()
+        job.settle()
+
+    def end(self, *last: Job[Any]) -> None:
+        """Write what was put before, then these, then end."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                for job in (*last, None):
+                    self._queue.put(job)
+
+    def join(self) -> None:
+        """Wait for the end."""
+        if not self.is_current():
+            self._thread.join()
+
+    def is_current(self) -> bool:
+        """Whether this is the thread that writes, which must not wait for itself."""
+        return threading.current_thread() is self._thread
+
+    # -- the writer's thread -----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._ending:
+            group = self._gather()
+            if group:
+                self._write(group)
+            group = []  # nothing is held while it waits
+        self._finish()
+        self._peers.close()
+        if self.failure is not None:  # the file is left as it is
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        with suppress(apsw.Error, OSError):
+            self._connection.close()
+
+    def _gather(self) -> list[Job[Any]]:
+        group: list[Job[Any]] = []
+        records = size = 0
+        job = self._queue.get()
+        while job is not None:
+            group.append(job)
+            records += job.records  # type: ignore[attr-defined]
+            size += job.size  # type: ignore[attr-defined]
+            if records >= _MOST_RECORDS or size >= _MOST_BYTES:
+                return group
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                return group
+        self._ending = True
+        return group
+
+    def _write(self, group: list[Job[Any]]) -> None:
+        unknown = False
+        try:
+            if self.failure is not None:
+                raise self.failure
+            self._begin()
+            self._perform(group)
+            unknown = True
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            self._undo()
+            self._fail(group, self._explain(error, unknown=unknown))
+            return
+        self._numbers.keep_new()
+        for job in group:
+            job.settle()
+        self._wake()
+        self._checkpoint()
+
+    def _begin(self) -> None:
+        execute = self._connection.execute
+        while True:
+            try:
+                execute("BEGIN IMMEDIATE")
+                break
+            except apsw.BusyError:  # somebody else writes for long: that is no failure of the disk
+                if self._closed:
+                    raise
+        ((listening, newest, latest),) = fetch(self._connection, _END_OF_LOG)
+        self._appender.start(newest or 0, latest or 0.0)
+        self._peers.refresh(self._connection, listening)
+
+    def _perform(self, group: list[Job[Any]]) -> None:
+        for kind, jobs in groupby(group, key=type):
+            if kind is Appending:
+                self._appender.append(list(jobs))  # type: ignore[arg-type]
+            else:
+                for job in jobs:
+                    self._change(job)  # type: ignore[arg-type]
+
+    def _change(self, job: Change[Any]) -> None:
+        """Run one change; if it raises, it alone is undone."""
+        execute = self._connection.execute
+        execute("SAVEPOINT change")
+        try:
+            job.result = job.work(self._connection)
+        except (apsw.IOError, apsw.FullError, apsw.CorruptError, apsw.NotADBError):
+            raise
+        except BaseException as error:
+            job.error = error
+            if self._connection.in_transaction:
+                execute("ROLLBACK TO change")
+        execute("RELEASE change")  # fails if SQLite has given up the transaction
+
+    def _undo(self) -> None:
+        self._numbers.forget_new()
+        with suppress(Exception):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _explain(self, error: BaseException, *, unknown: bool) -> StoreError:
+        if isinstance(error, StoreError):
+            return error
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+            return StoreDamaged(self._path, place="an unknown place", why=str(error))
+        why = f"{type(error).__name__}: {error}"
+        return StoreFailed(self._path, why=why, unknown=unknown)
+
+    def _fail(self, group: Sequence[Job[Any]], error: StoreError) -> None:
+        """Accept nothing any more: nobody knows what a second sync after a failed one means."""
+        with self._lock:
+            if self.failure is None:
+                # What comes later is certainly not stored, whatever became of this group.
+                self.failure = error
+                if isinstance(error, StoreFailed) and error.unknown:
+                    self.failure = StoreFailed(self._path, why=error.why)
+        for job in group:
+            job.error = error
+            job.settle()
+        self._wake()  # so that all look at the failure
+
+    # -- after a commit ----------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        for woken in tuple(self.watchers):
+            with suppress(Exception):  # a watcher that raises must not stop the store
+                woken()
+        dead = self._peers.notify()
+        if dead:
+            self.put(Change(lambda connection: self._peers.remove(connection, dead)))
+
+    def _note_wal(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._wal = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """Move what was written into the file, after those who wait were told."""
+        if self._wal < self._checkpoint_at:
+            if self._wal < _CHECKPOINT:  # it has begun anew
+                self._checkpoint_at = _CHECKPOINT
+            return
+        if self._wal < _CHECKPOINT:
+            return
+        # A reader may hold it up; then it is tried again after as many pages more.
+        self._checkpoint_at = self._wal + _CHECKPOINT
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.BusyError:
+            pass
+        except Exception as error:
+            self._fail([], self._explain(error, unknown=False))
