@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from polycast.bus.feed import Feed
+from polycast.bus.keeping import Keeping
 from polycast.bus.letters import StoredLetters
 from polycast.bus.opening import admit, admit_shared, path_of
 from polycast.bus.presence import Presence
@@ -90,7 +91,7 @@ class StoredEngine(Engine):
             raise
 
     def _open(self, options: Options, clock: Clock, registry: Registry) -> None:
-        store = self.store
+        store, self._clock = self.store, clock
         if options.retention is not None:
             options.retention.keep_in(store)
         self.presence = Presence(store, options.publisher, clock, alive_for=options.alive_for)
@@ -114,12 +115,14 @@ class StoredEngine(Engine):
         return self._letters
 
     def start(self, timers: Timers) -> None:
-        """Tell the store that this bus lives."""
+        """Tell the store that this bus lives, and let go of what need not be kept."""
         self.presence.keep(timers)
+        self._keeping = Keeping(self.store, self._clock, timers, self.roster.services.pool)
 
     def close(self) -> None:
         """Say goodbye, and let go of the file."""
         assert self.source is not None
+        self._keeping.close()
         self.source.close()
         self.presence.close()
         self.store.close()

@@ -25,7 +25,9 @@ class Explanation:
         return "\n".join(self.reasons)
 
 
-def explain_subscription(interest: Interest, settings: Settings, state: str) -> Explanation:
+def explain_subscription(
+    interest: Interest, settings: Settings, state: str, *, kept: bool
+) -> Explanation:
     """What a subscription means, in words."""
     level = settings.level
     where = "every event of these types"
@@ -47,7 +49,8 @@ def explain_subscription(interest: Interest, settings: Settings, state: str) -> 
     if interest.group is not None:
         reasons.append(f"one of the group {interest.group!r}: an event goes to one member")
     if interest.durable is not None:
-        reasons.append(f"durable as {interest.durable!r}, for the life of this process")
+        life = "kept in the store" if kept else "for the life of this process"
+        reasons.append(f"durable as {interest.durable!r}, {life}")
     return Explanation(None, tuple(reasons))
 
 

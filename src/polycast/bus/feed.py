@@ -34,13 +34,18 @@ class Feed:
         self._closed = False
         self.failure: StoreError | None = None
         self.look: Callable[[], None] = lambda: None  # at what others have changed in the store
-        dispatcher.routed = store.newest() + 1
         store.watch(self.ring)
 
+    @property
+    def running(self) -> bool:
+        """Whether anybody has asked for anything."""
+        return self._thread is not None
+
     def start(self) -> None:
-        """Begin to read, if that has not begun."""
+        """Begin to read what comes from now on, if that has not begun."""
         with self._lock:
             if self._thread is None and not self._closed:
+                self._dispatcher.routed = self._store.newest() + 1
                 self._thread = threading.Thread(target=self._run, name="polycast-feed", daemon=True)
                 self._thread.start()
 
@@ -83,7 +88,7 @@ class Feed:
         """Read a little; whether there may be more."""
         try:
             self.look()
-            more = self._read_new()
+            more = self._read_new() if self.failure is None else False
             return self._read_older() or more
         except StoreError as error:
             if not self._closed and self.failure is None:
@@ -124,7 +129,9 @@ class Feed:
             batch = self._store.read(start, limit=room, until=live, types=types)
             mailbox.catch_up(self.wanted(mailbox, batch.entries), batch.upto, live)
             mailbox.wake()
-            if mailbox.behind is not None and mailbox.room() > 0:
+            if mailbox.behind is None:
+                self._covered.pop(mailbox, None)
+            elif mailbox.room() > 0:
                 self.behind(mailbox)
         with self._lock:
             return bool(self._lagging)

@@ -55,7 +55,7 @@ def _wait(roster: Roster, timeout: float | None, but: tuple[Mailbox | None, ...]
         for box in list(roster.mailboxes.values()):
             box.recover()
         left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
+        if roster.is_broken() or (left is not None and left <= 0):
             return False
         with quiet:
             roster.services.waiting += 1
@@ -136,6 +136,7 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
         for box in list(roster.mailboxes.values())
         if box in own or (in_turn and box.inline) or _needs_this_loop(box)
     )
+    roster.wind_down()
     _wait(roster, timeout, but)
     roster.drained = True
     boxes = list(roster.mailboxes.values())
@@ -154,6 +155,8 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
 
 def _left(box: Mailbox, own: tuple[Mailbox, ...]) -> int:
     """What is left of a mailbox, less the event whose callback is closing the bus."""
+    if box.winding_down:
+        return 0  # it is kept for the next opening
     return len(box.backlog) + len(box.in_flight) + len(box.delayed) - (box in own)
 
 

@@ -110,8 +110,15 @@ class Roster:
         del position
         return True
 
+    def wind_down(self) -> None:
+        """The bus is about to be closed: begin nothing that can wait for the next opening."""
+
     def saved(self) -> None:
         """Return when all that was said about durable subscriptions is kept."""
+
+    def is_broken(self) -> bool:
+        """Whether waiting for more is in vain."""
+        return False
 
     def problems(self) -> list[str]:
         """What is wrong with where events are kept."""

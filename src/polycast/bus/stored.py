@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace as replaced
 
 from polycast.bus.attaching import Request, kept_name, rest_of_lease, start_of
+from polycast.bus.keeping import fullness
 from polycast.bus.letters import REPLAYED
 from polycast.bus.options import check_dispatch
 from polycast.bus.roster import Roster
@@ -75,6 +76,7 @@ class StoredRoster(Roster):
         """Subscribe: attach to what is kept, or begin with what is new."""
         if callback is not None:
             check_dispatch(settings, callback)
+        self.feed.start()
         with self._lock:
             start = start_of(self.store, since)
             known = self._known(interest, replace=replace)
@@ -94,7 +96,6 @@ class StoredRoster(Roster):
             self._go_on(mailbox, consumer, is_new=mailbox is not known)
         if lease is not None:
             self.set_lease(consumer, lease)
-        self.feed.start()
         self.feed.ring()
         mailbox.pump()
         return self.handle(consumer)
@@ -298,8 +299,8 @@ class StoredRoster(Roster):
     # -- looking after it --------------------------------------------------------------------------
 
     def is_caught_up(self, position: int) -> bool:
-        """Whether the feed has brought all up to a position; one that has failed never will."""
-        return self.dispatcher.routed > position or self.feed.failure is not None
+        """Whether the feed has brought all up to a position; without subscriptions it does not."""
+        return self.dispatcher.routed > position or not self.feed.running
 
     def announce(self, advertisement: Advertisement) -> None:
         """Tell all buses over this store."""
@@ -332,16 +333,26 @@ class StoredRoster(Roster):
             adverts = view.adverts()
         return sorted(each.what for each in adverts if each.until is None or each.until > now)
 
+    def wind_down(self) -> None:
+        """What is durable goes on in the next opening; only what has begun is waited for."""
+        for box in list(self.mailboxes.values()):
+            if box.interest.durable is not None:
+                box.wind_down()
+
     def saved(self) -> None:
         """Return when all that was said about durable subscriptions is kept."""
         for box in list(self.mailboxes.values()):
             if isinstance(box.keeper, StoreKeeper) and box.ended is None:
                 box.keeper.confirm("flush()")
 
+    def is_broken(self) -> bool:
+        """Whether some of the log cannot be read."""
+        return self.feed.failure is not None
+
     def problems(self) -> list[str]:
         """What is wrong with the store."""
         found: list[StoreError | Exception | None] = [self.store.failure, self.feed.failure]
-        return [str(each) for each in found if each is not None]
+        return [str(each) for each in found if each is not None] + fullness(self.store)
 
 
 def _is_kept(mailbox: Mailbox) -> bool:

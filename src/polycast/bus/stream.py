@@ -70,7 +70,8 @@ class Stream(Generic[T_co]):
     def _acknowledge(self) -> None:
         current, self._current = self._current, None
         if current is not None and self.subscription.ended is None:
-            current.ack()
+            mailbox = self.subscription.mailbox  # the event loop does not wait for the disk
+            mailbox.settle("ack()", current.token, None, confirm=False)
 
     def _stop_if_ended(self) -> None:
         ended = self.subscription.ended

@@ -78,7 +78,8 @@ class Subscription(Generic[T_co]):
     def explain(self, event: Any = _NOTHING, *, topic: str | None = None) -> Explanation:
         """What it means; with an event, why it gets it or not."""
         if event is _NOTHING:
-            return explain_subscription(self.interest, self.mailbox.settings, self.state)
+            kept = self.mailbox.services.source is not None
+            return explain_subscription(self.interest, self.mailbox.settings, self.state, kept=kept)
         return explain_event(self.interest, event, topic, self.state)
 
     def cancel(self) -> None:

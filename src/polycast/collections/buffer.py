@@ -31,7 +31,7 @@ class Buffer(Generic[E]):
         """Take the next, waiting for it if asked to."""
         wait = None if not timeout else seconds("timeout", timeout)
         self._subscription.check("get()")
-        self.ack()
+        self._settle(confirm=False)
         parcel = self._mailbox.pull(self._subscription.consumer, wait, keep=self._keep)
         if parcel is None:
             return None
@@ -41,9 +41,12 @@ class Buffer(Generic[E]):
 
     def ack(self) -> None:
         """Acknowledge the last one that this thread has taken."""
+        self._settle(confirm=True)
+
+    def _settle(self, *, confirm: bool) -> None:
         token = self._tokens.pop(threading.get_ident(), None)
         if token is not None:
-            self._mailbox.settle("ack()", token, None)
+            self._mailbox.settle("ack()", token, None, confirm=confirm)
 
     def close(self) -> None:
         """Acknowledge and stop collecting; a durable buffer goes on collecting for its name."""

@@ -79,7 +79,7 @@ class Delivery:
         return self._entry.headers or {}
 
     def ack(self) -> None:
-        """It is handled."""
+        """It is handled; on a durable bus this returns when that is on disk."""
         self._consumer.mailbox.settle("ack()", self.token, None)
 
     def nack(self, delay: float | timedelta | None = None) -> None:

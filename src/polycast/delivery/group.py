@@ -168,6 +168,8 @@ class Group(Mailbox):
         """Whether nothing is left that could be handled."""
         if self.ended is not None:
             return True
+        if self.winding_down:
+            return not self._begun()
         waits = all(member.paused for member in self.members)
         return not self.in_flight and not self.delayed and (waits or not self.backlog)
 

@@ -29,8 +29,10 @@ class Ledger(Inbox):
     def pump_later(self) -> None:
         """The same from a thread that must not run callbacks."""
 
-    def settle(self, action: str, token: int, outcome: Exception | None) -> None:
-        """An explicit answer to a delivery."""
+    def settle(
+        self, action: str, token: int, outcome: Exception | None, *, confirm: bool = True
+    ) -> None:
+        """An explicit answer to a delivery; with `confirm`, wait until it is kept."""
         with self.lock:
             parcel = self._take_back(token)
             if parcel is None:
@@ -38,7 +40,8 @@ class Ledger(Inbox):
                 raise NotSettled(action, why=why)
             self._apply(parcel, outcome)
         self.pump()
-        self.keeper.confirm(action, parcel)
+        if confirm:
+            self.keeper.confirm(action, parcel)
 
     def _overdue(self, token: int) -> None:
         limit = self.settings.ack_within

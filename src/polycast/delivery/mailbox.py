@@ -35,6 +35,7 @@ class Mailbox(Ledger):
         super().__init__(name, interest, settings, services)
         self.consumer: Consumer | None = None
         self.direct: Callable[[Any], object] | None = None
+        self.winding_down = False  # its bus is about to be closed
         self.succeeds: Mailbox | None = None  # whose durable name and place it takes over
         self.place = 0  # where it was detached: nothing from there on has been looked at
         self.lease_until: float | None = None
@@ -259,6 +260,8 @@ class Mailbox(Ledger):
         """Whether nothing is left that could be handled now or by trying again."""
         if self.ended is not None:
             return True
+        if self.winding_down:
+            return not self._begun()
         waits = self.paused or self.consumer is None or self.consumer.pulls
         answered = not self.in_flight or (self.consumer is not None and self.consumer.pulls)
         nothing = not self.backlog and self.behind is None
@@ -303,6 +306,16 @@ class Mailbox(Ledger):
         with self.lock:
             self.paused = True
         self.refresh()
+
+    def wind_down(self) -> None:
+        """Begin nothing more; what is in the hands of a callback may still be finished."""
+        with self.lock:
+            self.winding_down = self.paused = True
+        self.refresh()
+
+    def _begun(self) -> bool:
+        """Whether some callback is under way."""
+        return any(consumer.started is not None for consumer in self.consumers())
 
     def resume(self) -> None:
         """Go on."""

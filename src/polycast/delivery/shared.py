@@ -222,8 +222,8 @@ class SharedGroup(Group):
 
     def is_idle(self) -> bool:
         """Whether nothing is left that could be handled here."""
-        if self.ended is not None:
-            return True
+        if self.ended is not None or self.winding_down:
+            return super().is_idle()
         waits = all(member.is_away() for member in self.members)
         nothing = not self.candidates and not self.offers and self.behind is None
         return super().is_idle() and not self._claiming and (waits or nothing)

@@ -110,13 +110,14 @@ class StoredDispatcher(Dispatcher):
     ) -> Submission:
         """Take the next places of this publisher; the receipts come when all is synced."""
         self._refuse()
-        encoded = []
-        for event in events:
-            self.admit(type(event))
-            encoded.append(MSGPACK.encode(event, registry=self.registry))
-            if encoded[-1].hash not in self._described:
-                self._describe()
-                self._described.add(encoded[-1].hash)
+        for cls in set(map(type, events)):
+            self.admit(cls)
+        encode, registry = MSGPACK.encode, self.registry
+        encoded = [encode(event, registry=registry) for event in events]
+        new = {each.hash for each in encoded} - self._described
+        if new:
+            self._describe()
+            self._described |= new
         about = (topic, priority, expires, dict(headers) if headers else {})
         with self._in_line:
             if given is not None:
@@ -183,13 +184,13 @@ class StoredDispatcher(Dispatcher):
 
     def blocking(self, events: list[Any], topic: str | None) -> list[Any]:
         """Who of this process can make a publisher wait, and wants these events."""
-        with self.changing:
-            targets = [self.plan.targets(type(event), topic) for event in events]
-        return [
-            self._matching([t for t in each if t.blocking], event, topic)
-            for each, event in zip(targets, events, strict=True)
-            if any(t.blocking for t in each)
-        ]
+        blocking = {
+            cls: [target for target in self.targets(cls, topic) if target.blocking]
+            for cls in set(map(type, events))
+        }
+        if not any(blocking.values()):
+            return []
+        return [self._matching(blocking[type(event)], event, topic) for event in events]
 
     def _wait_until_routed(self, position: int) -> None:
         """What was reserved for an event is in the queues when it has been routed."""

@@ -22,7 +22,7 @@ __all__ = ["EPOCHS_SKIPPED", "back_up", "check_file", "restore"]
 EPOCHS_SKIPPED = 1_000_000
 """By how much a restore raises the epoch of every publisher."""
 
-_PAGES = 1_000  # copied at a time
+_PAGES = 250  # copied at a time
 
 StrPath = str | os.PathLike[str]
 
@@ -84,10 +84,6 @@ def check_file(path: str) -> None:
             if version_of(connection, path) == 0:
                 raise NotAStore(path, why="it is empty", instead="Name a back-up of a store")
             found = [text for (text,) in fetch(connection, "PRAGMA integrity_check(10)")]
-        except apsw.NotADBError:
-            raise NotAStore(
-                path, why="it is no SQLite file", instead="Name a back-up of a store"
-            ) from None
         except apsw.CorruptError as error:
             found = [str(error)]
     if found != ["ok"]:
@@ -132,7 +128,7 @@ def _retire(target: str) -> None:
         raise StoreError(
             f"{target} is open in some process; close every bus over it, then restore again"
         ) from None
-    except (apsw.NotADBError, apsw.CorruptError):
+    except (NotAStore, StoreDamaged, apsw.CorruptError):
         pass  # what is damaged is what a restore is for
     for end in ("-wal", "-shm", "-journal"):
         _remove(target + end)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from polycast.errors import NotAStore, StoreClosed
+from polycast.errors import NotAStore, StoreClosed, StoreDamaged, StoreError, StoreFailed
 from polycast.stores.sqlite.schema import BUSY_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Readers", "connect"]
+__all__ = ["Readers", "connect", "told"]
 
 _KEPT = 8  # readers that wait for the next use
 
@@ -28,9 +28,34 @@ def connect(path: str, *, vfs: str | None = None, create: bool = False) -> apsw.
     except apsw.CantOpenError:
         raise NotAStore(path, why=_absence(path, create=create), instead=_advice(path)) from None
     connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
-    connection.execute("PRAGMA synchronous = FULL")
     connection.wal_autocheckpoint(0)  # the writer does it, where an error is not overlooked
+    try:
+        if connection.readonly("main"):
+            raise NotAStore(path, why="this user may only read it", instead=_advice(path))
+        with told(path):
+            connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+@contextmanager
+def told(path: str) -> Iterator[None]:
+    """Have what SQLite complains of told as an error of the store."""
+    try:
+        yield
+    except apsw.NotADBError:
+        raise NotAStore(path, why="it is no SQLite file", instead=_advice(path)) from None
+    except apsw.CorruptError as error:
+        raise StoreDamaged(path, place="an unknown place", why=str(error)) from None
+    except apsw.BusyError:
+        raise StoreError(
+            f"{path} has been held by another process for {BUSY_SECONDS:g} s; see what it does, "
+            f"or end it, and try again"
+        ) from None
+    except apsw.Error as error:
+        raise StoreFailed(path, why=f"{type(error).__name__}: {error}") from None
 
 
 def _absence(path: str, *, create: bool) -> str:

@@ -15,7 +15,7 @@ from polycast.stores.sqlite.numbers import Names
 from polycast.stores.sqlite.rows import fetch, fetch_one
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from polycast.events import Identity
 
@@ -72,33 +72,17 @@ class LogReader:
         sql = f"{_ROW} WHERE {_RANGE} ORDER BY position LIMIT ?3"
         rows: list[Row] = fetch(connection, sql, (start, end, limit))
         if limit == 0:
-            oldest = fetch_one(connection, "SELECT min(position) FROM log") or end
-            return [], start if max(oldest, start) < end else end
-        self._check_run(connection, start, end, limit, [row[0] for row in rows])
-        return rows, rows[-1][0] + 1 if rows else end
-
-    def _check_run(
-        self,
-        connection: apsw.Connection,
-        start: int,
-        end: int,
-        limit: int,
-        positions: Sequence[int],
-    ) -> None:
-        """Positions have no gap, but for what was let go before the oldest."""
-        first = positions[0] if positions else end
-        missing = None
-        if first > start and first != max(start, self._oldest(connection, end)):
-            missing = max(start, self._oldest(connection, end))
-        elif positions and positions[-1] - first + 1 != len(positions):
-            pairs = zip(range(first, end), positions, strict=False)
-            missing = next(wanted for wanted, found in pairs if wanted != found)
-        elif positions and len(positions) < limit and positions[-1] + 1 != end:
-            missing = positions[-1] + 1
-        if missing is not None and missing < end:
+            return [], start if max(self._oldest(connection, end), start) < end else end
+        oldest = self._oldest(connection, end)
+        missing = _first_missing([row[0] for row in rows], max(start, oldest), end, limit)
+        if missing is None:
+            return rows, rows[-1][0] + 1 if rows else end
+        rows = [row for row in rows if row[0] < missing]
+        if not rows:
             raise StoreDamaged(
                 self._path, place=f"position {missing}", why="there is no record, but some after it"
             )
+        return rows, missing
 
     def _oldest(self, connection: apsw.Connection, end: int) -> int:
         return fetch_one(connection, "SELECT min(position) FROM log") or end
@@ -178,6 +162,18 @@ class LogReader:
             identity.epoch,
         )
         return found
+
+
+def _first_missing(positions: list[int], start: int, end: int, limit: int) -> int | None:
+    """The first position from `start` on that should have been read and was not.
+
+    Positions have no gaps, but for what was let go before the oldest.
+    """
+    wanted = range(start, min(end, start + limit))
+    if len(positions) == len(wanted) and (not positions or positions[-1] == wanted[-1]):
+        return None
+    found = set(positions)
+    return next(each for each in wanted if each not in found)
 
 
 def plan_of_types(count: int) -> str:

@@ -100,17 +100,12 @@ def prepare(
     connection: apsw.Connection, path: str, *, create: bool = True, steps: Sequence[str] = STEPS
 ) -> None:
     """Make a new file a store, bring an old one up to date, refuse any other."""
-    try:
-        version = version_of(connection, path, accepted=len(steps))
-        if version == 0 and not create:
-            raise NotAStore(path, why="it is empty", instead="Name a store, or make a new one")
-        if version < len(steps):
-            _upgrade(connection, path, steps)
-        _use_wal(connection)
-    except apsw.NotADBError:
-        raise NotAStore(
-            path, why="it is no SQLite file", instead="Name another file, or one that is not there"
-        ) from None
+    version = version_of(connection, path, accepted=len(steps))
+    if version == 0 and not create:
+        raise NotAStore(path, why="it is empty", instead="Name a store, or make a new one")
+    if version < len(steps):
+        _upgrade(connection, path, steps)
+    _use_wal(connection)
 
 
 def version_of(connection: apsw.Connection, path: str, *, accepted: int = len(STEPS)) -> int:

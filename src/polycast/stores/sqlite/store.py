@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-import apsw
-
 from polycast.config import SystemClock
-from polycast.errors import StoreDamaged, WouldDeadlock
-from polycast.stores.sqlite.connections import Readers, connect
+from polycast.errors import WouldDeadlock
+from polycast.stores.sqlite.connections import Readers, connect, told
 from polycast.stores.sqlite.jobs import Appending, Change
 from polycast.stores.sqlite.reading import LogReader
 from polycast.stores.sqlite.rows import fetch_one
@@ -24,6 +22,8 @@ from polycast.stores.sqlite.writer import Writer
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from concurrent.futures import Future
+
+    import apsw
 
     from polycast.config import Clock
     from polycast.events import Identity
@@ -51,8 +51,9 @@ class SqliteStore:
         self._clock: Clock = clock if clock is not None else SystemClock()
         connection = connect(self.path, vfs=vfs, create=create)
         try:
-            prepare(connection, self.path, create=create)
-            connection.execute("PRAGMA synchronous = FULL")
+            with told(self.path):
+                prepare(connection, self.path, create=create)
+                connection.execute("PRAGMA synchronous = FULL")
         except BaseException:
             connection.close()
             raise
@@ -186,11 +187,8 @@ class SqliteStore:
 
     @contextmanager
     def _snapshot(self) -> Iterator[apsw.Connection]:
-        try:
-            with self._readers.snapshot() as connection:
-                yield connection
-        except (apsw.CorruptError, apsw.NotADBError) as error:
-            raise StoreDamaged(self.path, place="an unknown place", why=str(error)) from None
+        with told(self.path), self._readers.snapshot() as connection:
+            yield connection
 
 
 def _abandon(writer: Writer, listener: Listener) -> None:

@@ -124,7 +124,7 @@ def _lives(process: int) -> bool:
 
 
 def answers(address: str, process: int) -> bool:
-    """Whether a listed store is alive."""
+    """Wake a listed store; whether it is alive."""
     sender = _socket()
     if sender is None or not address:
         return _lives(process)
@@ -138,6 +138,7 @@ class Listener:
     def __init__(self, path: str, readers: Readers, watchers: list[Callable[[], None]]) -> None:
         self._readers, self._watchers = readers, watchers
         self._stopped = False
+        self.looking = True  # whether it looks at the file by itself
         self._socket, self.address = _bound(path)
         self._thread = threading.Thread(target=self._run, name="polycast-wake", daemon=True)
 
@@ -148,11 +149,8 @@ class Listener:
     def stop(self, *, wait: bool) -> None:
         """End the thread, and remove the socket from its folder."""
         self._stopped = True
-        sender = _socket()
-        if sender is not None and self.address:
-            with sender, suppress(OSError):
-                sender.sendto(b"\0", self.address)
         if self.address:
+            answers(self.address, os.getpid())
             with suppress(OSError):
                 os.unlink(self.address)
         if wait and threading.current_thread() is not self._thread and self._thread.is_alive():
@@ -171,16 +169,16 @@ class Listener:
                 self._socket.close()
 
     def _listen(self, connection: apsw.Connection) -> None:
-        seen, looking = -1, True
+        seen = -1
         while True:
-            woken = self._wait(LOOK_SECONDS if looking else None)
+            woken = self._wait(LOOK_SECONDS if self.looking else None)
             if self._stopped:
                 return
             try:
                 version = fetch_one(connection, "PRAGMA data_version")
                 if version == seen and not woken:
                     continue
-                seen, looking = version, self._must_look(connection)
+                seen, self.looking = version, self._must_look(connection)
             except apsw.Error:
                 continue  # a file that cannot be read is told by those who read
             for watcher in tuple(self._watchers):
@@ -205,9 +203,10 @@ class Listener:
             return False
         except OSError:
             return True
+        self._socket.setblocking(False)
         with suppress(OSError):  # one look serves all that have come
             while True:
-                self._socket.recv(1, socket.MSG_DONTWAIT)
+                self._socket.recv(1)
         return True
 
 
@@ -215,8 +214,8 @@ def _bound(path: str) -> tuple[socket.socket | None, str]:
     """A socket under a short name in the folder for temporary files, if that can be."""
     name = f"pc-{os.getpid():x}-{secrets.token_hex(4)}"
     address = os.path.join(tempfile.gettempdir(), name)
-    made = _socket()
-    if made is None or len(os.fsencode(address)) > _LONGEST:
+    made = _socket() if len(os.fsencode(address)) <= _LONGEST else None
+    if made is None:
         return None, ""
     try:
         made.bind(address)
