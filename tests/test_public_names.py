@@ -74,6 +74,7 @@ OTHERS = [
     "Options",
     "PublishOptions",
     "Receipt",
+    "Retention",
     "Selector",
     "Stream",
     "Subscription",

@@ -66,7 +66,7 @@ from polycast.events import Identity
 from polycast.filters import Filter, lift
 from polycast.filters.frontends import conditions
 from polycast.matching import Matcher, Selector, all_of, topic
-from polycast.stores import Receipt
+from polycast.stores import Receipt, Retention
 from polycast.typesystem import conforming, directly_conforming, event, interface_of
 
 __all__ = [
@@ -120,6 +120,7 @@ __all__ = [
     "PublishUnknown",
     "QueueFull",
     "Receipt",
+    "Retention",
     "Selector",
     "StoreClosed",
     "StoreDamaged",
