@@ -27,6 +27,7 @@ class Attachment:
     kept: Kept
     flights: list[Flight]
     unclean: bool  # whoever was attached before has not said goodbye
+    before: int = 0  # the token of whoever was attached before
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,10 @@ class Request:
         """Attach to what is kept, or begin to keep it."""
         known = self._current(tx)
         is_group = self.interest.group is not None
-        until = None if self.lease is None else self.clock.time() + self.lease
+        lease = None if is_group else self.lease  # each member of a group has its own
+        until = None if lease is None else self.clock.time() + lease
         token = tx.revision() + 1  # higher than any before
-        definition = definition_of(self.interest, lease=self.lease)
+        definition = definition_of(self.interest, lease=lease)
         if known is None:
             start = tx.newest() + 1 if self.start is None else self.start
             durable = self.interest.durable is not None
@@ -75,7 +77,8 @@ class Request:
         if is_group:
             return self._join(tx, kept)
         unclean = known is not None and known.holder is not None
-        return Attachment(kept, tx.flights(self.name), unclean)
+        before = 0 if known is None else known.token
+        return Attachment(kept, tx.flights(self.name), unclean, before)
 
     def _current(self, tx: Transaction) -> Kept | None:
         """What is kept under the name and has not come to its end."""

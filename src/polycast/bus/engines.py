@@ -108,7 +108,9 @@ class StoredEngine(Engine):
         self.roster = StoredRoster(dispatcher, store, self.source, self.presence)
         self.publishing = StoredPublishing(dispatcher, clock)
         self.bind = _bind_shared(registry)
-        self._letters = StoredLetters(store, dispatcher.entry, self.roster.replay)
+        self._letters = StoredLetters(
+            store, dispatcher.entry, self.roster.replay, self.roster.has_unnamed
+        )
 
     def letters(self) -> DeadLetters:
         """Those in the store."""

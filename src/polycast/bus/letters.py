@@ -9,11 +9,11 @@ from polycast.delivery.keeping import letter_of
 from polycast.stores import Flight, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from polycast.stores import Entry, Letter, Store, Transaction
 
-__all__ = ["REPLAYED", "StoredLetters"]
+__all__ = ["REPLAYED", "StoredLetters", "fly_again"]
 
 PAGE = 500
 REPLAYED = "replayed"  # the kind of the documents that say who has flights to look for
@@ -27,9 +27,10 @@ class StoredLetters(DeadLetters):
         store: Store,
         entry: Callable[[Stored], Entry],
         post: Callable[[list[DeadLetter]], list[DeadLetter]],
+        is_here: Callable[[DeadLetter], bool],
     ) -> None:
         super().__init__(keep=0, post=post)
-        self._store, self._entry = store, entry
+        self._store, self._entry, self._is_here = store, entry, is_here
 
     @overload
     def __getitem__(self, index: int) -> DeadLetter: ...
@@ -68,10 +69,17 @@ class StoredLetters(DeadLetters):
         A subscription that is not attached here finds them when it next is, wherever that is.
         """
         chosen = list(letters or self)
-        kept = self._store.write(lambda tx: _fly_again(tx, chosen)).result()
-        local = self._post([each for each in chosen if each.number not in kept])
-        self.purge(*local) if local else None
-        return len(kept) + len(local)
+        rows = [(e.number, e.subscription, e.position, e.identity.publisher) for e in chosen]
+        flown = self._store.write(lambda tx: fly_again(tx, rows)).result()
+        numbers = [each.number for each in chosen if self._is_here(each)]
+        # Taken out first, so that nobody else replays it; its subscription ends with this process.
+        taken = self._store.write(lambda tx: tx.exhume(numbers)).result()
+        local = [self._letter(each) for each in taken]
+        went = {each.number for each in self._post(local)}
+        left = [each for each in taken if each.number not in went]
+        if left:
+            self._store.write(lambda tx: tx.bury(left)).result()
+        return len(flown) + len(went)
 
     def purge(self, *letters: DeadLetter) -> int:
         """Throw these, or all, away; how many went."""
@@ -79,15 +87,17 @@ class StoredLetters(DeadLetters):
         return len(self._store.write(lambda tx: tx.exhume(numbers)).result())
 
 
-def _fly_again(tx: Transaction, letters: list[DeadLetter]) -> set[int]:
-    """Let what the store keeps of their subscriptions know; those that went."""
+def fly_again(tx: Transaction, letters: Iterable[tuple[int, str, int, str]]) -> set[int]:
+    """Let what the store keeps of their subscriptions know; the numbers of those that went.
+
+    A letter is its number, its subscription, and the position and publisher of its event.
+    """
     oldest, went = tx.oldest(), set()
-    for letter in letters:
-        kept = tx.subscription(letter.subscription)
-        if kept is None or letter.position < oldest or not tx.exhume([letter.number]):
+    for number, subscription, position, publisher in letters:
+        kept = tx.subscription(subscription)
+        if kept is None or position < oldest or not tx.exhume([number]):
             continue
-        publisher = letter.identity.publisher
-        tx.fly([Flight(kept.name, letter.position, publisher, token=tx.revision())])
+        tx.fly([Flight(kept.name, position, publisher, token=tx.revision())])
         tx.put_document(REPLAYED, kept.name, b"")
-        went.add(letter.number)
+        went.add(number)
     return went

@@ -48,7 +48,7 @@ def _needs_this_loop(box: Mailbox) -> bool:
 def _wait(roster: Roster, timeout: float | None, but: tuple[Mailbox | None, ...]) -> bool:
     quiet = roster.services.quiet
     deadline = None if timeout is None else time.monotonic() + timeout
-    newest = roster.dispatcher.newest()
+    newest = roster.published()
     while not roster.is_caught_up(newest) or any(
         not box.is_idle() for box in list(roster.mailboxes.values()) if box not in but
     ):
@@ -72,7 +72,7 @@ def health_of(roster: Roster, *, closed: bool) -> Health:
     letters = roster.services.dead_letters
     return Health(
         state="closed" if closed else "open",
-        published=roster.dispatcher.newest(),
+        published=roster.published(),
         subscriptions=tuple(_subscription(box) for box in boxes),
         advertised=tuple(roster.advertised()),
         stuck=stuck,

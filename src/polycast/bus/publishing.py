@@ -73,6 +73,9 @@ class Publishing:
                 pass
             finally:
                 inside.reset(mark)
+        return self._stand_in_line(publish)
+
+    def _stand_in_line(self, publish: Callable[[], Receipt]) -> Coroutine[Any, Any, Receipt]:
         if self._line is None:
             self._line = ThreadPoolExecutor(1, thread_name_prefix="polycast-waiting")
         self._waiting += 1
@@ -107,14 +110,17 @@ class StoredPublishing(Publishing):
     ) -> Coroutine[Any, Any, Receipt]:
         """Take the place now, and wait for the disk without blocking the event loop."""
         if any(self._dispatcher.blocking([event], options.get("topic"))):
-            return super().publish_async(publish, event, options)
+            return self._stand_in_line(publish)  # it may have to wait for room
         about = published_as(options, self._clock)
         submission = self._dispatcher.submit([event], **about)
-        return _synced(submission)
+        return self._synced(submission)
 
-
-async def _synced(submission: Submission) -> Receipt:
-    return (await asyncio.wrap_future(submission.receipts))[0]
+    async def _synced(self, submission: Submission) -> Receipt:
+        receipts = asyncio.shield(asyncio.wrap_future(submission.receipts))
+        try:
+            return (await asyncio.wait_for(receipts, self._dispatcher.within))[0]
+        except TimeoutError:
+            raise submission.late(self._dispatcher.within) from None
 
 
 async def _settled(receipt: Receipt) -> Receipt:

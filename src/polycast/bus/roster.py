@@ -116,6 +116,10 @@ class Roster:
     def saved(self) -> None:
         """Return when all that was said about durable subscriptions is kept."""
 
+    def published(self) -> int:
+        """The newest position."""
+        return self.dispatcher.newest()
+
     def is_broken(self) -> bool:
         """Whether waiting for more is in vain."""
         return False

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from polycast.bus.roster import Advertisement
     from polycast.bus.subscription import Subscription
     from polycast.config import Settings
-    from polycast.delivery import Callback, Consumer
+    from polycast.delivery import Callback, Consumer, DeadLetter
     from polycast.errors import SubscriptionEnded
     from polycast.matching import Interest
     from polycast.routing import StoredDispatcher
@@ -85,6 +85,8 @@ class StoredRoster(Roster):
             bus = self.presence.bus.id
             clock = self.services.clock
             request = Request(interest, bus, clock, start, lease, replace, pinned)
+            if known is not None and not self._still_ours(known, request):
+                known = None
             mailbox = self._made(request, settings) if known is None else known
             consumer = self._consumer(mailbox, interest, settings, callback)
             consumer.subscription = partial(self.handle, consumer)
@@ -100,6 +102,24 @@ class StoredRoster(Roster):
         mailbox.pump()
         return self.handle(consumer)
 
+    def _still_ours(self, mailbox: Mailbox, request: Request) -> bool:
+        """Attach once more to what is attached here, unless somebody else has taken it over."""
+        keeper = mailbox.keeper
+        if not isinstance(keeper, CursorKeeper):
+            return True
+
+        def attach(tx: Transaction) -> bool:
+            attachment = request.attach(tx)
+            ours = attachment.before == keeper.number
+            if ours:  # in the transaction: what is saved next has to have the new number
+                keeper.number = attachment.kept.token
+            return ours
+
+        ours = self.store.write(attach).result()
+        if not ours:
+            mailbox.end(TakenOver(mailbox.title))
+        return ours
+
     def _made(self, request: Request, settings: Settings) -> Mailbox:
         """The mailbox of a new subscription, in its place in the log, and not yet in the plan."""
         interest = request.interest
@@ -110,8 +130,9 @@ class StoredRoster(Roster):
         attachment = self.store.write(request.attach).result()
         kept = attachment.kept
         mailbox = self._new(interest.starting(kept.start), settings)
-        mailbox.waits_for, mailbox.behind = kept.start, kept.cursor
+        mailbox.waits_for = mailbox.behind = max(kept.start, kept.cursor)
         if isinstance(mailbox, SharedGroup):
+            mailbox.floor = kept.cursor
             self._requests[mailbox] = request
         else:
             keeper = mailbox.keeper = self._keeper(mailbox, attachment)
@@ -123,6 +144,8 @@ class StoredRoster(Roster):
 
     def _mailbox(self, name: str, interest: Interest, settings: Settings) -> Mailbox:
         if interest.group is None:
+            if interest.durable is None:  # dead letters of it must not look like another bus's
+                name = f"{name}@{self.presence.bus.id}"
             return super()._mailbox(name, interest, settings)
         mailbox = SharedGroup(
             kept_name(interest),
@@ -153,6 +176,7 @@ class StoredRoster(Roster):
             self.services.clock,
             lambda: self._soon_over(mailbox, TakenOver(mailbox.title)),
             number=attachment.kept.token,
+            cursor=attachment.kept.cursor,
             position=lambda: self.feed.position_of(mailbox),
             unclean=attachment.unclean,
         )
@@ -184,10 +208,10 @@ class StoredRoster(Roster):
             return
 
         def begin(position: int) -> None:
-            if mailbox.waits_for == 0:
+            if mailbox.waits_for == 0:  # the store does not know it
                 mailbox.waits_for = position if mailbox.behind is None else mailbox.behind
-            mailbox.interest = mailbox.interest.starting(mailbox.waits_for)
-            consumer.interest = consumer.interest.starting(mailbox.waits_for)
+                mailbox.interest = mailbox.interest.starting(mailbox.waits_for)
+            consumer.interest = consumer.interest.starting(mailbox.interest.start)
 
         self.dispatcher.add(mailbox, begin)
         mailbox.refresh()
@@ -261,10 +285,12 @@ class StoredRoster(Roster):
             revision = view.revision()
             if revision == self._seen:
                 return
-            self._seen = revision
             found = {box: view.subscription(box.name) for box in kept_here}
+            if all(bus.id != self.presence.bus.id for bus in view.buses()):
+                return  # it counts as dead, and will join its groups again
             replayed = view.documents(REPLAYED).keys() & {box.name for box in kept_here}
             flights = {name: view.flights(name) for name in replayed}
+        self._seen = revision
         for box, kept in found.items():
             keeper = box.keeper
             if kept is None:
@@ -284,14 +310,16 @@ class StoredRoster(Roster):
         """What other members have let go of, and what order forbade to claim before."""
         with self.store.view() as view:
             free = view.free(group.name, at=self.services.clock.time(), limit=FREE)
+            free = group.allowed(free, view)
             blocked = group.is_blocked(view)
         offers = []
         for flight in free:
             at = flight.position
-            if not group.knows(flight):
-                records = self.store.read(at, limit=1, until=at + 1).entries
-                wanted = self.feed.wanted(group, records)
-                offers += [(flight, entry, verdict) for entry, verdict in wanted]
+            records = self.store.read(at, limit=1, until=at + 1).entries
+            wanted = self.feed.wanted(group, records)
+            offers += [(flight, entry, verdict) for entry, verdict in wanted]
+            if not wanted:
+                group.refuse(flight)
         group.offer(offers)
         if offers or not blocked:
             group.claim_soon()
@@ -345,14 +373,30 @@ class StoredRoster(Roster):
             if isinstance(box.keeper, StoreKeeper) and box.ended is None:
                 box.keeper.confirm("flush()")
 
+    def has_unnamed(self, letter: DeadLetter) -> bool:
+        """Whether a letter is of a subscription of this bus that the store does not know."""
+        box = self.mailboxes.get(letter.subscription)
+        return box is not None and not _is_kept(box)
+
+    def published(self) -> int:
+        """The newest position, as far as it can be known."""
+        try:
+            return self.store.newest()
+        except StoreError:
+            return self.dispatcher.routed - 1
+
     def is_broken(self) -> bool:
         """Whether some of the log cannot be read."""
         return self.feed.failure is not None
 
     def problems(self) -> list[str]:
         """What is wrong with the store."""
-        found: list[StoreError | Exception | None] = [self.store.failure, self.feed.failure]
-        return [str(each) for each in found if each is not None] + fullness(self.store)
+        found: list[Exception | None] = [self.store.failure, self.feed.failure]
+        try:
+            full = fullness(self.store)
+        except StoreError as error:
+            full = [str(error)]
+        return [str(each) for each in found if each is not None] + full
 
 
 def _is_kept(mailbox: Mailbox) -> bool:

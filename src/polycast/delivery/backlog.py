@@ -33,7 +33,9 @@ class Parcel(msgspec.Struct, eq=False):
     def anew(self) -> Parcel:
         """The same for another attempt; who still has the old one can do nothing with it."""
         count = self.count if self.begun else max(0, self.count - 1)
-        return Parcel(self.entry, self.takers, count, tried=self.tried, prior=self.prior)
+        return Parcel(
+            self.entry, self.takers, count, tried=self.tried, prior=self.prior, claim=self.claim
+        )
 
     @property
     def publisher(self) -> str:

@@ -105,14 +105,18 @@ class Group(Mailbox):
             if member is not None:
                 handed.append(self._hand(member, parcel))
             elif not self._is_wanted(parcel):
-                self.counts.dropped += 1  # all who wanted it have gone
-                self.keeper.done(parcel)
+                self._unwanted(parcel)
             else:
                 skipped.append(parcel)
                 if self.settings.level.order != "none" or len(skipped) >= LOOKAHEAD:
                     break
         self.backlog.merge(skipped)
         return handed
+
+    def _unwanted(self, parcel: Parcel) -> None:
+        """All who wanted it have gone."""
+        self.counts.dropped += 1
+        self.keeper.done(parcel)
 
     def _hand(self, consumer: Consumer, parcel: Parcel) -> Handed:
         parcel.tried += (consumer,)

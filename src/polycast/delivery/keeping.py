@@ -153,6 +153,7 @@ class CursorKeeper(StoreKeeper):
         fenced: Callable[[], None],
         *,
         number: int,
+        cursor: int,
         position: Callable[[], int],
         unclean: bool,
     ) -> None:
@@ -163,7 +164,7 @@ class CursorKeeper(StoreKeeper):
         self._open: dict[int, None] = {}  # taken and not done
         self._noted: dict[int, Flight] = {}  # of these, what has been tried, or is in the store
         self._rows: dict[int, Flight] = {}  # what is in the store
-        self._top = 0  # after the last that is done
+        self._top = cursor  # after the last that is done
         self._sorted = True  # whether the first that is open came first
 
     def fence(self, parcel: Parcel) -> int:

@@ -384,6 +384,8 @@ class Mailbox(Ledger):
             for parcel in self.backlog:
                 self.keeper.done(parcel)
             self.let_go.extend(self.backlog.clear())
+            if self.behind is not None:
+                self._read_on()
             self.moved.notify_all()
         self.let_go.clear()
 

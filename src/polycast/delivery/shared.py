@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from polycast.delivery.claims import ClaimKeeper, tidy
 from polycast.delivery.delivery import Reject
 from polycast.delivery.group import Group
-from polycast.stores import Flight, Member
+from polycast.stores import Flight, Member, Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Settings
     from polycast.delivery.backlog import Parcel
+    from polycast.delivery.consumer import Consumer
     from polycast.delivery.inbox import Services
     from polycast.matching import Interest
     from polycast.stores import Entry, Store, Transaction, View
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Offer", "SharedGroup"]
 
 Offer = tuple[Flight, "Entry", object]  # a flight that nobody holds, and who here wants it
-Got = list[tuple[Flight, "Entry", object]]
+Got = list[Offer]
 MOST = 256  # claims in one transaction
 SLOW, FAST = 0.02, 0.005  # seconds in which what was claimed at once should be handled
 
@@ -56,6 +57,8 @@ class SharedGroup(Group):
         self.keeper = ClaimKeeper(name, store, services.clock, bus, self.looked)
         self.candidates: deque[tuple[Entry, object]] = deque()
         self.offers: dict[int, Offer] = {}
+        self.floor = 0  # where it joined: before it, others have seen to everything
+        self._refused: set[tuple[int, int]] = set()  # free, and wanted by nobody here
         self._claiming = False
         self._portion = 1  # how many for each member
         self._began = 0.0
@@ -69,10 +72,22 @@ class SharedGroup(Group):
         """How many more candidates it takes."""
         return self.settings.queue - len(self.candidates)
 
-    def knows(self, flight: Flight) -> bool:
-        """Whether it is on offer already."""
+    def attach(self, consumer: Consumer, settings: Settings) -> bool:
+        """One more member, who may want what nobody here wanted."""
+        self._refused = set()
+        return super().attach(consumer, settings)
+
+    def refuse(self, flight: Flight) -> None:
+        """Nobody here wants it."""
+        self._refused.add((flight.position, flight.token))
+
+    def allowed(self, free: list[Flight], view: View) -> list[Flight]:
+        """Of what is free, what is not on offer yet, not refused, and may be claimed now."""
+        order = Order(self.settings.level.order, view, self.name, self._bus())
         with self.lock:
-            return flight.position in self.offers
+            known = {(at, offer[0].token) for at, offer in self.offers.items()} | self._refused
+        new = [each for each in free if (each.position, each.token) not in known]
+        return [each for each in new if order.allows(each.publisher, each)]
 
     def offer(self, offers: list[Offer]) -> None:
         """These are free, and wanted here."""
@@ -86,7 +101,8 @@ class SharedGroup(Group):
 
     def looked(self) -> int:
         """Before this position everything wanted has been claimed, here or elsewhere."""
-        return self.candidates[0][0].position if self.candidates else self._position()
+        first = self.candidates[0][0].position if self.candidates else self._position()
+        return max(first, self.floor)
 
     # -- claiming ----------------------------------------------------------------------------------
 
@@ -116,24 +132,28 @@ class SharedGroup(Group):
             self._portion = max(1, self._portion // 2)
         self._began = now
 
-    def _claim(self, tx: Transaction) -> Got:
+    def _claim(self, tx: Transaction) -> tuple[Got, bool]:
         """In one transaction: take what is free, then what nobody has claimed yet."""
         bus = self._bus()
         members = tx.members(self.name)
         kept = tx.subscription(self.name)
         if kept is None or all(member.bus != bus for member in members):
-            return []  # this bus had counted as dead; it will join again
+            return [], False  # this bus had counted as dead; it will join again
         with self.lock:
             room = max(0, self._wanted_now())
             offers = [self.offers[at] for at in sorted(self.offers)]
             candidates = list(itertools.islice(self.candidates, MOST))
         order = Order(self.settings.level.order, tx, self.name, bus)
         got = self._take_free(tx, offers, order, bus, room)
-        passed = {entry.position for entry, _ in candidates if entry.position < kept.cursor}
+        passed = {
+            entry.position
+            for entry, takers in candidates
+            if entry.position < kept.cursor or not self._has_takers(takers)
+        }
         for entry, verdict in candidates:
             if len(got) >= room:
                 break
-            if entry.position not in passed and order.allows(entry, None):
+            if entry.position not in passed and order.allows(entry.identity.publisher, None):
                 passed.add(entry.position)
                 token = tx.revision() + 1
                 by = entry.identity.publisher
@@ -145,9 +165,16 @@ class SharedGroup(Group):
                 self.offers.pop(flight.position, None)
             self.candidates = deque(c for c in self.candidates if c[0].position not in passed)
             looked = self.looked()
-        tx.join(Member(self.name, bus, looked))
-        tidy(tx, kept)
-        return got
+        if all(member.bus != bus or member.looked != looked for member in members):
+            tx.join(Member(self.name, bus, looked))
+            tidy(tx, kept)
+        return got, bool(got or passed)
+
+    def _has_takers(self, takers: object) -> bool:
+        """Whether somebody who wanted it is still here."""
+        if not isinstance(takers, tuple) or self.interest.durable is not None:
+            return True
+        return any(taker in self.members for taker in takers)
 
     def _take_free(
         self, tx: Transaction, offers: list[Offer], order: Order, bus: int, room: int
@@ -157,14 +184,14 @@ class SharedGroup(Group):
         for flight, entry, verdict in offers:
             is_free = tx.flight(self.name, flight.position) == flight
             tried = flight.attempts > 0 and any(each[0].attempts > 1 for each in got)
-            if is_free and len(got) < room and not tried and order.allows(entry, flight):
+            if is_free and len(got) < room and not tried and order.allows(flight.publisher, flight):
                 taken = replace(flight, holder=bus, attempts=flight.attempts + 1)
                 tx.fly([taken])
                 got.append((taken, entry, verdict))
         return got
 
-    def _claimed(self, claiming: Future[Got]) -> None:
-        got = [] if claiming.exception() is not None else claiming.result()
+    def _claimed(self, claiming: Future[tuple[Got, bool]]) -> None:
+        got, moved = ([], False) if claiming.exception() is not None else claiming.result()
         with self.lock:
             self._claiming = False
             for flight, entry, verdict in got:
@@ -173,23 +200,24 @@ class SharedGroup(Group):
                 parcel.count, parcel.begun = flight.attempts - 1, True
                 parcel.claim = flight.token
                 self.publishers.add(parcel.publisher)
-                if flight.attempts > self.settings.attempts:
+                if isinstance(entry.event, Undecodable):
+                    self._bury(parcel, entry.event.error)
+                elif flight.attempts > self.settings.attempts:
                     self._bury(parcel, ProcessLookupError("whoever had it died each time"))
                 else:
                     self.backlog.append(parcel)
             if self.behind is not None:
                 self._read_on()
         self.pump_later()
-        self.claim_soon()
+        if moved:
+            self.claim_soon()
 
     def is_blocked(self, view: View) -> bool:
-        """Whether order forbids to claim the first candidate now."""
+        """Whether order forbids to claim any of the first candidates now."""
         with self.lock:
-            first = self.candidates[0][0] if self.candidates else None
-        order = self.settings.level.order
-        if first is None or order == "none":
-            return first is None
-        return not Order(order, view, self.name, self._bus()).allows(first, None)
+            first = [entry for entry, _ in itertools.islice(self.candidates, MOST)]
+        order = Order(self.settings.level.order, view, self.name, self._bus())
+        return not any(order.allows(entry.identity.publisher, None) for entry in first)
 
     def rejoin(self) -> None:
         """This bus had counted as dead: what it had claimed is free."""
@@ -199,12 +227,17 @@ class SharedGroup(Group):
             self.delayed.clear()
         self.let_go.clear()
 
+    def _unwanted(self, parcel: Parcel) -> None:
+        self.keeper.pass_on(parcel, 0.0)  # members elsewhere may want it
+
     # -- going out ---------------------------------------------------------------------------------
 
     def _after_failure(self, parcel: Parcel, error: BaseException) -> None:
+        level = self.settings.level
         untried = any(member not in parcel.tried for member in self._wanting(parcel))
-        again = self.settings.level.reliable and parcel.count < self.settings.attempts
-        if untried or not again or isinstance(error, Reject):
+        final = not level.reliable or parcel.count >= self.settings.attempts
+        # Where order is promised it stays claimed here, and what comes after it waits.
+        if untried or final or isinstance(error, Reject) or level.order != "none":
             super()._after_failure(parcel, error)
             return
         self.counts.retried += 1
@@ -238,16 +271,15 @@ class Order:
         self._others = [each for each in others if each.holder != bus]
         self._publishers = {each.publisher for each in self._others}
 
-    def allows(self, entry: Entry, flight: Flight | None) -> bool:
-        """Whether an entry may be claimed; or a flight that is free."""
+    def allows(self, publisher: str, flight: Flight | None) -> bool:
+        """Whether an event of a publisher may be claimed; or a flight that is free."""
         if not self._others:
             return True
         if flight is None:
-            is_fifo = self._order == "fifo"
-            return is_fifo and entry.identity.publisher not in self._publishers
+            return self._order == "fifo" and publisher not in self._publishers
         # Of those that are free the first comes first; what somebody holds has to end before.
         return all(
             each.holder is None and each.position >= flight.position
             for each in self._others
-            if self._order == "total" or each.publisher == flight.publisher
+            if self._order == "total" or each.publisher == publisher
         )

@@ -1,8 +1,8 @@
 """Events on their way: identity, record and envelope, codecs."""
 
-from polycast.events.codec import JSON, MSGPACK, Codec, Encoded, HasPayload, codec_for
+from polycast.events.codec import JSON, MSGPACK, Codec, Encoded, EncodedRun, HasPayload, codec_for
 from polycast.events.identity import Identity
-from polycast.events.record import FORMAT, Record, decode_record, encode_record
+from polycast.events.record import FORMAT, Record, decode_record, encode_record, record_encoder
 
 __all__ = [
     "FORMAT",
@@ -10,10 +10,12 @@ __all__ = [
     "MSGPACK",
     "Codec",
     "Encoded",
+    "EncodedRun",
     "HasPayload",
     "Identity",
     "Record",
     "codec_for",
     "decode_record",
     "encode_record",
+    "record_encoder",
 ]

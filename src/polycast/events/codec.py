@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
@@ -12,13 +13,13 @@ from polycast.events.encoding import Writer
 from polycast.events.forms import Malformed, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from polycast.events.encoding import Writing
     from polycast.events.forms import Form
     from polycast.typesystem import Registry
 
-__all__ = ["JSON", "MSGPACK", "Codec", "Encoded", "HasPayload", "codec_for"]
+__all__ = ["JSON", "MSGPACK", "Codec", "Encoded", "EncodedRun", "HasPayload", "codec_for"]
 
 
 class HasPayload(Protocol):
@@ -51,6 +52,15 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
     payload: bytes
 
 
+class EncodedRun(msgspec.Struct, frozen=True, gc=False):
+    """Events of one class as bytes."""
+
+    name: str
+    version: int
+    hash: str
+    payloads: list[bytes]
+
+
 class Codec:
     """One way to write events: every supported class, and nothing sliced off."""
 
@@ -73,6 +83,21 @@ class Codec:
             # A class that comes for the first time, or something that msgspec cannot write.
             writing, payload = self._encoded_with_care(event, registry)
         return Encoded(writing.name, writing.version, writing.hash, self.form, payload)
+
+    def encode_runs(self, events: Iterable[object], *, registry: Registry) -> list[EncodedRun]:
+        """The bytes of several events, those of one class that follow each other together."""
+        runs: list[EncodedRun] = []
+        for _, alike in groupby(events, type):
+            same = list(alike)
+            try:
+                writing = registry.attached[self._writer].known[id(type(same[0]))]
+                quick, encode = writing.quick, self._encode
+                payloads = [encode(quick(event)) for event in same]
+            except (OverflowError, ValueError, RecursionError, LookupError, Refused):
+                each = [self._encoded_with_care(event, registry) for event in same]
+                writing, payloads = each[0][0], [payload for _, payload in each]
+            runs.append(EncodedRun(writing.name, writing.version, writing.hash, payloads))
+        return runs
 
     def decode(self, encoded: HasPayload, *, registry: Registry) -> Any:
         """The event again, of the class known here or of one made from its description."""

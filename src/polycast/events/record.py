@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 import msgspec
@@ -11,7 +11,10 @@ import msgspec
 from polycast.errors import NotDecodable, NotSerialisable
 from polycast.events.identity import Identity  # noqa: TC001 - msgspec reads it
 
-__all__ = ["FORMAT", "Record", "decode_record", "encode_record"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["FORMAT", "Record", "decode_record", "encode_record", "record_encoder"]
 
 FORMAT = 1
 """The version of the envelope that this code writes."""
@@ -41,6 +44,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 _pack, _unpack = struct.Struct(">I").pack, struct.Struct(">I").unpack_from
+_SMALL = [bytes((length,)) for length in range(256)]
 _FIRST = bytes((FORMAT,))
 _FIRST_SUM = crc32(_FIRST)
 
@@ -52,6 +56,27 @@ def encode_record(record: Record) -> bytes:
     except (OverflowError, UnicodeEncodeError, TypeError, ValueError) as error:
         raise NotSerialisable(record, path="Record", why=str(error)) from None
     return body + _pack(crc32(body))
+
+
+def record_encoder(record: Record) -> Callable[[int, bytes], bytes]:
+    """What makes the bytes of records that differ from one in sequence and payload only.
+
+    It writes what `encode_record` writes, several times faster: most of it is written once.
+    """
+    identity = record.identity
+    before = _FIRST + b"\x9b" + b"".join(map(_encode, (record.name, record.version, record.hash)))
+    before += b"\x93" + _encode(identity.publisher) + _encode(identity.epoch)
+    between = _encode(record.time) + _encode(record.codec)
+    rest = (record.topic, record.priority, record.expires, record.headers)
+    after = b"".join(map(_encode, rest))
+
+    def encode(sequence: int, payload: bytes) -> bytes:
+        length = len(payload)
+        head = b"\xc4" + _SMALL[length] if length < 256 else _encode(payload)[: -length or None]
+        body = b"".join((before, _encode(sequence), between, head, payload, after))
+        return body + _pack(crc32(body))
+
+    return encode
 
 
 def decode_record(data: bytes | bytearray | memoryview) -> Record:

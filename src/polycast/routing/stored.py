@@ -44,6 +44,10 @@ class Submission:
         """The error for when nobody can say whether they are there."""
         return PublishUnknown(self.identities[0], why=why, identities=self.identities)
 
+    def late(self, within: float) -> PublishUnknown:
+        """The same for when the store has not answered in time."""
+        return self.unknown(f"the store has not answered within {within:g} s")
+
 
 class StoredDispatcher(Dispatcher):
     """Appends what is published, and routes what a feed reads; positions are the log's."""
@@ -61,7 +65,7 @@ class StoredDispatcher(Dispatcher):
         super().__init__(publisher, clock=clock, log=None, admit=admit)
         self.store, self.registry = store, registry
         self.newest = store.newest
-        self._within = within  # how long a publisher waits before it does not know
+        self.within = within  # how long a publisher waits before it does not know
         self._sequence = itertools.count(1)
         self._given = 0  # the last sequence
         self._in_line = threading.Lock()  # who has it takes a sequence and submits
@@ -95,7 +99,7 @@ class StoredDispatcher(Dispatcher):
             targets = self.blocking(events, topic)
             self._reserve(targets, room)
             receipts = self.wait(self.submit(events, topic, priority, expires, headers, given))
-            if any(targets):
+            if any(targets) and not self.turn.is_mine():  # it may be this thread that routes
                 self._wait_until_routed(receipts[-1].position)
         return receipts
 
@@ -136,6 +140,7 @@ class StoredDispatcher(Dispatcher):
             ]
             positions = self.store.submit(drafts)
         submission = Submission(tuple(draft.identity for draft in drafts), Future())
+        submission.receipts.set_running_or_notify_cancel()  # it is too late to take it back
         positions.add_done_callback(partial(self._receive, submission))
         return submission
 
@@ -167,10 +172,9 @@ class StoredDispatcher(Dispatcher):
     def wait(self, submission: Submission) -> list[Receipt]:
         """The receipts, if they come in time."""
         try:
-            return submission.receipts.result(self._within)
+            return submission.receipts.result(self.within)
         except TimeoutError:
-            why = f"the store has not answered within {self._within:g} s"
-            raise submission.unknown(why) from None
+            raise submission.late(self.within) from None
 
     def _describe(self) -> None:
         """Keep the descriptions of all classes bound here, before events of them are kept."""
@@ -195,7 +199,7 @@ class StoredDispatcher(Dispatcher):
     def _wait_until_routed(self, position: int) -> None:
         """What was reserved for an event is in the queues when it has been routed."""
         with self.advanced:
-            self.advanced.wait_for(lambda: self.routed > position, self._within)
+            self.advanced.wait_for(lambda: self.routed > position, self.within)
 
     # -- what the feed reads -----------------------------------------------------------------------
 
