@@ -110,11 +110,12 @@ def _let_go(store: Store, before: int) -> int:
     """Truncate, with those who are not pinned moved out of the way first."""
     if before <= store.oldest():
         return 0
-    store.write(lambda transaction: _move_up(transaction, before)).result()
-    return store.truncate(before)
+    return store.truncate(store.write(lambda transaction: _move_up(transaction, before)).result())
 
 
-def _move_up(transaction: Transaction, before: int) -> None:
+def _move_up(transaction: Transaction, before: int) -> int:
+    """Up to where the log may go; a subscription may have come since the pins were looked at."""
+    before = min([before, *(pin.position for pin in _pins(transaction) if pin.pinned)])
     for kept in transaction.subscriptions():
         if kept.pinned:
             continue
@@ -122,3 +123,4 @@ def _move_up(transaction: Transaction, before: int) -> None:
         transaction.land(kept.name, [position for position in passed if position < before])
         if kept.cursor < before:
             transaction.move(kept.name, token=kept.token, cursor=before)
+    return before

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from polycast.config import SystemClock
 from polycast.errors import NotAStore, StoreDamaged, StoreError
-from polycast.stores.sqlite.connections import connect
+from polycast.stores.sqlite.connections import connect, told
 from polycast.stores.sqlite.rows import fetch
 from polycast.stores.sqlite.schema import BUSY_SECONDS, sync_directory, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from polycast.config import Clock
+
 __all__ = ["EPOCHS_SKIPPED", "back_up", "check_file", "restore"]
 
 EPOCHS_SKIPPED = 1_000_000
-"""By how much a restore raises the epoch of every publisher."""
+"""By how much, at least, a restore raises the epoch of every publisher."""
 
 _PAGES = 250  # copied at a time
 
@@ -39,7 +42,7 @@ def back_up(
         raise StoreError(f"{store} cannot be backed up onto itself; name another file")
     made = _beside(target)
     try:
-        with closing(connect(store)) as source:
+        with told(target), closing(connect(store)) as source:
             version_of(source, store)
             pages = _copy(source, made, progress)
         check_file(made)
@@ -50,12 +53,15 @@ def back_up(
     return pages
 
 
-def restore(backup: StrPath, target: StrPath, *, force: bool = False) -> None:
+def restore(
+    backup: StrPath, target: StrPath, *, force: bool = False, clock: Clock | None = None
+) -> None:
     """Make a store from a back-up; one that is there is replaced only by force, if it is not open.
 
-    The store has forgotten the epochs that its publishers were given since the back-up. If they
-    were given again, two events could have one identity, and the second would be taken for a
-    retry and lost. So all publishers begin anew, far behind anything that was given before.
+    The store has forgotten the epochs that publishers were given since the back-up. If they were
+    given again, two events would have one identity, and whoever has had the first would take the
+    second for a retry. So all publishers, known or new, begin anew after anything that was ever
+    given: at the milliseconds of the clock, which differ if the same back-up is restored twice.
     """
     backup, target = os.fspath(backup), os.fspath(target)
     if os.path.exists(target) and not force:
@@ -65,9 +71,9 @@ def restore(backup: StrPath, target: StrPath, *, force: bool = False) -> None:
     check_file(backup)
     made = _beside(target)
     try:
-        with closing(connect(backup)) as source:
+        with told(target), closing(connect(backup, write=False)) as source:
             _copy(source, made, None)
-        _begin_anew(made)
+            _begin_anew(made, int((clock or SystemClock()).time() * 1000))
         check_file(made)
         if os.path.exists(target):
             _retire(target)
@@ -79,7 +85,7 @@ def restore(backup: StrPath, target: StrPath, *, force: bool = False) -> None:
 
 def check_file(path: str) -> None:
     """See that a file is a whole store: `NotAStore` or `StoreDamaged` if not."""
-    with closing(connect(path)) as connection:
+    with closing(connect(path, write=False)) as connection:
         try:
             if version_of(connection, path) == 0:
                 raise NotAStore(path, why="it is empty", instead="Name a back-up of a store")
@@ -108,9 +114,11 @@ def _copy(source: apsw.Connection, path: str, progress: Callable[[int, int], Non
     return pages
 
 
-def _begin_anew(path: str) -> None:
+def _begin_anew(path: str, epoch: int) -> None:
     with closing(connect(path)) as connection, connection:
-        connection.execute("UPDATE publishers SET epoch = epoch + ?", (EPOCHS_SKIPPED,))
+        later = (EPOCHS_SKIPPED, epoch)
+        connection.execute("UPDATE publishers SET epoch = max(epoch + ?, ?)", later)
+        connection.execute("UPDATE counters SET epochs = max(epochs + ?, ?)", later)
         # Whoever had it open then does not have it open now.
         for table in ("listeners", "buses", "members", "adverts"):
             connection.execute(f"DELETE FROM {table}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,20 +18,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Readers", "connect", "told"]
 
+_waiting = threading.local()
 _KEPT = 8  # readers that wait for the next use
 
 
-def connect(path: str, *, vfs: str | None = None, create: bool = False) -> apsw.Connection:
+def connect(
+    path: str, *, vfs: str | None = None, create: bool = False, write: bool = True
+) -> apsw.Connection:
     """A connection with the settings of every connection to a store."""
-    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
+    flags |= apsw.SQLITE_OPEN_CREATE if create else 0
     try:
         connection = apsw.Connection(path, flags=flags, vfs=vfs)
     except apsw.CantOpenError:
         raise NotAStore(path, why=_absence(path, create=create), instead=_advice(path)) from None
-    connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
+    connection.set_busy_handler(_patience)
     connection.wal_autocheckpoint(0)  # the writer does it, where an error is not overlooked
     try:
-        if connection.readonly("main"):
+        if write and connection.readonly("main"):
             raise NotAStore(path, why="this user may only read it", instead=_advice(path))
         with told(path):
             connection.execute("PRAGMA synchronous = FULL")
@@ -56,6 +61,15 @@ def told(path: str) -> Iterator[None]:
         ) from None
     except apsw.Error as error:
         raise StoreFailed(path, why=f"{type(error).__name__}: {error}") from None
+
+
+def _patience(tries: int) -> bool:
+    """Wait a little for another process; SQLite's own way waits ever longer, and unfairly so."""
+    if tries == 0:
+        _waiting.since = time.monotonic()
+    time.sleep(min(0.000_2 * (tries + 1), 0.002))
+    since: float = _waiting.since
+    return time.monotonic() - since < BUSY_SECONDS
 
 
 def _absence(path: str, *, create: bool) -> str:

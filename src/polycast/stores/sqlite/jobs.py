@@ -27,6 +27,8 @@ class Job(Generic[T]):
     __slots__ = ("error", "future", "result")
 
     result: T
+    records: int  # by which groups are measured
+    size: int
 
     def __init__(self) -> None:
         self.future: Future[T] = Future()

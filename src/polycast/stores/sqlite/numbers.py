@@ -31,16 +31,13 @@ class Names:
 
     def load(self, connection: apsw.Connection) -> None:
         """Read those that are new."""
-        last = max(self.types, default=0)
-        for number, *named in fetch(
-            connection, "SELECT number, name, version, hash FROM types WHERE number > ?", (last,)
-        ):
-            self.types[number] = EventType(*named)
-        last = max(self.sources, default=0)
-        for number, publisher, epoch in fetch(
-            connection, "SELECT number, publisher, epoch FROM epochs WHERE number > ?", (last,)
-        ):
-            self.sources[number] = (publisher, epoch)
+        # Several threads may be here at once; an update is one step for all others.
+        sql = "SELECT number, name, version, hash FROM types WHERE number > ?"
+        rows = fetch(connection, sql, (max(self.types, default=0),))
+        self.types.update({number: EventType(*named) for number, *named in rows})
+        sql = "SELECT number, publisher, epoch FROM epochs WHERE number > ?"
+        rows = fetch(connection, sql, (max(self.sources, default=0),))
+        self.sources.update({number: (publisher, epoch) for number, publisher, epoch in rows})
 
 
 class Numbers:

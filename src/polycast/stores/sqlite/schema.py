@@ -22,10 +22,13 @@ APPLICATION = 0x706F6C79  # "poly"; tells a store from any other SQLite file
 BUSY_SECONDS = 60.0  # another process that writes is waited for as long as this
 
 _FIRST = """
+-- numbers: the last that was given to a bus, a letter or an advert; listening: grows with every
+-- change of listeners; epochs: a publisher that is new begins after it.
 CREATE TABLE counters(
     one INTEGER PRIMARY KEY CHECK (one = 1),
-    revision INTEGER NOT NULL, numbers INTEGER NOT NULL, listening INTEGER NOT NULL) STRICT;
-INSERT INTO counters VALUES (1, 0, 0, 0);
+    revision INTEGER NOT NULL, numbers INTEGER NOT NULL, listening INTEGER NOT NULL,
+    epochs INTEGER NOT NULL) STRICT;
+INSERT INTO counters VALUES (1, 0, 0, 0, 0);
 
 CREATE TABLE types(
     number INTEGER PRIMARY KEY,

@@ -183,7 +183,7 @@ class SqlTransaction(SqlView):
     def open_bus(self, publisher: str, *, until: float, address: str, process: int) -> OpenBus:
         """A new opening of a publisher."""
         epoch = self._one(
-            "INSERT INTO publishers VALUES (?, 1) "
+            "INSERT INTO publishers VALUES (?, (SELECT epochs + 1 FROM counters)) "
             "ON CONFLICT DO UPDATE SET epoch = epoch + 1 RETURNING epoch",
             publisher,
         )

@@ -52,7 +52,10 @@ class Peers:
             ]
 
     def register(self, connection: apsw.Connection) -> None:
-        """List this store."""
+        """List this store, and take those off that died and had no socket to tell it."""
+        for number, address, process in fetch(connection, "SELECT * FROM listeners"):
+            if not address and not _lives(process):
+                connection.execute("DELETE FROM listeners WHERE number = ?", (number,))
         connection.execute(
             "INSERT INTO listeners(address, process) VALUES (?, ?)", (self.address, os.getpid())
         )
@@ -104,12 +107,15 @@ def _send(sender: socket.socket, address: str, process: int) -> bool:
         sender.sendto(b"\0", address)
     except ConnectionRefusedError:  # its process died and left the file
         with suppress(OSError):
-            os.unlink(address)
+            if stat.S_ISSOCK(os.lstat(address).st_mode):  # never what a harmed list may name
+                os.unlink(address)
         return False
     except FileNotFoundError:
         return _lives(process)  # if so, in a folder that is not seen from here; it looks by itself
     except OSError:
         return True  # its queue is full: it will wake up anyway
+    except ValueError:
+        return False  # no address at all
     return True
 
 

@@ -6,11 +6,11 @@ import threading
 from contextlib import suppress
 from itertools import groupby
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import apsw
 
-from polycast.errors import StoreClosed, StoreDamaged, StoreError, StoreFailed
+from polycast.errors import StoreClosed, StoreDamaged, StoreFailed
 from polycast.stores.sqlite.appending import Appender
 from polycast.stores.sqlite.jobs import Appending, Change, Job
 from polycast.stores.sqlite.numbers import Numbers
@@ -50,7 +50,7 @@ class Writer:
         watchers: list[Callable[[], None]],
         finish: Callable[[], None],
     ) -> None:
-        self.failure: StoreError | None = None
+        self.failure: StoreFailed | None = None
         self.watchers = watchers
         self._connection, self._path = connection, path
         self._peers, self._finish = peers, finish
@@ -59,7 +59,7 @@ class Writer:
         self._queue: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._closed = self._ending = False
-        self._wal = self._checkpoint_at = 0
+        self._wal, self._checkpoint_at = 0, _CHECKPOINT
         self._thread = threading.Thread(target=self._run, name="polycast-store", daemon=True)
         connection.set_wal_hook(self._note_wal)
         self._thread.start()
@@ -72,7 +72,9 @@ class Writer:
             if not self._closed and self.failure is None:
                 self._queue.put(job)
                 return
-        job.error = self.failure or StoreClosed()
+        # An error of its own for each: who raises it adds to it where it was raised.
+        failed = self.failure
+        job.error = StoreClosed() if failed is None else StoreFailed(self._path, why=failed.why)
         job.settle()
 
     def end(self, *last: Job[Any]) -> None:
@@ -113,8 +115,8 @@ class Writer:
         job = self._queue.get()
         while job is not None:
             group.append(job)
-            records += job.records  # type: ignore[attr-defined]
-            size += job.size  # type: ignore[attr-defined]
+            records += job.records
+            size += job.size
             if records >= _MOST_RECORDS or size >= _MOST_BYTES:
                 return group
             try:
@@ -128,14 +130,14 @@ class Writer:
         unknown = False
         try:
             if self.failure is not None:
-                raise self.failure
+                raise StoreFailed(self._path, why=self.failure.why)
             self._begin()
             self._perform(group)
             unknown = True
             self._connection.execute("COMMIT")
         except BaseException as error:
             self._undo()
-            self._fail(group, self._explain(error, unknown=unknown))
+            self._fail(group, error, unknown=unknown)
             return
         self._numbers.keep_new()
         for job in group:
@@ -159,10 +161,10 @@ class Writer:
     def _perform(self, group: list[Job[Any]]) -> None:
         for kind, jobs in groupby(group, key=type):
             if kind is Appending:
-                self._appender.append(list(jobs))  # type: ignore[arg-type]
+                self._appender.append(cast("list[Appending]", list(jobs)))
             else:
                 for job in jobs:
-                    self._change(job)  # type: ignore[arg-type]
+                    self._change(cast("Change[Any]", job))
 
     def _change(self, job: Change[Any]) -> None:
         """Run one change; if it raises, it alone is undone."""
@@ -184,24 +186,19 @@ class Writer:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def _explain(self, error: BaseException, *, unknown: bool) -> StoreError:
-        if isinstance(error, StoreError):
-            return error
-        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-            return StoreDamaged(self._path, place="an unknown place", why=str(error))
-        why = f"{type(error).__name__}: {error}"
-        return StoreFailed(self._path, why=why, unknown=unknown)
-
-    def _fail(self, group: Sequence[Job[Any]], error: StoreError) -> None:
+    def _fail(
+        self, group: Sequence[Job[Any]], error: BaseException, *, unknown: bool = False
+    ) -> None:
         """Accept nothing any more: nobody knows what a second sync after a failed one means."""
+        why = error.why if isinstance(error, StoreFailed) else f"{type(error).__name__}: {error}"
         with self._lock:
-            if self.failure is None:
-                # What comes later is certainly not stored, whatever became of this group.
-                self.failure = error
-                if isinstance(error, StoreFailed) and error.unknown:
-                    self.failure = StoreFailed(self._path, why=error.why)
+            # What comes later is certainly not stored, whatever became of this group.
+            self.failure = self.failure or StoreFailed(self._path, why=why)
         for job in group:
-            job.error = error
+            if isinstance(error, apsw.CorruptError | apsw.NotADBError | StoreDamaged):
+                job.error = StoreDamaged(self._path, place="an unknown place", why=str(error))
+            else:
+                job.error = StoreFailed(self._path, why=why, unknown=unknown)
             job.settle()
         self._wake()  # so that all look at the failure
 
@@ -221,11 +218,9 @@ class Writer:
 
     def _checkpoint(self) -> None:
         """Move what was written into the file, after those who wait were told."""
-        if self._wal < self._checkpoint_at:
-            if self._wal < _CHECKPOINT:  # it has begun anew
-                self._checkpoint_at = _CHECKPOINT
-            return
         if self._wal < _CHECKPOINT:
+            self._checkpoint_at = _CHECKPOINT
+        if self._wal < self._checkpoint_at:
             return
         # A reader may hold it up; then it is tried again after as many pages more.
         self._checkpoint_at = self._wal + _CHECKPOINT
@@ -234,4 +229,4 @@ class Writer:
         except apsw.BusyError:
             pass
         except Exception as error:
-            self._fail([], self._explain(error, unknown=False))
+            self._fail([], error)

@@ -1,0 +1,39 @@
+"""What is in a store and whether it is well: looked at without changing anything."""
+
+from polycast.stores.doctor.examining import examine
+from polycast.stores.doctor.looking import ReadOnlyStore, looking
+from polycast.stores.doctor.report import (
+    BusFigures,
+    Damage,
+    Integrity,
+    LetterFigures,
+    LogFigures,
+    PinFigures,
+    Problem,
+    Report,
+    RetentionFigures,
+    SubscriptionFigures,
+    SyncCost,
+    TypeFigures,
+)
+from polycast.stores.doctor.subscribing import buses_in, subscriptions_in
+
+__all__ = [
+    "BusFigures",
+    "Damage",
+    "Integrity",
+    "LetterFigures",
+    "LogFigures",
+    "PinFigures",
+    "Problem",
+    "ReadOnlyStore",
+    "Report",
+    "RetentionFigures",
+    "SubscriptionFigures",
+    "SyncCost",
+    "TypeFigures",
+    "buses_in",
+    "examine",
+    "looking",
+    "subscriptions_in",
+]

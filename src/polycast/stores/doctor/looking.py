@@ -1,0 +1,171 @@
+"""Reading a store without being able to change it, whoever writes to it meanwhile."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import apsw
+
+from polycast.errors import NotAStore, StoreDamaged, StoreError
+from polycast.stores.sqlite.reading import LogReader
+from polycast.stores.sqlite.rows import fetch_one
+from polycast.stores.sqlite.schema import STEPS, version_of
+from polycast.stores.sqlite.state import SqlView
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from polycast.stores.contract import Batch, EventType, View
+
+__all__ = ["ReadOnlyStore", "looking", "translated"]
+
+_BUSY = 5_000  # milliseconds
+_INSTEAD = "Name the file of a store, as in events.db or sqlite:///events.db"
+
+
+class ReadOnlyStore:
+    """The half of a store that reads, over one connection. Nothing in the file is changed by it."""
+
+    def __init__(self, path: str, connection: apsw.Connection) -> None:
+        self.path, self.connection = path, connection
+        self._log = LogReader(path)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[apsw.Connection]:
+        """What is read within it is of one moment; one within another is the same."""
+        if self.connection.in_transaction:
+            yield self.connection
+            return
+        self.connection.execute("BEGIN")
+        try:
+            yield self.connection
+        finally:
+            with suppress(apsw.Error):  # SQLite may have ended it by itself
+                self.connection.execute("ROLLBACK")
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """The state as it is now."""
+        with self.snapshot() as connection:
+            yield SqlView(connection, self.path)
+
+    def read(
+        self,
+        start: int,
+        *,
+        limit: int = 1_000,
+        until: int | None = None,
+        types: Collection[int] | None = None,
+    ) -> Batch:
+        """The first records from a position on, of all or of some types (by number)."""
+        with self.snapshot() as connection:
+            return self._log.read(connection, start, limit=limit, until=until, types=types)
+
+    def types(self) -> dict[int, EventType]:
+        """The types of which there are, or were, records, by number."""
+        with self.snapshot() as connection:
+            self._log.names.load(connection)
+        return dict(self._log.names.types)
+
+    def newest(self) -> int:
+        """The newest position."""
+        with self.view() as view:
+            return view.newest()
+
+    def oldest(self) -> int:
+        """The oldest position kept."""
+        with self.view() as view:
+            return view.oldest()
+
+    def position_at(self, moment: float) -> int:
+        """The first position kept whose time is not before a moment."""
+        with self.snapshot() as connection:
+            return self._log.position_at(connection, moment)
+
+    def size(self) -> int:
+        """How many bytes the file takes once all that was written is in it."""
+        with self.snapshot() as connection:
+            pages = fetch_one(connection, "PRAGMA page_count")
+            return int(pages * fetch_one(connection, "PRAGMA page_size"))
+
+    def changes(self) -> int:
+        """A number that is another one after anybody has written."""
+        return int(fetch_one(self.connection, "PRAGMA data_version"))
+
+
+@contextmanager
+def looking(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[ReadOnlyStore]:
+    """Look at the store in a file; `NotAStore` if there is none that can be read here.
+
+    With `current`, one of an older version is refused, too: its tables are not those of today.
+    """
+    path = os.fspath(path)
+    connection = _opened(path)
+    try:
+        with translated(path):
+            version = _version(connection, path)
+            if current and version is not None and version < len(STEPS):
+                raise NotAStore(
+                    path,
+                    why=f"it has the older version {version}",
+                    instead="Open a bus over it once: that brings it up to date",
+                )
+            yield ReadOnlyStore(path, connection)
+    finally:
+        connection.close()
+
+
+def _opened(path: str) -> apsw.Connection:
+    for is_so, why in (
+        (not os.path.exists(path), "there is no such file"),
+        (os.path.isdir(path), "it is a folder"),
+        (not os.access(path, os.R_OK), "this user may not read it"),
+    ):
+        if is_so:
+            raise NotAStore(path, why=why, instead=_INSTEAD)
+    with translated(path):
+        connection = apsw.Connection(path, flags=_flags(path))
+        connection.set_busy_timeout(_BUSY)
+        connection.execute("PRAGMA query_only = 1")
+    return connection
+
+
+def _flags(path: str) -> int:
+    """Only one that could write removes the files beside a store that it has made by opening it.
+
+    So it could, if there is nothing in the write-ahead log that it would move into the file.
+    """
+    wal = f"{path}-wal"
+    is_empty = not os.path.exists(wal) or os.path.getsize(wal) == 0
+    may_write = is_empty and os.access(path, os.W_OK)
+    return apsw.SQLITE_OPEN_READWRITE if may_write else apsw.SQLITE_OPEN_READONLY
+
+
+def _version(connection: apsw.Connection, path: str) -> int | None:
+    """The version of a store; None if that is damaged, too."""
+    try:
+        version = version_of(connection, path)
+    except apsw.NotADBError:
+        raise NotAStore(
+            path, why="it is no SQLite file, or its beginning is destroyed", instead=_INSTEAD
+        ) from None
+    except apsw.CorruptError:
+        return None
+    if version == 0:
+        raise NotAStore(path, why="it is empty", instead=_INSTEAD)
+    return version
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Errors of SQLite become errors of stores."""
+    try:
+        yield
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise StoreDamaged(path, place="an unknown place", why=str(error)) from None
+    except apsw.BusyError:
+        raise StoreError(f"{path} is being written for long; ask again later") from None
+    except apsw.Error as error:
+        raise StoreError(f"{path} cannot be used: {type(error).__name__}: {error}") from None

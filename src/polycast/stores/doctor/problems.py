@@ -1,0 +1,146 @@
+"""What of a report somebody should see to, in words, each with what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polycast.stores.doctor.report import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from polycast.stores.doctor.report import Report, RetentionFigures, SubscriptionFigures
+
+__all__ = ["problems_of"]
+
+FULL = 0.8  # of the size that retention allows
+SLOW = 0.1  # seconds of a sync
+LONG_WAL = 256 * 1024 * 1024
+MOST = 0.5  # of the log
+AGED = 1.1  # of the age that retention allows, because it does not work all the time
+
+RESTORE = (
+    "Stop all who write to it, keep a copy of the file, and restore a back-up with "
+    "`polycast restore BACKUP STORE --force`"
+)
+
+
+def problems_of(report: Report) -> list[Problem]:
+    """Damage first, then warnings."""
+    damage = [Problem("damage", *found) for found in _damage(report)]
+    checks = (_version, _space, _speed, _buses, _subscriptions, _letters)
+    return damage + [Problem("warning", *found) for check in checks for found in check(report)]
+
+
+Found = tuple[str, str]
+
+
+def _damage(report: Report) -> Iterator[Found]:
+    integrity = report.integrity
+    if integrity is None:
+        return
+    if integrity.file:
+        yield f"the file is damaged: {'; '.join(integrity.file[:3])}", RESTORE
+    if integrity.damaged:
+        first = integrity.damages[0]
+        more = f", and {integrity.damaged - 1} more" if integrity.damaged > 1 else ""
+        yield f"{first.place}: {first.why}{more}", RESTORE
+    if not integrity.complete:
+        yield "not all of the file can be read", RESTORE
+
+
+def _version(report: Report) -> Iterator[Found]:
+    if report.integrity is not None and report.integrity.file:
+        return  # it need not be true
+    if report.version is not None and report.version < report.accepted:
+        what = f"the store has version {report.version}, the current one is {report.accepted}"
+        yield what, "Opening a bus over it brings it up to date; make a back-up first"
+
+
+def _space(report: Report) -> Iterator[Found]:
+    rule = report.retention
+    if report.wal >= LONG_WAL:
+        yield (
+            f"the write-ahead log takes {report.wal} bytes",
+            "Somebody reads for very long, or a process died; close what is not needed any more",
+        )
+    if rule is None:
+        return
+    if rule.used is not None and rule.used >= FULL:
+        yield f"the store takes {rule.used:.0%} of the size that it may", _held_by(report)
+    if _is_too_old(report, rule):
+        yield f"events are kept longer than the {rule.age:g} s of the rule", _held_by(report)
+
+
+def _is_too_old(report: Report, rule: RetentionFigures) -> bool:
+    oldest = report.log.oldest_time if report.log is not None else None
+    if rule.age is None or oldest is None or report.log is None or report.log.events < 2:
+        return False
+    return report.time - oldest > rule.age * AGED + 60
+
+
+def _held_by(report: Report) -> str:
+    """Who keeps most of the log from being let go, if anybody does."""
+    log, first = report.log, next(iter(report.pins), None)
+    if log is not None and first is not None and first.behind > (log.newest - log.oldest) * MOST:
+        return (
+            f"{first.name!r} is {first.behind} events behind, and the log is kept for it: attach "
+            f"to it, or remove it with `polycast subscriptions remove STORE {first.name}`"
+        )
+    return "No subscription holds the log back: allow more, or keep a bus open that lets events go"
+
+
+def _speed(report: Report) -> Iterator[Found]:
+    if report.sync is not None and report.sync.median >= SLOW:
+        what = f"a sync of the disk takes {report.sync.median * 1000:.0f} ms"
+        yield what, "Put the store on a faster disk, or publish many events per call"
+
+
+def _buses(report: Report) -> Iterator[Found]:
+    for bus in report.buses:
+        if not bus.alive:
+            yield (
+                f"bus {bus.id} ({bus.publisher}, process {bus.process}) died without closing",
+                "Nothing is lost: any bus that is open over the store frees what it held",
+            )
+
+
+def _subscriptions(report: Report) -> Iterator[Found]:
+    for each in report.subscriptions:
+        yield from _subscription(each, report.time)
+
+
+def _subscription(each: SubscriptionFigures, now: float) -> Iterator[Found]:
+    waiting = each.lag or each.in_flight
+    if each.dead:
+        buses = ", ".join(map(str, each.dead))
+        yield (
+            f"{each.name!r} is held by bus {buses}, which is dead",
+            "Attach to it again, or open any bus over the store, which sets it free",
+        )
+    elif each.group is not None and waiting and not each.attached:
+        yield (
+            f"the group {each.name!r} has {each.lag + each.in_flight} events and no member",
+            "Start a member, or remove it with `polycast subscriptions remove`",
+        )
+    if each.overdue and each.attached:
+        yield (
+            f"{each.overdue} events of {each.name!r} should have been tried again a while ago",
+            "See whether its callback is stuck: bus.health() in its process says so",
+        )
+    if each.lease is not None and each.lease <= now:
+        yield (
+            f"the lease of {each.name!r} is over",
+            "Any bus that is open over the store removes it",
+        )
+
+
+def _letters(report: Report) -> Iterator[Found]:
+    count = sum(each.letters for each in report.letters)
+    if count:
+        names = sorted({each.subscription for each in report.letters})
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        yield (
+            f"{count} dead {'letter' if count == 1 else 'letters'} of {shown}",
+            "Look with `polycast dlq list STORE`; then replay them, or purge them",
+        )

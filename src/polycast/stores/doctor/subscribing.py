@@ -1,0 +1,91 @@
+"""Who is subscribed to a store, how far each has come, and which buses are alive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from polycast.stores.doctor.report import BusFigures, SubscriptionFigures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from polycast.stores.contract import Flight, Kept, OpenBus, View
+
+__all__ = ["OVERDUE", "buses_in", "subscriptions_in"]
+
+OVERDUE = 60.0  # seconds after which an attempt that is due has not merely been delayed
+
+
+class _Defined(msgspec.Struct):
+    """The parts of a definition that are shown."""
+
+    selector: str = "?"
+    level: str = "?"
+    where: str | None = None
+    group: str | None = None
+
+
+def buses_in(
+    view: View, *, now: float, has_died: Callable[[OpenBus], bool] = lambda bus: False
+) -> list[BusFigures]:
+    """The buses that the store lists; `has_died` knows of processes that are certainly gone."""
+    return [
+        BusFigures(
+            bus.id,
+            bus.publisher,
+            bus.epoch,
+            bus.process,
+            bus.until,
+            bus.until > now and not has_died(bus),
+        )
+        for bus in view.buses()
+    ]
+
+
+def subscriptions_in(
+    view: View, buses: Sequence[BusFigures], *, now: float
+) -> list[SubscriptionFigures]:
+    """Every durable subscription and group, the one with the greatest lag first."""
+    alive = {bus.id for bus in buses if bus.alive}
+    end = view.newest() + 1
+    found = [_figures(view, kept, alive, end, now) for kept in view.subscriptions()]
+    return sorted(found, key=lambda each: (-each.lag, each.name))
+
+
+def _figures(view: View, kept: Kept, alive: set[int], end: int, now: float) -> SubscriptionFigures:
+    defined = _defined(kept.definition)
+    flights = view.under_way(kept.name)
+    holders = {member.bus for member in view.members(kept.name)} if kept.group else set()
+    holders |= {each for each in (kept.holder, *(f.holder for f in flights)) if each is not None}
+    lag = max(0, end - kept.cursor) if kept.until is None else max(0, kept.until - kept.cursor)
+    return SubscriptionFigures(
+        name=kept.name,
+        what=defined.selector,
+        where=defined.where,
+        level=defined.level,
+        group=defined.group,
+        durable=kept.durable,
+        pinned=kept.pinned,
+        cursor=kept.cursor,
+        lag=lag,
+        in_flight=len(flights),
+        attempts=max((each.attempts for each in flights), default=0),
+        overdue=sum(_is_overdue(each, now) for each in flights),
+        buses=sorted(holders & alive),
+        dead=sorted(holders - alive),
+        lease=kept.lease,
+    )
+
+
+def _is_overdue(flight: Flight, now: float) -> bool:
+    """Whether it should have been tried some time ago; what never failed is due at no time."""
+    return 0 < flight.due <= now - OVERDUE and flight.holder is None
+
+
+def _defined(definition: bytes) -> Any:
+    try:
+        return msgspec.json.decode(definition, type=_Defined)
+    except (msgspec.DecodeError, ValueError):
+        return _Defined()

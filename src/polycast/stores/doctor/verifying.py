@@ -1,0 +1,159 @@
+"""Verification of every record: checksum, row, order, gaps; and of the records of dead letters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from polycast.errors import NotDecodable
+from polycast.events import decode_record
+from polycast.stores.doctor.report import Damage, Integrity
+from polycast.stores.sqlite.numbers import Names
+from polycast.stores.sqlite.rows import fetch, fetch_one
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable
+
+__all__ = ["Verifier"]
+
+_ROWS = (
+    "SELECT position, type, epoch, sequence, time, body FROM log "
+    "WHERE position >= ? AND position < ? ORDER BY position LIMIT ?"
+)
+_LETTERS = "SELECT number, body FROM letters WHERE number >= ? AND number < ? ORDER BY 1 LIMIT ?"
+_CHUNK = 2_000  # rows at a time, so that no reader holds up the writers' checkpoints for long
+_LISTED = 20
+_HOPELESS = 10_000  # rows in a row that cannot be read: then the rest is left alone
+_UNREADABLE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError)
+
+
+class Verifier:
+    """Looks at all records that were there when it began."""
+
+    def __init__(
+        self, connection: apsw.Connection, progress: Callable[[str, int, int], None]
+    ) -> None:
+        self._connection, self._progress = connection, progress
+        self._names = Names()
+        self._damages: list[Damage] = []
+        self._damaged = self._records = self._letters = 0
+        self._complete = True
+        self._latest = float("-inf")
+
+    def verify(self, counts: Counter[int]) -> Integrity:
+        """Verify the file, the log and the letters; `counts` learns the types by number."""
+        file = self._check_file()
+        self._scan("records", "log", "position", _ROWS, lambda row: self._check(row, counts))
+        self._scan("dead letters", "letters", "number", _LETTERS, self._check_letter)
+        return Integrity(
+            self._records, self._letters, self._complete, self._damaged, self._damages, file
+        )
+
+    def _check_file(self) -> list[str]:
+        self._progress("the file", 0, 0)
+        try:
+            found = fetch(self._connection, f"PRAGMA integrity_check({_LISTED})")
+        except apsw.Error as error:
+            return [str(error)]
+        lines = [line for (text,) in found for line in str(text).splitlines()]
+        # The first line of a long text only names the database that it is about.
+        return [each for each in lines if each != "ok" and not each.startswith("*** in database")]
+
+    # -- rows in order, around what cannot be read -------------------------------------------------
+
+    def _scan(
+        self, what: str, table: str, key: str, sql: str, check: Callable[[Any], None]
+    ) -> None:
+        """Check each row; go on after what cannot be read as long as there is hope."""
+        ends = f"SELECT min({key}), max({key}) FROM {table}"
+        try:
+            ((first, last),) = fetch(self._connection, ends)
+        except apsw.Error as error:
+            self._note(f"the {what}", str(error))
+            self._complete = False
+            return
+        at, end, chunk, missed = first or 0, (last or -1) + 1, _CHUNK, 0
+        while at < end:
+            self._progress(what, at - (first or 0), end - (first or 0))
+            try:
+                rows = fetch(self._connection, sql, (at, end, chunk))
+            except _UNREADABLE as error:
+                if chunk > 1:
+                    chunk //= 2
+                    continue
+                self._note(f"{key} {at}", str(error))
+                at, missed = at + 1, missed + 1
+                if missed < _HOPELESS:
+                    continue
+                self._complete = False
+                return
+            if key == "position":
+                self._check_run(at, end, chunk, [row[0] for row in rows])
+            for row in rows:
+                check(row)
+            at = rows[-1][0] + 1 if rows else end
+            chunk, missed = min(chunk * 2, _CHUNK), 0
+
+    def _check_run(self, start: int, end: int, limit: int, positions: list[int]) -> None:
+        """Positions have no gap, but for what was let go of meanwhile."""
+        expected = start
+        last = [] if len(positions) == limit else [end]
+        for position in [*positions, *last]:
+            if position != expected:
+                first = max(expected, self._oldest())
+                if first + 1 == position:
+                    self._note(f"position {first}", "there is no record")
+                elif first < position:
+                    self._note(f"positions {first} to {position - 1}", "there are no records")
+            expected = position + 1
+
+    def _oldest(self) -> int:
+        return fetch_one(self._connection, "SELECT min(position) FROM log") or 0
+
+    # -- one row -----------------------------------------------------------------------------------
+
+    def _check(self, row: tuple[int, int, int, int, float, bytes], counts: Counter[int]) -> None:
+        position, kind, source, sequence, time, body = row
+        self._records += 1
+        counts[kind] += 1
+        names = self._names
+        if kind not in names.types or source not in names.sources:
+            self._load()
+        if kind not in names.types or source not in names.sources:
+            self._note(f"position {position}", "no type or publisher has its number")
+            return
+        try:
+            record = decode_record(body)
+        except NotDecodable as error:
+            self._note(f"position {position}", str(error))
+            return
+        named, identity = names.types[kind], record.identity
+        said = (record.name, record.version, record.hash, identity.publisher, identity.epoch)
+        if said != (named.name, named.version, named.hash, *names.sources[source]) or (
+            (identity.sequence, record.time) != (sequence, time)
+        ):
+            self._note(f"position {position}", "its row does not say what the record says")
+        if time < self._latest:
+            self._note(f"position {position}", "its time is before that of an earlier record")
+        self._latest = max(self._latest, time)
+
+    def _load(self) -> None:
+        try:
+            self._names.load(self._connection)
+        except apsw.Error:
+            pass  # the record is told, which nobody can name then
+
+    def _check_letter(self, row: tuple[int, bytes]) -> None:
+        number, body = row
+        self._letters += 1
+        try:
+            decode_record(body)
+        except NotDecodable as error:
+            self._note(f"dead letter {number}", str(error))
+
+    def _note(self, place: str, why: str) -> None:
+        self._damaged += 1
+        if len(self._damages) < _LISTED:
+            self._damages.append(Damage(place, why))
