@@ -25,6 +25,7 @@ LAYERS = (
     ("channels", "collections"),
     ("server", "pipeline", "testing"),
     ("cli",),
+    ("__main__",),
 )
 
 # (importer, imported) within one layer, and why it is allowed.

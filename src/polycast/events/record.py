@@ -64,6 +64,7 @@ def record_encoder(record: Record) -> Callable[[int, bytes], bytes]:
     It writes what `encode_record` writes, several times faster: most of it is written once.
     """
     identity = record.identity
+    encode_record(record)  # which says what is wrong with it
     before = _FIRST + b"\x9b" + b"".join(map(_encode, (record.name, record.version, record.hash)))
     before += b"\x93" + _encode(identity.publisher) + _encode(identity.epoch)
     between = _encode(record.time) + _encode(record.codec)

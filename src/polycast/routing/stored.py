@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from abc import get_cache_token
 from concurrent.futures import Future
@@ -16,14 +15,14 @@ from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
 from polycast.events import MSGPACK, Identity, codec_for
 from polycast.routing.codegen import Route
 from polycast.routing.dispatcher import Dispatcher
-from polycast.stores import Draft, Entry, Publisher, Receipt, Stored, Undecodable
+from polycast.stores import Entry, Publisher, Receipt, Run, Stored, Undecodable
 from polycast.stores.entry import GivenReceipt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from polycast.config import Clock
-    from polycast.events import Record
+    from polycast.events import EncodedRun, Record
     from polycast.routing.plan import Target
     from polycast.stores import EventType, Store
     from polycast.typesystem import Registry
@@ -37,12 +36,17 @@ _CLASSES = "classes by hash"
 class Submission:
     """Events on their way into the log."""
 
-    identities: tuple[Identity, ...]
+    runs: list[Run]
     receipts: Future[list[Receipt]]
+
+    def identities(self) -> tuple[Identity, ...]:
+        """Those of the events."""
+        return tuple(each for run in self.runs for each in run.identities())
 
     def unknown(self, why: str) -> PublishUnknown:
         """The error for when nobody can say whether they are there."""
-        return PublishUnknown(self.identities[0], why=why, identities=self.identities)
+        identities = self.identities()
+        return PublishUnknown(identities[0], why=why, identities=identities)
 
     def late(self, within: float) -> PublishUnknown:
         """The same for when the store has not answered in time."""
@@ -66,7 +70,6 @@ class StoredDispatcher(Dispatcher):
         self.store, self.registry = store, registry
         self.newest = store.newest
         self.within = within  # how long a publisher waits before it does not know
-        self._sequence = itertools.count(1)
         self._given = 0  # the last sequence
         self._in_line = threading.Lock()  # who has it takes a sequence and submits
         self._described: set[str] = set()
@@ -116,37 +119,32 @@ class StoredDispatcher(Dispatcher):
         self._refuse()
         for cls in set(map(type, events)):
             self.admit(cls)
-        encode, registry = MSGPACK.encode, self.registry
-        encoded = [encode(event, registry=registry) for event in events]
+        encoded = MSGPACK.encode_runs(events, registry=self.registry)
         new = {each.hash for each in encoded} - self._described
         if new:
             self._describe()
             self._described |= new
         about = (topic, priority, expires, dict(headers) if headers else {})
         with self._in_line:
-            if given is not None:
-                self._check_given(given)
-            drafts = [
-                Draft(
-                    each.name,
-                    each.version,
-                    each.hash,
-                    given if given is not None else self._next(),
-                    each.codec,
-                    each.payload,
-                    *about,
-                )
-                for each in encoded
+            runs = [
+                Run(e.name, e.version, e.hash, first, "msgpack", e.payloads, *about)
+                for e, first in zip(encoded, self._places(encoded, given), strict=True)
             ]
-            positions = self.store.submit(drafts)
-        submission = Submission(tuple(draft.identity for draft in drafts), Future())
+            positions = self.store.submit(runs)
+        submission = Submission(runs, Future())
         submission.receipts.set_running_or_notify_cancel()  # it is too late to take it back
         positions.add_done_callback(partial(self._receive, submission))
         return submission
 
-    def _next(self) -> Identity:
-        self._given = next(self._sequence)
-        return Identity(self.publisher.name, self.publisher.epoch, self._given)
+    def _places(self, runs: list[EncodedRun], given: Identity | None) -> Iterator[Identity]:
+        """The identities of the first events of each run."""
+        if given is not None:
+            self._check_given(given)
+            yield given
+            return
+        for run in runs:
+            yield Identity(self.publisher.name, self.publisher.epoch, self._given + 1)
+            self._given += len(run.payloads)
 
     def _check_given(self, given: Identity) -> None:
         ours = (given.publisher, given.epoch) == (self.publisher.name, self.publisher.epoch)
@@ -164,7 +162,7 @@ class StoredDispatcher(Dispatcher):
             [
                 GivenReceipt(position, self.publisher, identity)
                 for position, identity in zip(
-                    positions.result(), submission.identities, strict=True
+                    positions.result(), submission.identities(), strict=True
                 )
             ]
         )

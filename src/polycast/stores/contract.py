@@ -29,6 +29,7 @@ __all__ = [
     "Letter",
     "Member",
     "OpenBus",
+    "Run",
     "Store",
     "Stored",
     "Transaction",
@@ -67,6 +68,41 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
             self.expires,
             self.headers,
         )
+
+
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """Drafts that differ in their payload only, and follow each other in sequence."""
+
+    name: str
+    version: int
+    hash: str
+    first: Identity
+    codec: Literal["json", "msgpack"]
+    payloads: list[bytes]
+    topic: str | None = None
+    priority: int = 0
+    expires: float | None = None
+    headers: dict[str, str] = {}
+
+    def identities(self) -> list[Identity]:
+        """Those of its events."""
+        publisher, epoch, first = self.first.publisher, self.first.epoch, self.first.sequence
+        last = first + len(self.payloads)
+        return [Identity(publisher, epoch, sequence) for sequence in range(first, last)]
+
+    def model(self, moment: float) -> Record:
+        """A record with all that its events have in common."""
+        about = (self.topic, self.priority, self.expires, self.headers)
+        head = (self.name, self.version, self.hash, self.first)
+        return Record(*head, moment, self.codec, b"", *about)
+
+    def drafts(self) -> list[Draft]:
+        """Its events, one by one."""
+        about = (self.topic, self.priority, self.expires, self.headers)
+        return [
+            Draft(self.name, self.version, self.hash, identity, self.codec, payload, *about)
+            for identity, payload in zip(self.identities(), self.payloads, strict=True)
+        ]
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):
@@ -293,14 +329,14 @@ class Store(Protocol):
 
     # -- the log -----------------------------------------------------------------------------------
 
-    def submit(self, drafts: Sequence[Draft]) -> Future[list[int]]:
-        """Append, all or none, in one run of positions; the result comes when it is synced.
+    def submit(self, drafts: Sequence[Draft | Run]) -> Future[list[int]]:
+        """Append, all or none, in one row of positions; the result comes when it is synced.
 
         A draft whose identity is in the log already is not appended again; it has the position it
         had. The time of a record never is before that of the record before it.
         """
 
-    def append(self, drafts: Sequence[Draft], *, timeout: float | None = None) -> list[int]:
+    def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
         """The same, waiting for it; `TimeoutError` means that nobody knows."""
 
     def read(

@@ -23,6 +23,7 @@ from polycast.stores.contract import (
     Letter,
     Member,
     OpenBus,
+    Run,
     Stored,
 )
 
@@ -236,11 +237,12 @@ class MemoryStore:
 
     # -- the log -----------------------------------------------------------------------------------
 
-    def submit(self, drafts: Sequence[Draft]) -> Future[list[int]]:
+    def submit(self, drafts: Sequence[Draft | Run]) -> Future[list[int]]:
         """Append, all or none."""
-        return self._done(lambda: self._append(drafts))
+        single = [each.drafts() if isinstance(each, Run) else [each] for each in drafts]
+        return self._done(lambda: self._append([draft for each in single for draft in each]))
 
-    def append(self, drafts: Sequence[Draft], *, timeout: float | None = None) -> list[int]:
+    def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
         """Append, all or none, and say where."""
         return self.submit(drafts).result(timeout)
 

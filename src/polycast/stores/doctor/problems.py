@@ -43,8 +43,9 @@ def _damage(report: Report) -> Iterator[Found]:
         yield f"the file is damaged: {'; '.join(integrity.file[:3])}", RESTORE
     if integrity.damaged:
         first = integrity.damages[0]
-        more = f", and {integrity.damaged - 1} more" if integrity.damaged > 1 else ""
-        yield f"{first.place}: {first.why}{more}", RESTORE
+        many = integrity.damaged
+        is_one = "1 record is" if many == 1 else f"{many:,} records are"
+        yield f"{is_one} damaged or lost, the first at {first.place}: {first.why}", RESTORE
     if not integrity.complete:
         yield "not all of the file can be read", RESTORE
 

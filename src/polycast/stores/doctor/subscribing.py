@@ -87,5 +87,5 @@ def _is_overdue(flight: Flight, now: float) -> bool:
 def _defined(definition: bytes) -> Any:
     try:
         return msgspec.json.decode(definition, type=_Defined)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, TypeError):  # a damaged row may have none
         return _Defined()

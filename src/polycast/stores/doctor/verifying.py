@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-__all__ = ["Verifier"]
+__all__ = ["LISTED", "Verifier"]
 
 _ROWS = (
     "SELECT position, type, epoch, sequence, time, body FROM log "
@@ -24,8 +24,8 @@ _ROWS = (
 )
 _LETTERS = "SELECT number, body FROM letters WHERE number >= ? AND number < ? ORDER BY 1 LIMIT ?"
 _CHUNK = 2_000  # rows at a time, so that no reader holds up the writers' checkpoints for long
-_LISTED = 20
-_HOPELESS = 10_000  # rows in a row that cannot be read: then the rest is left alone
+LISTED = 20
+_HOPELESS = 10_000  # rows, one after another, that cannot be read: the rest is left alone
 _UNREADABLE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError)
 
 
@@ -54,7 +54,7 @@ class Verifier:
     def _check_file(self) -> list[str]:
         self._progress("the file", 0, 0)
         try:
-            found = fetch(self._connection, f"PRAGMA integrity_check({_LISTED})")
+            found = fetch(self._connection, f"PRAGMA integrity_check({LISTED})")
         except apsw.Error as error:
             return [str(error)]
         lines = [line for (text,) in found for line in str(text).splitlines()]
@@ -74,27 +74,34 @@ class Verifier:
             self._note(f"the {what}", str(error))
             self._complete = False
             return
-        at, end, chunk, missed = first or 0, (last or -1) + 1, _CHUNK, 0
-        while at < end:
-            self._progress(what, at - (first or 0), end - (first or 0))
+        start, end = first or 0, (last or -1) + 1
+        at, chunk, lost = start, _CHUNK, 0  # how many rows before `at` could not be read
+        while at < end and lost < _HOPELESS:
+            self._progress(what, at - start, end - start)
             try:
                 rows = fetch(self._connection, sql, (at, end, chunk))
-            except _UNREADABLE as error:
+            except _UNREADABLE:
                 if chunk > 1:
                     chunk //= 2
-                    continue
-                self._note(f"{key} {at}", str(error))
-                at, missed = at + 1, missed + 1
-                if missed < _HOPELESS:
-                    continue
-                self._complete = False
-                return
+                else:
+                    at, lost = at + 1, lost + 1
+                continue
+            self._note_lost(key, at - lost, lost)
             if key == "position":
                 self._check_run(at, end, chunk, [row[0] for row in rows])
             for row in rows:
                 check(row)
             at = rows[-1][0] + 1 if rows else end
-            chunk, missed = min(chunk * 2, _CHUNK), 0
+            chunk, lost = min(chunk * 2, _CHUNK), 0
+        self._note_lost(key, at - lost, lost)
+        self._complete = self._complete and lost < _HOPELESS
+
+    def _note_lost(self, key: str, start: int, many: int) -> None:
+        if many == 1:
+            self._note(f"{key} {start}", "SQLite cannot read it")
+        elif many:
+            place = f"{key}s {start} to {start + many - 1}"
+            self._note(place, "SQLite cannot read them", many=many)
 
     def _check_run(self, start: int, end: int, limit: int, positions: list[int]) -> None:
         """Positions have no gap, but for what was let go of meanwhile."""
@@ -106,7 +113,8 @@ class Verifier:
                 if first + 1 == position:
                     self._note(f"position {first}", "there is no record")
                 elif first < position:
-                    self._note(f"positions {first} to {position - 1}", "there are no records")
+                    place, many = f"positions {first} to {position - 1}", position - first
+                    self._note(place, "there are no records", many=many)
             expected = position + 1
 
     def _oldest(self) -> int:
@@ -115,8 +123,11 @@ class Verifier:
     # -- one row -----------------------------------------------------------------------------------
 
     def _check(self, row: tuple[int, int, int, int, float, bytes], counts: Counter[int]) -> None:
-        position, kind, source, sequence, time, body = row
         self._records += 1
+        if any(value is None for value in row):  # a damaged row may lack what it must have
+            self._note(f"position {row[0]}", "its row is not whole")
+            return
+        position, kind, source, sequence, time, body = row
         counts[kind] += 1
         names = self._names
         if kind not in names.types or source not in names.sources:
@@ -135,9 +146,9 @@ class Verifier:
             (identity.sequence, record.time) != (sequence, time)
         ):
             self._note(f"position {position}", "its row does not say what the record says")
-        if time < self._latest:
+        elif time < self._latest:
             self._note(f"position {position}", "its time is before that of an earlier record")
-        self._latest = max(self._latest, time)
+        self._latest = max(self._latest, record.time)
 
     def _load(self) -> None:
         try:
@@ -149,11 +160,11 @@ class Verifier:
         number, body = row
         self._letters += 1
         try:
-            decode_record(body)
+            decode_record(body or b"")
         except NotDecodable as error:
             self._note(f"dead letter {number}", str(error))
 
-    def _note(self, place: str, why: str) -> None:
-        self._damaged += 1
-        if len(self._damages) < _LISTED:
+    def _note(self, place: str, why: str, *, many: int = 1) -> None:
+        self._damaged += many
+        if len(self._damages) < LISTED:
             self._damages.append(Damage(place, why))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from polycast.events import Record, encode_record
+from polycast.events import encode_record, record_encoder
+from polycast.stores.contract import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,35 +65,29 @@ class Appending(Job[list[int]]):
 
     __slots__ = ("bodies", "drafts", "moment", "records", "sequences", "size", "sources", "types")
 
-    def __init__(self, drafts: Sequence[Draft]) -> None:
+    def __init__(self, drafts: Sequence[Draft | Run]) -> None:
         super().__init__()
-        self.drafts = drafts = tuple(drafts)
-        identities = [each.identity for each in drafts]
-        self.records = len(drafts)
-        self.sequences = [each.sequence for each in identities]
-        self.types = [(each.name, each.version, each.hash) for each in drafts]
-        self.sources = [(each.publisher, each.epoch) for each in identities]
+        self.drafts = tuple(drafts)
+        self.sequences: list[int] = []
+        self.types: list[tuple[str, int, str]] = []
+        self.sources: list[tuple[str, int]] = []
+        for each in self.drafts:
+            first = each.first if isinstance(each, Run) else each.identity
+            count = len(each.payloads) if isinstance(each, Run) else 1
+            self.sequences += range(first.sequence, first.sequence + count)
+            self.types += [(each.name, each.version, each.hash)] * count
+            self.sources += [(first.publisher, first.epoch)] * count
+        self.records = len(self.sequences)
 
     def encode(self, moment: float) -> None:
         """Make the bytes of the records as they are at a moment."""
         self.moment = moment
-        encode: Any = encode_record
-        self.bodies: list[bytes] = [
-            encode(
-                Record(
-                    each.name,
-                    each.version,
-                    each.hash,
-                    each.identity,
-                    moment,
-                    each.codec,
-                    each.payload,
-                    each.topic,
-                    each.priority,
-                    each.expires,
-                    each.headers,
-                )
-            )
-            for each in self.drafts
-        ]
+        self.bodies: list[bytes] = []
+        for each in self.drafts:
+            if isinstance(each, Run):
+                first = each.first.sequence
+                encode = record_encoder(each.model(moment))
+                self.bodies += map(encode, range(first, first + len(each.payloads)), each.payloads)
+            else:
+                self.bodies.append(encode_record(each.at(moment)))
         self.size = sum(map(len, self.bodies))

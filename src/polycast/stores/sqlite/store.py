@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.events import Identity
-    from polycast.stores.contract import Batch, Draft, EventType, Transaction, View
+    from polycast.stores.contract import Batch, Draft, EventType, Run, Transaction, View
 
 __all__ = ["SqliteStore"]
 
@@ -72,7 +72,7 @@ class SqliteStore:
 
     # -- the log -----------------------------------------------------------------------------------
 
-    def submit(self, drafts: Sequence[Draft]) -> Future[list[int]]:
+    def submit(self, drafts: Sequence[Draft | Run]) -> Future[list[int]]:
         """Append, all or none, in one run of positions; the result comes when it is synced."""
         job = Appending(drafts)
         try:
@@ -84,7 +84,7 @@ class SqliteStore:
             self._writer.put(job)
         return job.future
 
-    def append(self, drafts: Sequence[Draft], *, timeout: float | None = None) -> list[int]:
+    def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
         """The same, waiting for it."""
         self._may_wait("append()")
         return self.submit(drafts).result(timeout)
