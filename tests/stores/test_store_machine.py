@@ -290,7 +290,15 @@ def everything(view: View) -> list[Any]:
     letters = [view.letters(subscription=n, after=2, limit=2) for n in "abc"]
     return [
         *(view.newest(), view.oldest(), view.revision(), view.buses(), view.subscriptions()),
-        *(by_name, flights, letters, view.letters(), view.count_letters(), view.lapsed(5.0)),
+        *(
+            by_name,
+            flights,
+            letters,
+            view.letters(),
+            view.count_letters(),
+            view.lapsed(5.0),
+            view.held_back(),
+        ),
         *(view.count_letters(subscription="a"), view.adverts(), view.documents("a")),
         *(view.document("a", "b"), view.descriptions()),
     ]

@@ -155,9 +155,12 @@ class Feed:
     def wanted(self, mailbox: Mailbox, records: list[Stored]) -> list[tuple[Entry, object]]:
         """Those of some records that a mailbox wants, with the verdict of its filter."""
         wanted: list[tuple[Entry, object]] = []
+        covered: dict[tuple[type, str | None], bool] = {}
         for stored in records:
-            cls, topic = self._dispatcher.class_of(stored), stored.record.topic
-            if any(each.selector.covers(cls, topic) for each in mailbox.interests()):
+            key = self._dispatcher.class_of(stored), stored.record.topic
+            if key not in covered:
+                covered[key] = any(each.selector.covers(*key) for each in mailbox.interests())
+            if covered[key]:
                 entry = self._dispatcher.entry(stored)
                 targets: tuple[Any, ...] = (mailbox,)
                 hits = self._dispatcher.wanted_by(targets, entry)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.bus.options import published_as
 from polycast.delivery.inside import inside
-from polycast.errors import QueueFull
+from polycast.errors import QueueFull, StoreFailed
 from polycast.matching import check_topic
 
 if TYPE_CHECKING:
@@ -116,11 +116,12 @@ class StoredPublishing(Publishing):
         return self._synced(submission)
 
     async def _synced(self, submission: Submission) -> Receipt:
-        receipts = asyncio.shield(asyncio.wrap_future(submission.receipts))
+        positions = asyncio.shield(asyncio.wrap_future(submission.positions))
+        within = self._dispatcher.within
         try:
-            return (await asyncio.wait_for(receipts, self._dispatcher.within))[0]
-        except TimeoutError:
-            raise submission.late(self._dispatcher.within) from None
+            return submission.receipts(await asyncio.wait_for(positions, within))[0]
+        except (TimeoutError, StoreFailed) as error:
+            raise submission.told(error, within) from None
 
 
 async def _settled(receipt: Receipt) -> Receipt:

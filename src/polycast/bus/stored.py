@@ -255,7 +255,7 @@ class StoredRoster(Roster):
             if isinstance(mailbox.ended, Cancelled | LeaseExpired | CutOff):
                 self.store.write(keeper.remove).result()
             elif not isinstance(mailbox.ended, TakenOver):
-                self.store.write(keeper.release).result()
+                self.store.write(keeper.release)  # closing the store waits for it
 
     def set_lease(self, consumer: Consumer, lease: float) -> None:
         """It ends after so many seconds from now, whoever is attached then."""

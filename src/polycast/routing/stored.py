@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from abc import get_cache_token
-from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from polycast.stores.entry import GivenReceipt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from concurrent.futures import Future
 
     from polycast.config import Clock
     from polycast.events import EncodedRun, Record
@@ -36,21 +36,29 @@ _CLASSES = "classes by hash"
 class Submission:
     """Events on their way into the log."""
 
+    publisher: Publisher
     runs: list[Run]
-    receipts: Future[list[Receipt]]
+    positions: Future[list[int]]
 
-    def identities(self) -> tuple[Identity, ...]:
-        """Those of the events."""
-        return tuple(each for run in self.runs for each in run.identities())
+    def receipts(self, positions: list[int]) -> list[Receipt]:
+        """What their publisher gets."""
+        identities = [each for run in self.runs for each in run.identities()]
+        return [
+            GivenReceipt(position, self.publisher, identity)
+            for position, identity in zip(positions, identities, strict=True)
+        ]
 
-    def unknown(self, why: str) -> PublishUnknown:
-        """The error for when nobody can say whether they are there."""
-        identities = self.identities()
+    def told(self, error: BaseException, within: float) -> BaseException:
+        """What their publisher is told if something went wrong: it may be that nobody knows."""
+        if isinstance(error, TimeoutError):
+            return self._unknown(f"the store has not answered within {within:g} s")
+        if isinstance(error, StoreFailed) and error.unknown:
+            return self._unknown(str(error))
+        return error
+
+    def _unknown(self, why: str) -> PublishUnknown:
+        identities = tuple(each for run in self.runs for each in run.identities())
         return PublishUnknown(identities[0], why=why, identities=identities)
-
-    def late(self, within: float) -> PublishUnknown:
-        """The same for when the store has not answered in time."""
-        return self.unknown(f"the store has not answered within {within:g} s")
 
 
 class StoredDispatcher(Dispatcher):
@@ -131,10 +139,7 @@ class StoredDispatcher(Dispatcher):
                 for e, first in zip(encoded, self._places(encoded, given), strict=True)
             ]
             positions = self.store.submit(runs)
-        submission = Submission(runs, Future())
-        submission.receipts.set_running_or_notify_cancel()  # it is too late to take it back
-        positions.add_done_callback(partial(self._receive, submission))
-        return submission
+        return Submission(self.publisher, runs, positions)
 
     def _places(self, runs: list[EncodedRun], given: Identity | None) -> Iterator[Identity]:
         """The identities of the first events of each run."""
@@ -151,28 +156,13 @@ class StoredDispatcher(Dispatcher):
         if ours and not 0 < given.sequence <= self._given:
             raise BadOption("identity", given, accepted="one that this bus has given before")
 
-    def _receive(self, submission: Submission, positions: Future[list[int]]) -> None:
-        error = positions.exception()
-        if isinstance(error, StoreFailed) and error.unknown:
-            error = submission.unknown(str(error))
-        if error is not None:
-            submission.receipts.set_exception(error)
-            return
-        submission.receipts.set_result(
-            [
-                GivenReceipt(position, self.publisher, identity)
-                for position, identity in zip(
-                    positions.result(), submission.identities(), strict=True
-                )
-            ]
-        )
-
     def wait(self, submission: Submission) -> list[Receipt]:
         """The receipts, if they come in time."""
         try:
-            return submission.receipts.result(self.within)
-        except TimeoutError:
-            raise submission.late(self.within) from None
+            positions = submission.positions.result(self.within)
+        except (TimeoutError, StoreFailed) as error:
+            raise submission.told(error, self.within) from None
+        return submission.receipts(positions)
 
     def _describe(self) -> None:
         """Keep the descriptions of all classes bound here, before events of them are kept."""

@@ -239,6 +239,9 @@ class View(Protocol):
     def under_way(self, name: str) -> list[Flight]:
         """What is in flight for a subscription and not done, by position."""
 
+    def held_back(self) -> dict[str, int]:
+        """For each subscription with something under way, the first position of that."""
+
     def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
         """The first flights of a group that nobody holds, not done and due at a time."""
 

@@ -97,6 +97,11 @@ class _State:
     def under_way(self, name: str) -> list[Flight]:
         return [each for each in self.flights(name) if not each.done]
 
+    def held_back(self) -> dict[str, int]:
+        names = {name for name, _ in self._flights}
+        first = {name: self.under_way(name)[:1] for name in names}
+        return {name: found[0].position for name, found in first.items() if found}
+
     def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
         found = [each for each in self.under_way(name) if each.holder is None]
         return [each for each in found if each.due <= at][:limit]

@@ -68,11 +68,10 @@ def pins(store: Store) -> list[Pin]:
 
 
 def _pins(view: View) -> list[Pin]:
-    end = view.newest() + 1
+    end, held_back = view.newest() + 1, view.held_back()
     found = []
     for kept in view.subscriptions():
-        flying = [each.position for each in view.flights(kept.name) if not each.done]
-        needed = min([kept.cursor, *flying])
+        needed = min(kept.cursor, held_back.get(kept.name, kept.cursor))
         found.append(Pin(kept.name, needed, max(0, end - needed), kept.pinned))
     return sorted(found, key=lambda pin: (pin.position, pin.name))
 
@@ -80,6 +79,8 @@ def _pins(view: View) -> list[Pin]:
 def retain(store: Store, now: float) -> int:
     """Let go of what the rule of a store lets go; how many records went."""
     rule = retention_of(store)
+    if rule == Retention():
+        return 0
     limits = pins(store)
     held = [pin.position for pin in limits if pin.pinned]
     # What is pinned is never passed, whatever the rule says.

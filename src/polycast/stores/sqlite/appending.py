@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polycast.stores.sqlite.jobs import Appending
-    from polycast.stores.sqlite.numbers import Columns, Numbers
+    from polycast.stores.sqlite.numbers import Columns, Numbers, Source, Type
 
 __all__ = ["Appender"]
 
 # By SQLite: an identity that is in the log, a number of more than 64 bits, what is no number.
 _REFUSED = (apsw.ConstraintError, OverflowError, TypeError)
-_INTO_LOG = "INSERT INTO log(type, epoch, sequence, time, body)"
+_INTO_LOG = "INSERT INTO log(sequence, type, epoch, time, body)"
 
 
 class Appender:
@@ -70,8 +70,11 @@ class Appender:
         """The usual case: nothing of it is in the log."""
         values: list[Any] = []
         for job, (types, sources) in zip(jobs, columns, strict=True):
-            rows = zip(types, sources, job.sequences, repeat(job.moment), job.bodies, strict=False)
-            values.extend(chain.from_iterable(rows))
+            bodies = iter(job.bodies)
+            for kind, source, sequences in zip(types, sources, job.sequences, strict=True):
+                # The sequences end first, so that no body of the next run is taken.
+                rows = zip(sequences, repeat(kind), repeat(source), repeat(job.moment), bodies)
+                values.extend(chain.from_iterable(rows))
         if values:
             insert_rows(self._connection, _INTO_LOG, values, width=5)
         newest = self._newest
@@ -91,7 +94,7 @@ class Appender:
         execute, newest = self._connection.execute, self._newest
         execute("SAVEPOINT one")
         try:
-            job.result = [self._append_one(job, index) for index in range(job.records)]
+            job.result = [self._append_one(job.moment, *each) for each in job.one_by_one()]
         except _REFUSED as error:
             job.error = NotSerialisable(job.drafts, path="Record", why=str(error))
             execute("ROLLBACK TO one")
@@ -99,19 +102,20 @@ class Appender:
             self._newest = newest
         execute("RELEASE one")
 
-    def _append_one(self, job: Appending, index: int) -> int:
-        _, (source,) = self._numbers.given([], [job.sources[index]])
-        sequence = job.sequences[index]
+    def _append_one(
+        self, moment: float, kind: Type, source: Source, sequence: int, body: bytes
+    ) -> int:
+        _, (epoch,) = self._numbers.given([], [source])
         found = fetch_one(
             self._connection,
             "SELECT position FROM log WHERE epoch = ? AND sequence = ?",
-            source,
+            epoch,
             sequence,
         )
         if found is not None:
             return int(found)
-        (kind,), _ = self._numbers.given([job.types[index]], [])
-        row = (kind, source, sequence, job.moment, job.bodies[index])
+        (number,), _ = self._numbers.given([kind], [])
+        row = (sequence, number, epoch, moment, body)
         self._connection.execute(f"{_INTO_LOG} VALUES (?, ?, ?, ?, ?)", row)
         self._newest += 1
         return self._newest

@@ -9,7 +9,7 @@ from polycast.events import encode_record, record_encoder
 from polycast.stores.contract import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import apsw
 
@@ -58,7 +58,7 @@ class Change(Job[T]):
 
 
 class Appending(Job[list[int]]):
-    """Drafts in the form in which they are inserted, column by column.
+    """Drafts in the form in which they are inserted: what a run has in common is there once.
 
     It is made in the thread that submits, so that the writer has little to do per record.
     """
@@ -68,16 +68,23 @@ class Appending(Job[list[int]]):
     def __init__(self, drafts: Sequence[Draft | Run]) -> None:
         super().__init__()
         self.drafts = tuple(drafts)
-        self.sequences: list[int] = []
         self.types: list[tuple[str, int, str]] = []
         self.sources: list[tuple[str, int]] = []
+        self.sequences: list[range] = []
         for each in self.drafts:
             first = each.first if isinstance(each, Run) else each.identity
             count = len(each.payloads) if isinstance(each, Run) else 1
-            self.sequences += range(first.sequence, first.sequence + count)
-            self.types += [(each.name, each.version, each.hash)] * count
-            self.sources += [(first.publisher, first.epoch)] * count
-        self.records = len(self.sequences)
+            self.types.append((each.name, each.version, each.hash))
+            self.sources.append((first.publisher, first.epoch))
+            self.sequences.append(range(first.sequence, first.sequence + count))
+        self.records = sum(map(len, self.sequences))
+
+    def one_by_one(self) -> Iterator[tuple[tuple[str, int, str], tuple[str, int], int, bytes]]:
+        """Type, source, sequence and bytes of each record."""
+        bodies = iter(self.bodies)
+        for kind, source, sequences in zip(self.types, self.sources, self.sequences, strict=True):
+            for sequence in sequences:
+                yield kind, source, sequence, next(bodies)
 
     def encode(self, moment: float) -> None:
         """Make the bytes of the records as they are at a moment."""

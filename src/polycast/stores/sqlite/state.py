@@ -99,6 +99,12 @@ class SqlView:
         sql = f"SELECT {_FLIGHT} FROM flights WHERE name = ? AND NOT done ORDER BY position"
         return list(map(_flight, self._rows(sql, name)))
 
+    def held_back(self) -> dict[str, int]:
+        """For each subscription with something under way, the first position of that."""
+        return dict(
+            self._rows("SELECT name, min(position) FROM flights WHERE NOT done GROUP BY name")
+        )
+
     def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
         """The first flights of a group that nobody holds, not done and due at a time."""
         sql = (
