@@ -298,6 +298,7 @@ def everything(view: View) -> list[Any]:
             view.count_letters(),
             view.lapsed(5.0),
             view.held_back(),
+            view.changed(3),
         ),
         *(view.count_letters(subscription="a"), view.adverts(), view.documents("a")),
         *(view.document("a", "b"), view.descriptions()),

@@ -59,9 +59,11 @@ class Feed:
             self._lagging[mailbox] = None  # type: ignore[index]
         self._bell.set()
 
-    def position_of(self, mailbox: Mailbox) -> int:
+    def position_of(self, mailbox: Inbox) -> int:
         """All before this has been looked at for a mailbox."""
         behind = mailbox.behind
+        if mailbox.stopped_at is not None:
+            return mailbox.stopped_at
         return self._dispatcher.routed if behind is None else behind
 
     def close(self, timeout: float = 0.5) -> None:
@@ -87,7 +89,6 @@ class Feed:
     def _step(self) -> bool:
         """Read a little; whether there may be more."""
         try:
-            self.look()
             more = self._read_new() if self.failure is None else False
             return self._read_older() or more
         except StoreError as error:
@@ -103,6 +104,7 @@ class Feed:
     def _read_new(self) -> bool:
         dispatcher = self._dispatcher
         batch = self._store.read(dispatcher.routed, limit=BATCH)
+        self.look()
         for stored in batch.entries:
             if self._closed:
                 return False
@@ -127,6 +129,7 @@ class Feed:
             live = self._dispatcher.routed
             types = self._types_of(mailbox)
             batch = self._store.read(start, limit=room, until=live, types=types)
+            self.look()
             mailbox.catch_up(self.wanted(mailbox, batch.entries), batch.upto, live)
             mailbox.wake()
             if mailbox.behind is None:

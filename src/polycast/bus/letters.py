@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 from polycast.delivery import DeadLetter, DeadLetters
 from polycast.delivery.keeping import letter_of
+from polycast.errors import StoreError
 from polycast.stores import Flight, Stored
 
 if TYPE_CHECKING:
@@ -40,8 +41,11 @@ class StoredLetters(DeadLetters):
         return list(self)[index]
 
     def __len__(self) -> int:
-        with self._store.view() as view:
-            return view.count_letters()
+        try:
+            with self._store.view() as view:
+                return view.count_letters()
+        except StoreError:  # nothing can be told of a store that is closed or gone
+            return 0
 
     def __iter__(self) -> Iterator[DeadLetter]:
         after, more = 0, True

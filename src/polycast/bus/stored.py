@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from polycast.errors import (
     Cancelled,
     CutOff,
     LeaseExpired,
+    StoreClosed,
     StoreError,
     TakenOver,
 )
@@ -36,12 +36,11 @@ if TYPE_CHECKING:
     from polycast.errors import SubscriptionEnded
     from polycast.matching import Interest
     from polycast.routing import StoredDispatcher
-    from polycast.stores import Flight, Store, Transaction
+    from polycast.stores import Flight, Kept, Store, Transaction
 
 __all__ = ["StoredRoster"]
 
 FREE = 64  # of what others have let go of, how many are looked at
-SPARING = 10  # looking at the store takes at most a part of the time: one in so many
 
 
 class StoredRoster(Roster):
@@ -56,7 +55,6 @@ class StoredRoster(Roster):
         self.store, self.feed, self.presence = store, feed, presence
         feed.look = self._look
         self._seen = -1  # the revision of the store
-        self._look_again = 0.0  # not before this time
         self._requests: dict[SharedGroup, Request] = {}
         presence.revived = self._soon_rejoin
 
@@ -91,6 +89,7 @@ class StoredRoster(Roster):
             consumer = self._consumer(mailbox, interest, settings, callback)
             consumer.subscription = partial(self.handle, consumer)
             if not mailbox.attach(consumer, settings):  # it has just ended
+                self._out_of_here(mailbox)
                 mailbox = self._made(request, settings)
                 consumer = self._consumer(mailbox, interest, settings, callback)
                 consumer.subscription = partial(self.handle, consumer)
@@ -132,7 +131,7 @@ class StoredRoster(Roster):
         mailbox = self._new(interest.starting(kept.start), settings)
         mailbox.waits_for = mailbox.behind = max(kept.start, kept.cursor)
         if isinstance(mailbox, SharedGroup):
-            mailbox.floor = kept.cursor
+            mailbox.floor, mailbox.joined = kept.cursor, request.bus
             self._requests[mailbox] = request
         else:
             keeper = mailbox.keeper = self._keeper(mailbox, attachment)
@@ -167,7 +166,11 @@ class StoredRoster(Roster):
             box.rejoin()
             again = dataclasses.replace(request, bus=self.presence.bus.id, start=None)
             self.store.write(again.attach).result()
+            box.joined = again.bus
             box.claim_soon()
+
+    def _replace(self, before: Mailbox, mailbox: Mailbox) -> None:
+        """What it had not handled is in the store."""
 
     def _keeper(self, mailbox: Mailbox, attachment: Attachment) -> CursorKeeper:
         return CursorKeeper(
@@ -232,6 +235,7 @@ class StoredRoster(Roster):
         """Here it is no more; what is kept of it stays in the store."""
         for consumer in mailbox.consumers():
             consumer.ended = TakenOver(mailbox.title)
+        mailbox.stop()
         self._out_of_here(mailbox)
         self._release(mailbox)
 
@@ -274,37 +278,54 @@ class StoredRoster(Roster):
     # -- what others have done ---------------------------------------------------------------------
 
     def _look(self) -> None:
-        """In the thread of the feed: see who took over, cancelled, or replayed dead letters."""
+        """In the thread of the feed, after it has read: who took over, cancelled, or replayed.
+
+        What it has read is brought afterwards, so that nobody gets what was published after he
+        was taken over.
+        """
         for group in list(self._requests):
             self._look_for_free(group)
-        kept_here = [box for box in list(self.mailboxes.values()) if _is_kept(box)]
-        if not kept_here or time.monotonic() < self._look_again:
-            return
-        began = time.monotonic()
         with self.store.view() as view:
             revision = view.revision()
             if revision == self._seen:
                 return
-            found = {box: view.subscription(box.name) for box in kept_here}
+            changed = view.changed(self._seen)
+            boxes = list(self.mailboxes.values()) if changed is None else map(self._box, changed)
+            found = {
+                box: view.subscription(box.name)
+                for box in boxes
+                if box is not None and _is_kept(box)
+            }
             if all(bus.id != self.presence.bus.id for bus in view.buses()):
-                return  # it counts as dead, and will join its groups again
-            replayed = view.documents(REPLAYED).keys() & {box.name for box in kept_here}
+                return  # this bus counts as dead, and will join its groups again
+            replayed = view.documents(REPLAYED).keys() & self.mailboxes.keys()
             flights = {name: view.flights(name) for name in replayed}
         self._seen = revision
         for box, kept in found.items():
-            keeper = box.keeper
-            if kept is None:
-                box.end(Cancelled(box.title))
-            elif isinstance(keeper, CursorKeeper) and kept.token != keeper.number:
-                box.end(TakenOver(box.title))
-            elif isinstance(keeper, CursorKeeper) and box.name in replayed:
-                new = [each for each in flights[box.name] if not keeper.knows(each.position)]
-                self._take_up(box, keeper, new)
-                box.pump_later()
+            self._see(box, kept)
         for name in replayed:
-            self.store.write(partial(_is_seen, name))
-        self._look_again = time.monotonic() + SPARING * (time.monotonic() - began)
-        self.services.timers.after(self._look_again - time.monotonic(), self.feed.ring)
+            self._take_up_replayed(name, flights[name])
+
+    def _take_up_replayed(self, name: str, flights: list[Flight]) -> None:
+        box = self._box(name)
+        if box is not None and isinstance(box.keeper, CursorKeeper) and _is_kept(box):
+            keeper = box.keeper
+            self._take_up(box, keeper, [e for e in flights if not keeper.knows(e.position)])
+            box.pump_later()
+        self.store.write(partial(_is_seen, name))
+
+    def _box(self, name: str) -> Mailbox | None:
+        return self.mailboxes.get(name)
+
+    def _see(self, box: Mailbox, kept: Kept | None) -> None:
+        """What the store has of a mailbox has changed."""
+        if isinstance(box, SharedGroup) and box.joined != self.presence.bus.id:
+            return  # it counted as dead, and will join again
+        keeper = box.keeper
+        if kept is None:
+            box.end(Cancelled(box.title))
+        elif isinstance(keeper, CursorKeeper) and kept.token > keeper.number:
+            box.end(TakenOver(box.title))
 
     def _look_for_free(self, group: SharedGroup) -> None:
         """What other members have let go of, and what order forbade to claim before."""
@@ -357,8 +378,11 @@ class StoredRoster(Roster):
     def advertised(self) -> list[str]:
         """What any bus over this store is going to publish."""
         now = self.services.clock.time()
-        with self.store.view() as view:
-            adverts = view.adverts()
+        try:
+            with self.store.view() as view:
+                adverts = view.adverts()
+        except StoreError:
+            return super().advertised()
         return sorted(each.what for each in adverts if each.until is None or each.until > now)
 
     def wind_down(self) -> None:
@@ -394,6 +418,8 @@ class StoredRoster(Roster):
         found: list[Exception | None] = [self.store.failure, self.feed.failure]
         try:
             full = fullness(self.store)
+        except StoreClosed:
+            full = []
         except StoreError as error:
             full = [str(error)]
         return [str(each) for each in found if each is not None] + full

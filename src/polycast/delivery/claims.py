@@ -48,6 +48,11 @@ class ClaimKeeper(StoreKeeper):
         """Whoever claims it later has a higher one."""
         return parcel.claim * TOKENS
 
+    def has_tried(self) -> bool:
+        """Whether one that has been tried before is claimed here."""
+        with self._lock:
+            return any(each.attempts > 1 for each in self._claims.values())
+
     def done(self, parcel: Parcel) -> None:
         """Nobody needs to have it any more."""
         self._settle(parcel.entry.position, None)

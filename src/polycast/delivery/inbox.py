@@ -52,6 +52,9 @@ class Source(Protocol):
     def behind(self, mailbox: Inbox) -> None:
         """There is room again in an inbox that is behind the log."""
 
+    def position_of(self, mailbox: Inbox) -> int:
+        """All before this has been looked at for an inbox."""
+
 
 class Inbox:
     """A bounded queue in log order, with a policy for when it is full.
@@ -79,6 +82,7 @@ class Inbox:
         self.publishers: set[str] = set()  # whose events have come
         self.let_go: list[Parcel] = []  # dropped, and freed when no lock is held
         self.behind: int | None = None  # from here on it has to be read from the log
+        self.stopped_at: int | None = None  # from here on nothing was taken
         self.keeper = Keeper()
 
     @property
@@ -101,7 +105,7 @@ class Inbox:
 
     def _is_meant(self, entry: Entry) -> bool:
         is_live = self.ended is None and self.behind is None
-        return is_live and entry.position >= self.waits_for
+        return is_live and self.stopped_at is None and entry.position >= self.waits_for
 
     def _keep(self, entry: Entry, verdict: object) -> None:
         parcel = self._parcel(entry, verdict)
@@ -117,7 +121,7 @@ class Inbox:
     def catch_up(self, entries: Iterable[tuple[Entry, object]], upto: int, live: int) -> None:
         """Take what was read from the log; from `live` on it is brought by others again."""
         with self.lock:
-            if self.ended is not None or self.behind is None:
+            if self.ended is not None or self.behind is None or self.stopped_at is not None:
                 return
             for entry, verdict in entries:
                 self._keep(entry, verdict)
@@ -125,6 +129,16 @@ class Inbox:
 
     def _bury(self, parcel: Parcel, error: BaseException) -> None:
         """To the dead letters with it. The lock is held."""
+
+    def stop(self) -> None:
+        """Take nothing more, and remember from where on."""
+        with self.lock:
+            self._stop()
+
+    def _stop(self) -> None:
+        source = self.services.source
+        if source is not None and self.stopped_at is None:
+            self.stopped_at = source.position_of(self)
 
     def room(self) -> int:
         """How many more it may read from the log."""

@@ -345,6 +345,7 @@ class Mailbox(Ledger):
         with self.moved:
             if self.ended is not None:
                 return
+            self._stop()
             self.ended = why
             self._surrender()
             if self._lease is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from polycast.delivery.claims import ClaimKeeper, tidy
-from polycast.delivery.delivery import Reject
+from polycast.delivery.delivery import Nack, Reject
 from polycast.delivery.group import Group
 from polycast.stores import Flight, Member, Undecodable
 
@@ -29,7 +29,9 @@ __all__ = ["Offer", "SharedGroup"]
 Offer = tuple[Flight, "Entry", object]  # a flight that nobody holds, and who here wants it
 Got = list[Offer]
 MOST = 256  # claims in one transaction
-SLOW, FAST = 0.02, 0.005  # seconds in which what was claimed at once should be handled
+PORTION = 0.01  # seconds in which what was claimed at once should be handled
+PATIENCE = 0.1  # seconds after which what waits behind a callback is given back
+GRACE = 0.1  # seconds in which others may take what failed here, before it is tried here again
 
 
 class SharedGroup(Group):
@@ -60,8 +62,11 @@ class SharedGroup(Group):
         self.floor = 0  # where it joined: before it, others have seen to everything
         self._refused: set[tuple[int, int]] = set()  # free, and wanted by nobody here
         self._claiming = False
-        self._portion = 1  # how many for each member
-        self._began = 0.0
+        self._pace = PORTION  # how long a callback takes
+        self._looking_after = False  # whether a timer runs for what waits
+        self.others = False  # whether there are members elsewhere
+        self.joined = 0  # as which bus
+        self._failed: dict[int, float] = {}  # what is not tried here again before some time
 
     # -- coming in ---------------------------------------------------------------------------------
 
@@ -84,9 +89,14 @@ class SharedGroup(Group):
     def allowed(self, free: list[Flight], view: View) -> list[Flight]:
         """Of what is free, what is not on offer yet, not refused, and may be claimed now."""
         order = Order(self.settings.level.order, view, self.name, self._bus())
+        self.others = len(view.members(self.name)) > 1
+        now = self.services.clock.monotonic()
         with self.lock:
             known = {(at, offer[0].token) for at, offer in self.offers.items()} | self._refused
+            self._failed = {at: until for at, until in self._failed.items() if until > now}
+            failed = self._failed.keys() if self.others else ()
         new = [each for each in free if (each.position, each.token) not in known]
+        new = [each for each in new if each.position not in failed]
         return [each for each in new if order.allows(each.publisher, each)]
 
     def offer(self, offers: list[Offer]) -> None:
@@ -107,10 +117,15 @@ class SharedGroup(Group):
     # -- claiming ----------------------------------------------------------------------------------
 
     def _wanted_now(self) -> int:
-        """How many to claim: for each member that is there, less what is here. The lock is held."""
-        there = sum(not member.is_away() for member in self.members)
+        """How many to claim: for each member that is free or soon will be, less what is here."""
+        late = self.services.clock.monotonic() - 2 * PORTION
+        there = sum(
+            not member.is_away() and (member.started is None or member.started > late)
+            for member in self.members
+        )
+        portion = max(1, min(MOST, int(PORTION / max(self._pace, 1e-6))))
         here = len(self.backlog) + len(self.in_flight) + len(self.delayed)
-        return min(there * self._portion, MOST) - here
+        return min(there * portion, MOST) - here
 
     def claim_soon(self) -> None:
         """Claim what members have room for, unless that is under way."""
@@ -119,18 +134,7 @@ class SharedGroup(Group):
             if idle or not (self.candidates or self.offers) or self._wanted_now() <= 0:
                 return
             self._claiming = True
-            self._adapt()
         self._store.write(self._claim).add_done_callback(self._claimed)
-
-    def _adapt(self) -> None:
-        """Claim more at once while members are fast, fewer while they are slow."""
-        now = self.services.clock.monotonic()
-        took = now - self._began
-        if took < FAST:
-            self._portion = min(self._portion * 2, MOST)
-        elif took > SLOW:
-            self._portion = max(1, self._portion // 2)
-        self._began = now
 
     def _claim(self, tx: Transaction) -> tuple[Got, bool]:
         """In one transaction: take what is free, then what nobody has claimed yet."""
@@ -139,6 +143,7 @@ class SharedGroup(Group):
         kept = tx.subscription(self.name)
         if kept is None or all(member.bus != bus for member in members):
             return [], False  # this bus had counted as dead; it will join again
+        self.others = len(members) > 1
         with self.lock:
             room = max(0, self._wanted_now())
             offers = [self.offers[at] for at in sorted(self.offers)]
@@ -183,7 +188,9 @@ class SharedGroup(Group):
         got: Got = []
         for flight, entry, verdict in offers:
             is_free = tx.flight(self.name, flight.position) == flight
-            tried = flight.attempts > 0 and any(each[0].attempts > 1 for each in got)
+            tried = flight.attempts > 0 and (
+                self.keeper.has_tried() or any(each[0].attempts > 1 for each in got)
+            )
             if is_free and len(got) < room and not tried and order.allows(flight.publisher, flight):
                 taken = replace(flight, holder=bus, attempts=flight.attempts + 1)
                 tx.fly([taken])
@@ -209,8 +216,31 @@ class SharedGroup(Group):
             if self.behind is not None:
                 self._read_on()
         self.pump_later()
+        self._look_after()
         if moved:
             self.claim_soon()
+
+    def _look_after(self) -> None:
+        """See to it that what was claimed does not wait for long behind a callback."""
+        with self.lock:
+            waits = bool(self.backlog) and self.ended is None
+            if not waits or self._looking_after or self.settings.level.order != "none":
+                return
+            self._looking_after = True
+        self.services.timers.after(PATIENCE, self._give_back_what_waits)
+
+    def _give_back_what_waits(self) -> None:
+        with self.lock:
+            self._looking_after = False
+            late = self.services.clock.monotonic() - PATIENCE
+            stuck = all(
+                member.is_away() or (member.started is not None and member.started <= late)
+                for member in self.members
+            )
+            if stuck and self.others:
+                for parcel in self.backlog.clear():
+                    self.keeper.pass_on(parcel, 0.0)
+        self._look_after()
 
     def is_blocked(self, view: View) -> bool:
         """Whether order forbids to claim any of the first candidates now."""
@@ -236,19 +266,32 @@ class SharedGroup(Group):
         level = self.settings.level
         untried = any(member not in parcel.tried for member in self._wanting(parcel))
         final = not level.reliable or parcel.count >= self.settings.attempts
-        # Where order is promised it stays claimed here, and what comes after it waits.
-        if untried or final or isinstance(error, Reject) or level.order != "none":
+        if untried or final or isinstance(error, Reject) or not self.others:
             super()._after_failure(parcel, error)
             return
+        # All here have tried: members elsewhere come next, at once unless a delay was asked for.
         self.counts.retried += 1
         delay = self._delay(parcel, error)
-        self.keeper.pass_on(parcel, self.services.clock.time() + delay)
+        asked = isinstance(error, Nack) and error.delay is not None
+        due = self.services.clock.time() + delay if asked else 0.0
+        self._failed[parcel.entry.position] = self.services.clock.monotonic() + delay + GRACE
+        self.keeper.pass_on(parcel, due)
+        if level.order != "none":  # what comes after it goes where it goes
+            for later in self.backlog.clear():
+                if level.order == "total" or later.publisher == parcel.publisher:
+                    self.keeper.pass_on(later, 0.0)
+                else:
+                    self.backlog.append(later)
         source: Any = self.services.source
-        self.services.timers.after(delay, source.ring)
+        self.services.timers.after(delay + GRACE, source.ring)
 
-    def finish(self, *arguments: Any) -> Parcel | None:
+    def finish(self, consumer: Consumer, parcel: Parcel, outcome: object) -> Parcel | None:
         """One has returned; claim more if there is nothing left for it."""
-        following = super().finish(*arguments)
+        started = consumer.started
+        if started is not None:
+            took = self.services.clock.monotonic() - started
+            self._pace += (took - self._pace) / 4
+        following = super().finish(consumer, parcel, outcome)
         if following is None:
             self.claim_soon()
         return following

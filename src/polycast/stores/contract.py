@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+CHANGES = 10_000  # revisions for which a store knows what changed
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -214,6 +215,9 @@ class View(Protocol):
 
     def revision(self) -> int:
         """A number that grows with every change of descriptions, subscriptions, documents."""
+
+    def changed(self, since: int) -> set[str] | None:
+        """The subscriptions saved or removed after a revision; None if that is too long ago."""
 
     def descriptions(self) -> list[Description]:
         """All of them, in the order in which they came."""

@@ -14,6 +14,7 @@ from polycast.config import SystemClock
 from polycast.errors import StoreClosed
 from polycast.events import encode_record
 from polycast.stores.contract import (
+    CHANGES,
     Advert,
     Batch,
     Draft,
@@ -46,6 +47,7 @@ class _State:
     def __init__(self, log: list[Stored]) -> None:
         self._log = log
         self._revision = 0
+        self._changes: dict[int, str] = {}
         self._epochs: dict[str, int] = {}
         self._numbers = 0
         self._descriptions: dict[str, Description] = {}
@@ -71,6 +73,10 @@ class _State:
 
     def revision(self) -> int:
         return self._revision
+
+    def changed(self, since: int) -> set[str] | None:
+        known = self._revision - since <= CHANGES
+        return {name for at, name in self._changes.items() if at > since} if known else None
 
     def descriptions(self) -> list[Description]:
         return list(self._descriptions.values())
@@ -163,7 +169,11 @@ class _State:
 
     def save(self, kept: Kept) -> None:
         self._kept[kept.name] = kept
+        self._change(kept.name)
+
+    def _change(self, name: str) -> None:
         self._revision += 1
+        self._changes[self._revision] = name
 
     def move(self, name: str, *, token: int, cursor: int) -> bool:
         kept = self._kept.get(name)
@@ -174,7 +184,7 @@ class _State:
 
     def remove(self, name: str) -> None:
         if self._kept.pop(name, None) is not None:
-            self._revision += 1
+            self._change(name)
         self._flights = {key: each for key, each in self._flights.items() if key[0] != name}
         self._members = {key: each for key, each in self._members.items() if key[0] != name}
 

@@ -65,6 +65,11 @@ CREATE TABLE subscriptions(
     until INTEGER, token INTEGER NOT NULL, holder INTEGER, lease REAL) STRICT, WITHOUT ROWID;
 CREATE INDEX subscriptions_by_lease ON subscriptions(lease) WHERE lease IS NOT NULL;
 
+CREATE INDEX subscriptions_by_holder ON subscriptions(holder) WHERE holder IS NOT NULL;
+
+-- Which subscription was saved or removed with a revision; the latest of them.
+CREATE TABLE changes(revision INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+
 CREATE TABLE flights(
     name TEXT NOT NULL, position INTEGER NOT NULL,
     publisher TEXT NOT NULL, holder INTEGER, token INTEGER NOT NULL,

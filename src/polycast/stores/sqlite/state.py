@@ -8,7 +8,7 @@ import msgspec
 
 from polycast.errors import NotDecodable, StoreDamaged
 from polycast.events import decode_record, encode_record
-from polycast.stores.contract import Advert, Flight, Kept, Letter, Member, OpenBus
+from polycast.stores.contract import CHANGES, Advert, Flight, Kept, Letter, Member, OpenBus
 from polycast.stores.sqlite.rows import fetch, fetch_one, insert_rows
 from polycast.typesystem import Description
 
@@ -49,6 +49,13 @@ class SqlView:
         """A number that grows with every change of what routing depends on."""
         found: int = self._one("SELECT revision FROM counters")
         return found
+
+    def changed(self, since: int) -> set[str] | None:
+        """The subscriptions saved or removed after a revision; None if that is too long ago."""
+        if self.revision() - since > CHANGES:
+            return None
+        rows = self._rows("SELECT name FROM changes WHERE revision > ?", since)
+        return {name for (name,) in rows}
 
     def descriptions(self) -> list[Description]:
         """All of them, in the order in which they came."""
@@ -169,8 +176,12 @@ class SqlTransaction(SqlView):
     def _changed(self) -> bool:
         return self._connection.changes() > 0
 
-    def _revise(self) -> None:
-        self._execute("UPDATE counters SET revision = revision + 1")
+    def _revise(self, name: str | None = None) -> None:
+        sql = "UPDATE counters SET revision = revision + 1 RETURNING revision"
+        revision: int = self._one(sql)
+        if name is not None:
+            self._execute("INSERT INTO changes VALUES (?, ?)", (revision, name))
+            self._execute("DELETE FROM changes WHERE revision <= ?", (revision - CHANGES,))
 
     def _number(self, many: int = 1) -> int:
         """The first of so many new numbers."""
@@ -223,7 +234,7 @@ class SqlTransaction(SqlView):
             ":token, :holder, :lease)",
             msgspec.structs.asdict(kept),
         )
-        self._revise()
+        self._revise(kept.name)
 
     def move(self, name: str, *, token: int, cursor: int) -> bool:
         """Move a cursor, if the token is the current one."""
@@ -237,7 +248,7 @@ class SqlTransaction(SqlView):
         """Remove a subscription with its flights and members."""
         self._execute("DELETE FROM subscriptions WHERE name = ?", (name,))
         if self._changed():
-            self._revise()
+            self._revise(name)
         self._execute("DELETE FROM flights WHERE name = ?", (name,))
         self._execute("DELETE FROM members WHERE name = ?", (name,))
 

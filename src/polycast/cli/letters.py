@@ -1,0 +1,205 @@
+"""`polycast dlq`: dead letters are listed, shown, replayed and purged."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from polycast.bus.letters import fly_again
+from polycast.cli.payloads import Payloads
+from polycast.cli.stores import changing, file_of, looking
+from polycast.cli.terminal import Refused
+from polycast.cli.words import ago, clip, count, moment, table
+from polycast.errors import BadOption
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from polycast.cli.terminal import Terminal
+    from polycast.stores import Letter, Transaction, View
+
+__all__ = ["list_letters", "purge_letters", "replay_letters", "show_letter"]
+
+_PAGE = 500  # letters in one transaction
+
+
+class Row(NamedTuple):
+    """What replaying a letter needs to know."""
+
+    number: int
+    subscription: str
+    position: int
+    publisher: str
+
+
+def list_letters(given: Namespace, terminal: Terminal) -> int:
+    """List dead letters, the oldest first."""
+    with looking(file_of(given.store)) as store, store.view() as view:
+        total = view.count_letters(subscription=given.subscription)
+        found = view.letters(subscription=given.subscription, limit=given.limit)
+        payloads = Payloads(view.descriptions()) if given.payload else None
+    data = {"total": total, "letters": [_data(each, payloads) for each in found]}
+    terminal.show(data, _listing(found, total, payloads, terminal.clock.time()))
+    return 0
+
+
+def _listing(
+    found: list[Letter], total: int, payloads: Payloads | None, now: float
+) -> Iterator[str]:
+    if not found:
+        yield "no dead letters"
+        return
+    heads = ["number", "subscription", "class", "position", "attempts", "when", "reason"]
+    rows: list[list[object]] = [
+        [
+            str(each.number),
+            each.subscription,
+            each.record.name,
+            each.position,
+            each.attempts,
+            ago(each.time, now),
+            each.reason,
+        ]
+        for each in found
+    ]
+    if payloads is not None:
+        heads.append("event")
+        for row, each in zip(rows, found, strict=True):
+            row.append(payloads.text(each.record))
+    yield from table(heads, rows)
+    if total > len(found):
+        yield f"... {len(found):,} of {total:,}; --limit shows more"
+
+
+def _data(letter: Letter, payloads: Payloads | None) -> dict[str, Any]:
+    record = letter.record
+    data: dict[str, Any] = {
+        "number": letter.number,
+        "subscription": letter.subscription,
+        "class": record.name,
+        "version": record.version,
+        "position": letter.position,
+        "attempts": letter.attempts,
+        "reason": letter.reason,
+        "time": letter.time,
+    }
+    return data if payloads is None else data | payloads.fields(record)
+
+
+def show_letter(given: Namespace, terminal: Terminal) -> int:
+    """Show one dead letter whole."""
+    with looking(file_of(given.store)) as store, store.view() as view:
+        found = view.letters(after=given.number - 1, limit=1)
+        if not found or found[0].number != given.number:
+            raise _unknown(given.number)
+        payloads = Payloads(view.descriptions())
+    letter = found[0]
+    data = _data(letter, payloads) | {"published": letter.record.time}
+    shown = {**data, "time": moment(letter.time), "published": moment(letter.record.time)}
+    shown["event"] = payloads.text(letter.record)
+    lines = [
+        f"{key:<13} {clip(str(value), 10_000)}"
+        for key, value in shown.items()
+        if value not in (None, {})
+    ]
+    terminal.show(data, lines)
+    return 0
+
+
+# -- replay and purge ------------------------------------------------------------------------------
+
+
+def replay_letters(given: Namespace, terminal: Terminal) -> int:
+    """Give dead letters to their subscriptions once more."""
+    path = file_of(given.store)
+    with looking(path) as store, store.view() as view:
+        chosen = _chosen(given, view)
+        known, oldest = {each.name for each in view.subscriptions()}, view.oldest()
+    stay = {row.number: _obstacle(row, known, oldest) for row in chosen}
+    going = [row for row in chosen if not stay[row.number]]
+    staying = [{"number": number, "why": why} for number, why in stay.items() if why]
+    what = f"{count(len(going), 'dead letter')} would go to their subscriptions again"
+    if staying:
+        first = staying[0]
+        what += f", {len(staying):,} cannot (number {first['number']}: {first['why']})"
+    went: set[int] = set()
+    if going and terminal.confirm(what, yes=given.yes):
+        with changing(path) as writable:
+            for page in _pages(going):
+                went |= writable.write(partial(fly_again, letters=page)).result()
+    lines = [f"{count(len(went), 'dead letter')} replayed"]
+    lines += [f"{each['number']} stays: {each['why']}" for each in staying]
+    terminal.show({"replayed": sorted(went), "staying": staying}, lines)
+    return 0
+
+
+def _obstacle(row: Row, known: set[str], oldest: int) -> str:
+    if row.subscription not in known:
+        return f"the store does not keep a subscription {row.subscription!r}"
+    if row.position < oldest:
+        return f"its event at position {row.position} is not in the log any more"
+    return ""
+
+
+def purge_letters(given: Namespace, terminal: Terminal) -> int:
+    """Throw dead letters away."""
+    path = file_of(given.store)
+    with looking(path) as store, store.view() as view:
+        chosen = _chosen(given, view)
+    gone: list[int] = []
+    what = f"{count(len(chosen), 'dead letter')} would be thrown away for good"
+    if chosen and terminal.confirm(what, yes=given.yes):
+        with changing(path) as writable:
+            for page in _pages(chosen):
+                gone += writable.write(partial(_exhume, rows=page)).result()
+    terminal.show({"purged": gone}, [f"{count(len(gone), 'dead letter')} purged"])
+    return 0
+
+
+def _exhume(tx: Transaction, rows: list[Row]) -> list[int]:
+    return [letter.number for letter in tx.exhume([row.number for row in rows])]
+
+
+def _pages(rows: list[Row]) -> Iterator[list[Row]]:
+    return (rows[at : at + _PAGE] for at in range(0, len(rows), _PAGE))
+
+
+def _chosen(given: Namespace, view: View) -> list[Row]:
+    """The letters that are meant: by number, by subscription, or all."""
+    ways = [bool(given.number), given.subscription is not None, given.all]
+    if sum(ways) != 1:
+        raise Refused(
+            "say which dead letters: their numbers, or --subscription NAME, or --all; "
+            "`polycast dlq list STORE` shows them"
+        )
+    if given.number:
+        return [_numbered(view, number) for number in dict.fromkeys(given.number)]
+    rows: list[Row] = []
+    while True:
+        after = rows[-1].number if rows else 0
+        page = view.letters(subscription=given.subscription, after=after, limit=_PAGE)
+        rows += map(_row, page)
+        if len(page) < _PAGE:
+            return rows
+
+
+def _numbered(view: View, number: int) -> Row:
+    found = view.letters(after=number - 1, limit=1)
+    if not found or found[0].number != number:
+        raise _unknown(number)
+    return _row(found[0])
+
+
+def _row(letter: Letter) -> Row:
+    publisher = letter.record.identity.publisher
+    return Row(letter.number, letter.subscription, letter.position, publisher)
+
+
+def _unknown(number: int) -> BadOption:
+    return BadOption(
+        "number",
+        number,
+        accepted="the number of a dead letter, as `polycast dlq list` shows it",
+        why="there is no such dead letter",
+    )

@@ -1,0 +1,182 @@
+"""The words of the command line: commands, what they take, and an example of each."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from polycast.cli.completion import SHELLS, print_completion
+from polycast.cli.copies import make_backup, restore_backup
+from polycast.cli.doctor import doctor
+from polycast.cli.events import show_events
+from polycast.cli.letters import list_letters, purge_letters, replay_letters, show_letter
+from polycast.cli.subscriptions import list_subscriptions, remove_subscription
+from polycast.cli.terminal import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.cli.terminal import Terminal
+
+    Run = Callable[[argparse.Namespace, Terminal], int]
+
+__all__ = ["parser"]
+
+STORE = "path of the store, or sqlite:///path"
+STATUS = "Exit status: 0 healthy, 1 damaged or no store, 3 warnings only."
+
+
+class Parser(argparse.ArgumentParser):
+    """One that leaves it to its caller to say what was wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse what was given, with how it is written."""
+        usage = " ".join(self.format_usage().split())
+        raise Refused(f"{message}. {usage[0].upper()}{usage[1:]}; --help says more")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    top = Parser(
+        prog="polycast",
+        description="Look after the stores of polycast buses.",
+        epilog="Example: polycast doctor events.db",
+        allow_abbrev=False,
+    )
+    number = f"polycast {version('polycast')}"
+    top.add_argument("--version", action="version", version=number)
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    _add_examination(commands)
+    _add_copies(commands)
+    _add_letters(commands)
+    _add_subscriptions(commands)
+    _add_events(commands)
+    _add_completion(commands, top)
+    return top
+
+
+def _command(
+    commands: Any, name: str, run: Run, what: str, example: str, *, more: str = ""
+) -> argparse.ArgumentParser:
+    added: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"{more} Example: polycast {example}".strip(),
+        allow_abbrev=False,
+    )
+    added.add_argument("--json", action="store_true", help="print JSON, errors too")
+    added.set_defaults(run=run)
+    return added
+
+
+def _family(commands: Any, name: str, what: str, example: str) -> Any:
+    added = commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"Example: polycast {example}",
+        allow_abbrev=False,
+    )
+    return added.add_subparsers(metavar="COMMAND", required=True)
+
+
+def _add_examination(commands: Any) -> None:
+    what = "examine a store: integrity, figures, and what somebody should see to"
+    one = _command(commands, "doctor", doctor, what, "doctor events.db --json", more=STATUS)
+    one.add_argument("store", metavar="STORE", help=STORE)
+    one.add_argument(
+        "--no-sync-test", action="store_true", help="do not measure the cost of a sync"
+    )
+
+
+def _add_copies(commands: Any) -> None:
+    what = "copy a store, which may be in use, to one file"
+    one = _command(commands, "backup", make_backup, what, "backup events.db monday.db")
+    one.add_argument("store", metavar="STORE", help=STORE)
+    one.add_argument("target", metavar="TARGET", help="file to write; one that is there goes")
+    what = "make a store from a back-up"
+    one = _command(commands, "restore", restore_backup, what, "restore monday.db events.db --force")
+    one.add_argument("backup", metavar="BACKUP", help="file that `polycast backup` wrote")
+    one.add_argument("store", metavar="STORE", help=STORE)
+    one.add_argument("--force", action="store_true", help="replace a store that is there")
+
+
+def _add_letters(commands: Any) -> None:
+    family = _family(commands, "dlq", "look after dead letters", "dlq list events.db")
+    one = _command(
+        family, "list", list_letters, "list dead letters", "dlq list events.db --payload"
+    )
+    one.add_argument("store", metavar="STORE", help=STORE)
+    one.add_argument("--subscription", metavar="NAME", help="only those of one subscription")
+    one.add_argument("--limit", metavar="N", type=_whole, default=100, help="at most so many (100)")
+    one.add_argument("--payload", action="store_true", help="show the events, too")
+    one = _command(family, "show", show_letter, "show one dead letter", "dlq show events.db 17")
+    one.add_argument("store", metavar="STORE", help=STORE)
+    one.add_argument("number", metavar="NUMBER", type=_whole, help="as `dlq list` shows it")
+    for name, run, what in (
+        ("replay", replay_letters, "give dead letters to their subscriptions once more"),
+        ("purge", purge_letters, "throw dead letters away for good"),
+    ):
+        example = f"dlq {name} events.db --subscription billing"
+        one = _command(family, name, run, what, example)
+        one.add_argument("store", metavar="STORE", help=STORE)
+        one.add_argument("number", metavar="NUMBER", nargs="*", type=_whole, help="which of them")
+        one.add_argument("--subscription", metavar="NAME", help="all of one subscription")
+        one.add_argument("--all", action="store_true", help="all there are")
+        _add_yes(one)
+
+
+def _add_subscriptions(commands: Any) -> None:
+    what = "list durable subscriptions and groups, or remove one"
+    family = _family(commands, "subscriptions", what, "subscriptions events.db")
+    what = "list durable subscriptions and groups; `list` may be left out"
+    one = _command(family, "list", list_subscriptions, what, "subscriptions events.db")
+    one.add_argument("store", metavar="STORE", help=STORE)
+    what = "remove a subscription that nobody will attach to again"
+    example = "subscriptions remove events.db billing"
+    one = _command(family, "remove", remove_subscription, what, example)
+    one.add_argument("store", metavar="STORE", help=STORE)
+    one.add_argument("name", metavar="NAME", help="as `subscriptions` shows it")
+    _add_yes(one)
+
+
+def _add_events(commands: Any) -> None:
+    what = "show events; with --json one per line"
+    example = "events events.db --type Sale --topic '/shop/**' --follow"
+    one = _command(commands, "events", show_events, what, example)
+    one.add_argument("store", metavar="STORE", help=STORE)
+    one.add_argument(
+        "--since",
+        metavar="WHEN",
+        help="a position, a time such as 2030-12-31T08:00, or 'beginning'; by default the "
+        "beginning, or with --follow what comes from now on",
+    )
+    one.add_argument("--type", metavar="NAME", help="only this class, and those below it")
+    one.add_argument("--topic", metavar="PATTERN", help="only on these topics, as in '/shop/**'")
+    one.add_argument(
+        "--limit",
+        metavar="N",
+        type=_whole,
+        help="at most so many; by default 100, all with --follow or --json",
+    )
+    one.add_argument("--follow", action="store_true", help="go on with what is published next")
+
+
+def _add_completion(commands: Any, top: argparse.ArgumentParser) -> None:
+    what = "print a script that completes these commands in a shell"
+    example = "completion bash >> ~/.bashrc"
+    one = _command(commands, "completion", print_completion, what, example)
+    one.add_argument("shell", choices=SHELLS, help="for which shell")
+    one.set_defaults(parser=top)
+
+
+def _add_yes(one: argparse.ArgumentParser) -> None:
+    one.add_argument("--yes", action="store_true", help="do it without being asked")
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)

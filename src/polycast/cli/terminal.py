@@ -1,0 +1,103 @@
+"""Where a command prints: text or JSON, questions, progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+
+import msgspec
+
+from polycast.config import SystemClock
+from polycast.errors import PolycastError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from polycast.config import Clock
+
+__all__ = ["Refused", "Terminal"]
+
+_EVERY = 0.2  # seconds between two lines of progress
+
+
+class Refused(Exception):
+    """Something that was asked in a way that cannot be done: exit status 2."""
+
+
+class Terminal:
+    """Text for a person, or exactly one JSON document for a program."""
+
+    def __init__(self, *, as_json: bool = False, clock: Clock | None = None) -> None:
+        self.as_json = as_json
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self._shown = 0.0
+        self._width = 0
+
+    def show(self, data: Any, lines: Iterable[str]) -> None:
+        """Print the result: as data, or as lines."""
+        if self.as_json:
+            self.line(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+            return
+        for line in lines:
+            self.line(line)
+
+    def line(self, text: str) -> None:
+        """Print a line."""
+        self._clear()
+        # Not every terminal can show every character, and a name must not end the command.
+        encoding = sys.stdout.encoding or "utf-8"
+        print(text.encode(encoding, "backslashreplace").decode(encoding))
+
+    def flush(self) -> None:
+        """Let whoever reads have it now."""
+        sys.stdout.flush()
+
+    def note(self, text: str) -> None:
+        """Say something beside the result."""
+        self._clear()
+        print(text, file=sys.stderr)
+
+    def fail(self, error: BaseException) -> None:
+        """Say what went wrong."""
+        kind = "UsageError" if isinstance(error, Refused) else type(error).__name__
+        text = str(error)
+        if not isinstance(error, Refused | PolycastError | OSError):
+            text = f"{kind}: {error}. If the store may be damaged, run `polycast doctor` on it"
+        if self.as_json:
+            self.line(msgspec.json.encode({"error": text, "kind": kind}).decode())
+        else:
+            self.note(f"polycast: {text}")
+
+    # -- with a person -----------------------------------------------------------------------------
+
+    def confirm(self, what: str, *, yes: bool) -> bool:
+        """Whether to go on: as said before, or by asking; refused where nobody can be asked."""
+        if yes:
+            return True
+        if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+            raise Refused(f"{what}. Nothing was done; say --yes to do it without being asked")
+        self._clear()
+        print(f"{what}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how far it is, if somebody watches."""
+        now = time.monotonic()
+        if self.as_json or now - self._shown < _EVERY or not _is_terminal(sys.stderr):
+            return
+        self._shown = now
+        part = f"{done / total:.0%}" if total else "..."
+        self._clear()
+        text = f"{what}: {part}"
+        print(f"\r{text}", end="", file=sys.stderr, flush=True)
+        self._width = len(text)
+
+    def _clear(self) -> None:
+        if self._width:
+            print(f"\r{' ' * self._width}\r", end="", file=sys.stderr, flush=True)
+            self._width = 0
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
