@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, overload
 
 from polycast.delivery import DeadLetter, DeadLetters
-from polycast.delivery.keeping import letter_of
+from polycast.delivery.keeping import OUTLIVING, letter_of, outliving
 from polycast.errors import StoreError
+from polycast.events import encode_record
 from polycast.stores import Flight, Stored
 
 if TYPE_CHECKING:
@@ -99,9 +100,12 @@ def fly_again(tx: Transaction, letters: Iterable[tuple[int, str, int, str]]) -> 
     oldest, went = tx.oldest(), set()
     for number, subscription, position, publisher in letters:
         kept = tx.subscription(subscription)
-        if kept is None or position < oldest or not tx.exhume([number]):
-            continue
-        tx.fly([Flight(kept.name, position, publisher, token=tx.revision())])
-        tx.put_document(REPLAYED, kept.name, b"")
-        went.add(number)
+        found = [] if kept is None else tx.exhume([number])
+        for letter in found:
+            tx.fly([Flight(subscription, position, publisher, token=tx.revision())])
+            tx.put_document(REPLAYED, subscription, b"")
+            if position < oldest:  # the log has let go of it, the letter has not
+                body = encode_record(letter.record)
+                tx.put_document(OUTLIVING, outliving(subscription, position), body)
+            went.add(number)
     return went

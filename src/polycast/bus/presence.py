@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from polycast.delivery import Timer, Timers
     from polycast.stores import OpenBus, Store, Transaction
 
-__all__ = ["Presence"]
+__all__ = ["Presence", "has_died"]
 
 BEATS = 5  # how often it says so, within the time after which it counts as dead
 _log = logging.getLogger("polycast")
@@ -77,7 +77,7 @@ class Presence:
         dead = [
             each
             for each in tx.buses()
-            if (mine is None or each.id != mine.id) and (each.until <= now or _has_died(each))
+            if (mine is None or each.id != mine.id) and (each.until <= now or has_died(each))
         ]
         for each in dead:
             tx.remove_bus(each.id)
@@ -97,7 +97,7 @@ class Presence:
             self._store.write(lambda tx: tx.remove_bus(self.bus.id)).result()
 
 
-def _has_died(bus: OpenBus) -> bool:
+def has_died(bus: OpenBus) -> bool:
     """Whether its process is certainly gone; one that cannot be seen from here may live."""
     if bus.address != _here() or bus.process == os.getpid():
         return False

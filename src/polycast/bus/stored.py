@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,19 @@ from polycast.bus.letters import REPLAYED
 from polycast.bus.options import check_dispatch
 from polycast.bus.roster import Roster
 from polycast.delivery import CursorKeeper, Mailbox, SharedGroup, StoreKeeper
+from polycast.delivery.keeping import OUTLIVING, outliving
 from polycast.errors import (
     Cancelled,
     CutOff,
     LeaseExpired,
+    NotSettled,
     StoreClosed,
     StoreError,
     TakenOver,
 )
+from polycast.events import decode_record
 from polycast.matching import Definition
-from polycast.stores import Advert
+from polycast.stores import Advert, Stored
 
 if TYPE_CHECKING:
     from polycast.bus.attaching import Attachment
@@ -195,8 +199,7 @@ class StoredRoster(Roster):
         found = []
         for flight in flights:
             at = flight.position
-            records = self.store.read(at, limit=1, until=at + 1).entries
-            wanted = self.feed.wanted(mailbox, records)
+            wanted = self.feed.wanted(mailbox, self._records(mailbox.name, at))
             found += [(e, verdict, flight.attempts, flight.due - now) for e, verdict in wanted]
             if not wanted:  # a new definition does not want it, or it is not kept any more
                 keeper.forget(at)
@@ -299,20 +302,38 @@ class StoredRoster(Roster):
             if all(bus.id != self.presence.bus.id for bus in view.buses()):
                 return  # this bus counts as dead, and will join its groups again
             replayed = view.documents(REPLAYED).keys() & self.mailboxes.keys()
-            flights = {name: view.flights(name) for name in replayed}
         self._seen = revision
         for box, kept in found.items():
             self._see(box, kept)
         for name in replayed:
-            self._take_up_replayed(name, flights[name])
+            self._take_up_replayed(name)
 
-    def _take_up_replayed(self, name: str, flights: list[Flight]) -> None:
+    def _take_up_replayed(self, name: str) -> None:
+        """Take what is new in flight; in a transaction, so that nothing is saved meanwhile."""
         box = self._box(name)
-        if box is not None and isinstance(box.keeper, CursorKeeper) and _is_kept(box):
-            keeper = box.keeper
-            self._take_up(box, keeper, [e for e in flights if not keeper.knows(e.position)])
+        keeper = None if box is None else box.keeper
+
+        def take(tx: Transaction) -> list[Flight]:
+            tx.remove_document(REPLAYED, name)
+            if not isinstance(keeper, CursorKeeper):
+                return []
+            new = [each for each in tx.flights(name) if not keeper.knows(each.position)]
+            keeper.restore(new)
+            return new
+
+        new = self.store.write(take).result()
+        if box is not None and isinstance(keeper, CursorKeeper) and _is_kept(box):
+            self._take_up(box, keeper, new)
             box.pump_later()
-        self.store.write(partial(_is_seen, name))
+
+    def _records(self, name: str, position: int) -> list[Stored]:
+        """The record at a position, or that of a letter that was replayed after it had gone."""
+        found = self.store.read(position, limit=1, until=position + 1).entries
+        if found:
+            return found
+        with self.store.view() as view:
+            body = view.document(OUTLIVING, outliving(name, position))
+        return [] if body is None else [Stored(position, decode_record(body))]
 
     def _box(self, name: str) -> Mailbox | None:
         return self.mailboxes.get(name)
@@ -331,19 +352,22 @@ class StoredRoster(Roster):
         """What other members have let go of, and what order forbade to claim before."""
         with self.store.view() as view:
             free = view.free(group.name, at=self.services.clock.time(), limit=FREE)
+            waiting = [each for each in view.under_way(group.name) if each.holder is None]
             free = group.allowed(free, view)
             blocked = group.is_blocked(view)
         offers = []
         for flight in free:
-            at = flight.position
-            records = self.store.read(at, limit=1, until=at + 1).entries
-            wanted = self.feed.wanted(group, records)
+            wanted = self.feed.wanted(group, self._records(group.name, flight.position))
             offers += [(flight, entry, verdict) for entry, verdict in wanted]
             if not wanted:
                 group.refuse(flight)
         group.offer(offers)
-        if offers or not blocked:
+        if group.offers or not blocked:
             group.claim_soon()
+        now = self.services.clock.time()
+        later = [each.due for each in waiting if each.due > now]
+        if later:  # nobody else may be there to say that it is due
+            self.services.timers.after(min(later) - now, self.feed.ring)
 
     # -- looking after it --------------------------------------------------------------------------
 
@@ -395,7 +419,8 @@ class StoredRoster(Roster):
         """Return when all that was said about durable subscriptions is kept."""
         for box in list(self.mailboxes.values()):
             if isinstance(box.keeper, StoreKeeper) and box.ended is None:
-                box.keeper.confirm("flush()")
+                with suppress(NotSettled):  # who was taken over has nothing to save
+                    box.keeper.confirm("flush()")
 
     def has_unnamed(self, letter: DeadLetter) -> bool:
         """Whether a letter is of a subscription of this bus that the store does not know."""
@@ -427,7 +452,3 @@ class StoredRoster(Roster):
 
 def _is_kept(mailbox: Mailbox) -> bool:
     return isinstance(mailbox.keeper, StoreKeeper) and mailbox.ended is None
-
-
-def _is_seen(name: str, tx: Transaction) -> None:
-    tx.remove_document(REPLAYED, name)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from polycast.bus.opening import path_of
-from polycast.bus.presence import _has_died as has_died
+from polycast.bus.presence import has_died
 from polycast.errors import BadOption
 from polycast.stores.doctor import looking
 from polycast.stores.doctor.looking import translated

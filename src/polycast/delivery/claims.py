@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from polycast.delivery.keeping import TOKENS, Fenced, StoreKeeper, letter_of
+from polycast.delivery.keeping import TOKENS, Fenced, StoreKeeper, forget_outliving, letter_of
 from polycast.errors import NotSettled
 from polycast.stores import Member
 
@@ -76,7 +76,7 @@ class ClaimKeeper(StoreKeeper):
             unused = [(each, _freed(each, each.attempts - 1, 0.0), None) for each in left]
             self._settled_now += unused
         with suppress(Fenced):
-            self._save_all(tx)
+            self.save(tx)
         bus, kept = self._bus(), tx.subscription(self.name)
         if kept is None:
             return
@@ -123,6 +123,9 @@ class ClaimKeeper(StoreKeeper):
             tx.fly([after])
             if letter is not None:
                 tx.bury([letter])
+        finished = [after.position for _, after, _ in settled if after.done]
+        if finished:
+            forget_outliving(tx, self.name, finished)
 
     def confirm(self, action: str, parcel: Parcel | None = None) -> None:
         """Wait until it is on disk; refuse if it was somebody else's by then."""

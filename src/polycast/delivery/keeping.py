@@ -12,7 +12,7 @@ from polycast.errors import NotSettled, StoreError
 from polycast.stores import Flight, Letter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from concurrent.futures import Future
 
     from polycast.config import Clock
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CursorKeeper", "Fenced", "Keeper", "StoreKeeper"]
 
 TOKENS = 1 << 32  # deliveries that one attachment can number
+OUTLIVING = "outliving"  # the kind of the documents with events that the log has let go of
 CAREFUL = 256  # attempts noted before they begin, after a holder that has died
 
 
@@ -94,9 +95,10 @@ class StoreKeeper(Keeper):
             if self._saving or self.fenced:
                 return
             self._saving, self._dirty = True, False
-        self.store.write(self._save_all).add_done_callback(self._saved)
+        self.store.write(self.save).add_done_callback(self._saved)
 
-    def _save_all(self, tx: Transaction) -> None:
+    def save(self, tx: Transaction) -> None:
+        """Write down all that was said, in a transaction of somebody else."""
         self._save(tx)
         with self._lock:
             letters, self._letters = self._letters, []
@@ -118,13 +120,13 @@ class StoreKeeper(Keeper):
     def release(self, tx: Transaction) -> None:
         """Save, and let go of the name: whoever attaches next finds all in order."""
         with suppress(Fenced):
-            self._save_all(tx)
+            self.save(tx)
             self._let_go(tx)
 
     def remove(self, tx: Transaction) -> None:
         """Save what became dead letters, and forget the rest."""
         with suppress(Fenced):
-            self._save_all(tx)
+            self.save(tx)
             tx.remove(self.name)
 
     def _let_go(self, tx: Transaction) -> None:
@@ -134,7 +136,7 @@ class StoreKeeper(Keeper):
         """Wait until all that was said so far is on disk."""
         del parcel
         try:
-            self.store.write(self._save_all).result()
+            self.store.write(self.save).result()
         except Fenced:
             self.fenced = True
             self._fenced()
@@ -260,6 +262,20 @@ class CursorKeeper(StoreKeeper):
             tx.fly(changed)
         if gone:
             tx.land(self.name, gone)
+            forget_outliving(tx, self.name, gone)
+
+
+def outliving(name: str, position: int) -> str:
+    """The name of the document with an event that a subscription gets once more."""
+    return f"{name}/{position}"
+
+
+def forget_outliving(tx: Transaction, name: str, positions: Iterable[int]) -> None:
+    """These have been handled."""
+    oldest = tx.oldest()
+    for position in positions:
+        if position < oldest:
+            tx.remove_document(OUTLIVING, outliving(name, position))
 
 
 def letter_of(letter: DeadLetter) -> Letter:

@@ -148,6 +148,7 @@ class SharedGroup(Group):
             room = max(0, self._wanted_now())
             offers = [self.offers[at] for at in sorted(self.offers)]
             candidates = list(itertools.islice(self.candidates, MOST))
+        self.keeper.save(tx)  # what was passed on is in the way of what comes after it
         order = Order(self.settings.level.order, tx, self.name, bus)
         got = self._take_free(tx, offers, order, bus, room)
         passed = {
@@ -166,8 +167,9 @@ class SharedGroup(Group):
                 if tx.claim(flight):
                     got.append((flight, entry, verdict))
         with self.lock:
-            for flight, _, _ in offers:
-                self.offers.pop(flight.position, None)
+            for offer in offers:
+                if self.offers.get(offer[0].position) is offer:
+                    del self.offers[offer[0].position]
             self.candidates = deque(c for c in self.candidates if c[0].position not in passed)
             looked = self.looked()
         if all(member.bus != bus or member.looked != looked for member in members):
@@ -217,7 +219,7 @@ class SharedGroup(Group):
                 self._read_on()
         self.pump_later()
         self._look_after()
-        if moved:
+        if moved or self.offers:
             self.claim_soon()
 
     def _look_after(self) -> None:

@@ -128,7 +128,7 @@ class LogReader:
                     or record.hash != named.hash
                 ):
                     raise NotDecodable("its row", why="it does not say what the record says")
-            except (NotDecodable, KeyError) as error:
+            except (NotDecodable, KeyError, TypeError) as error:  # NULL may be where none can be
                 if entries:
                     return Batch(entries, position)
                 why = "no type or publisher has its number" if type(error) is KeyError else error

@@ -66,7 +66,7 @@ class SqlView:
         place = f"the description {digest}"
         try:
             found = msgspec.json.decode(body, type=Description)
-        except (msgspec.DecodeError, ValueError) as error:
+        except (msgspec.DecodeError, TypeError, ValueError) as error:
             raise StoreDamaged(self._path, place=place, why=str(error)) from None
         if found.hash != digest:
             raise StoreDamaged(self._path, place=place, why=f"its bytes have the hash {found.hash}")
