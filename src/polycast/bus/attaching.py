@@ -60,8 +60,8 @@ class Request:
             durable = self.interest.durable is not None
             kept = Kept(self.name, b"", start, start, durable=durable, group=is_group)
         else:
-            kept = known
             self._check(known, definition)
+            kept = known if is_group or not known.group else _by_cursor(tx, known)
             if until is None:
                 until, term = known.lease, Definition.decoded(known.definition).lease
                 definition = replace(definition, lease=term)
@@ -69,7 +69,8 @@ class Request:
             kept,
             definition=definition.encoded(),
             pinned=self.pinned,
-            token=token if not is_group or known is None else kept.token,
+            group=is_group,
+            token=kept.token if known is not None and known.group and is_group else token,
             holder=None if is_group else self.bus,
             lease=until,
         )
@@ -105,6 +106,19 @@ class Request:
             looked = kept.start
         tx.join(Member(kept.name, self.bus, looked))
         return Attachment(replace(kept, cursor=looked), [], unclean=False)
+
+
+def _by_cursor(tx: Transaction, kept: Kept) -> Kept:
+    """What was a group goes on with a cursor: after all that was done, and the rest in flight."""
+    flights = tx.flights(kept.name)
+    done = [each.position for each in flights if each.done]
+    if not done:
+        return kept
+    known = {each.position for each in flights}
+    after = max(done) + 1
+    tx.land(kept.name, done)
+    tx.fly([Flight(kept.name, at) for at in range(kept.cursor, after) if at not in known])
+    return replace(kept, cursor=max(kept.cursor, after))
 
 
 def kept_name(interest: Interest) -> str:

@@ -36,6 +36,7 @@ class ClaimKeeper(StoreKeeper):
         super().__init__(name, store, clock, lambda: None)
         self._bus, self._looked = bus, looked
         self._claims: dict[int, Flight] = {}
+        self._attempts: dict[int, int] = {}  # of those that were tried again here
         self._settled_now: list[tuple[Flight, Flight, Letter | None]] = []  # as it was, as it is
         self._stale: set[tuple[int, int]] = set()  # claims that were taken away
 
@@ -52,6 +53,12 @@ class ClaimKeeper(StoreKeeper):
         """Whether one that has been tried before is claimed here."""
         with self._lock:
             return any(each.attempts > 1 for each in self._claims.values())
+
+    def again(self, parcel: Parcel, delay: float) -> None:
+        """It is tried again here; whoever has it next should know how often it was."""
+        del delay
+        with self._lock:
+            self._attempts[parcel.entry.position] = parcel.count
 
     def done(self, parcel: Parcel) -> None:
         """Nobody needs to have it any more."""
@@ -73,8 +80,9 @@ class ClaimKeeper(StoreKeeper):
     def _leave(self, tx: Transaction, *, durably: bool) -> None:
         with self._lock:
             left, self._claims = list(self._claims.values()), {}
-            unused = [(each, _freed(each, each.attempts - 1, 0.0), None) for each in left]
-            self._settled_now += unused
+            for each in left:
+                attempts = self._attempts.get(each.position, each.attempts - 1)
+                self._settled_now.append((each, _freed(each, attempts, 0.0), None))
         with suppress(Fenced):
             self.save(tx)
         bus, kept = self._bus(), tx.subscription(self.name)
@@ -92,6 +100,7 @@ class ClaimKeeper(StoreKeeper):
         """Somebody else may try it, not before some time."""
         with self._lock:
             claim = self._claims.pop(parcel.entry.position, None)
+            self._attempts.pop(parcel.entry.position, None)
             if claim is None:
                 return
             self._settled_now.append((claim, _freed(claim, parcel.count, due), None))
@@ -100,6 +109,7 @@ class ClaimKeeper(StoreKeeper):
     def _settle(self, position: int, letter: Letter | None) -> None:
         with self._lock:
             claim = self._claims.pop(position, None)
+            self._attempts.pop(position, None)
             if claim is None:
                 return
             self._settled_now.append((claim, replace(claim, done=True, holder=None), letter))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.stores import Entry, Store, Transaction
 
+_log = logging.getLogger("polycast")
 __all__ = ["CursorKeeper", "Fenced", "Keeper", "StoreKeeper"]
 
 TOKENS = 1 << 32  # deliveries that one attachment can number
@@ -114,6 +116,8 @@ class StoreKeeper(Keeper):
                 self.fenced = True
         if isinstance(error, Fenced):
             self._fenced()
+        elif error is not None and not isinstance(error, StoreError):
+            _log.error("saving the place of %s failed", self.name, exc_info=error)
         elif again and error is None:
             self.save_soon()
 

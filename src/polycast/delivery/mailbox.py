@@ -190,6 +190,7 @@ class Mailbox(Ledger):
     def _launch(self, consumer: Consumer, parcel: Parcel) -> None:
         """It is in flight from now on."""
         parcel.count += 1
+        parcel.begun = False
         parcel.token = token = self.keeper.fence(parcel) + next(_tokens)
         parcel.holder = consumer
         self.in_flight[token] = parcel
@@ -371,9 +372,9 @@ class Mailbox(Ledger):
             if not found:
                 return None
             parcel = found[0]
-            parcel.begun = True
             if keep:
                 self._launch(consumer, parcel)
+                parcel.begun = True
             else:
                 self.counts.delivered += 1
                 self.keeper.done(parcel)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -11,6 +13,7 @@ from msgspec.structs import replace
 from polycast.delivery.claims import ClaimKeeper, tidy
 from polycast.delivery.delivery import Nack, Reject
 from polycast.delivery.group import Group
+from polycast.errors import StoreError
 from polycast.stores import Flight, Member, Undecodable
 
 if TYPE_CHECKING:
@@ -28,10 +31,20 @@ __all__ = ["Offer", "SharedGroup"]
 
 Offer = tuple[Flight, "Entry", object]  # a flight that nobody holds, and who here wants it
 Got = list[Offer]
+_log = logging.getLogger("polycast")
 MOST = 256  # claims in one transaction
 PORTION = 0.01  # seconds in which what was claimed at once should be handled
 PATIENCE = 0.1  # seconds after which what waits behind a callback is given back
 GRACE = 0.1  # seconds in which others may take what failed here, before it is tried here again
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a transaction has claimed."""
+
+    got: Got
+    moved: bool = False  # whether it need not look at something again
+    passes: int = 0  # how often something had been passed on by then
 
 
 class SharedGroup(Group):
@@ -66,6 +79,7 @@ class SharedGroup(Group):
         self._looking_after = False  # whether a timer runs for what waits
         self.others = False  # whether there are members elsewhere
         self.joined = 0  # as which bus
+        self._handovers = 0  # how often something was passed on after a failure
         self._failed: dict[int, float] = {}  # what is not tried here again before some time
 
     # -- coming in ---------------------------------------------------------------------------------
@@ -136,15 +150,16 @@ class SharedGroup(Group):
             self._claiming = True
         self._store.write(self._claim).add_done_callback(self._claimed)
 
-    def _claim(self, tx: Transaction) -> tuple[Got, bool]:
+    def _claim(self, tx: Transaction) -> Claimed:
         """In one transaction: take what is free, then what nobody has claimed yet."""
         bus = self._bus()
         members = tx.members(self.name)
         kept = tx.subscription(self.name)
         if kept is None or all(member.bus != bus for member in members):
-            return [], False  # this bus had counted as dead; it will join again
+            return Claimed([])  # this bus had counted as dead; it will join again
         self.others = len(members) > 1
         with self.lock:
+            passes = self._handovers
             room = max(0, self._wanted_now())
             offers = [self.offers[at] for at in sorted(self.offers)]
             candidates = list(itertools.islice(self.candidates, MOST))
@@ -175,7 +190,7 @@ class SharedGroup(Group):
         if all(member.bus != bus or member.looked != looked for member in members):
             tx.join(Member(self.name, bus, looked))
             tidy(tx, kept)
-        return got, bool(got or passed)
+        return Claimed(got, bool(got or passed), passes)
 
     def _has_takers(self, takers: object) -> bool:
         """Whether somebody who wanted it is still here."""
@@ -199,17 +214,24 @@ class SharedGroup(Group):
                 got.append((taken, entry, verdict))
         return got
 
-    def _claimed(self, claiming: Future[tuple[Got, bool]]) -> None:
-        got, moved = ([], False) if claiming.exception() is not None else claiming.result()
+    def _claimed(self, claiming: Future[Claimed]) -> None:
+        error = claiming.exception()
+        claimed = Claimed([]) if error is not None else claiming.result()
+        if error is not None and not isinstance(error, StoreError):
+            _log.error("claiming for %s failed", self.name, exc_info=error)
         with self.lock:
             self._claiming = False
-            for flight, entry, verdict in got:
+            # What was passed on after this was claimed may come before it.
+            late = self.settings.level.order != "none" and claimed.passes != self._handovers
+            for flight, entry, verdict in claimed.got:
                 self.keeper.claimed(flight)
                 parcel = self._parcel(entry, verdict)
                 parcel.count, parcel.begun = flight.attempts - 1, True
                 parcel.claim = flight.token
                 self.publishers.add(parcel.publisher)
-                if isinstance(entry.event, Undecodable):
+                if late:
+                    self.keeper.pass_on(parcel, 0.0)
+                elif isinstance(entry.event, Undecodable):
                     self._bury(parcel, entry.event.error)
                 elif flight.attempts > self.settings.attempts:
                     self._bury(parcel, ProcessLookupError("whoever had it died each time"))
@@ -219,7 +241,7 @@ class SharedGroup(Group):
                 self._read_on()
         self.pump_later()
         self._look_after()
-        if moved or self.offers:
+        if claimed.moved or self.offers:
             self.claim_soon()
 
     def _look_after(self) -> None:
@@ -235,12 +257,15 @@ class SharedGroup(Group):
         with self.lock:
             self._looking_after = False
             late = self.services.clock.monotonic() - PATIENCE
-            stuck = all(
-                member.is_away() or (member.started is not None and member.started <= late)
+            stuck = {
+                member
                 for member in self.members
-            )
-            if stuck and self.others:
-                for parcel in self.backlog.clear():
+                if member.is_away() or (member.started is not None and member.started <= late)
+            }
+            waiting = list(self.backlog) if stuck and self.others else []
+            for parcel in waiting:
+                if stuck.issuperset(self._wanting(parcel)):
+                    self.backlog.remove(parcel)
                     self.keeper.pass_on(parcel, 0.0)
         self._look_after()
 
@@ -276,6 +301,7 @@ class SharedGroup(Group):
         delay = self._delay(parcel, error)
         asked = isinstance(error, Nack) and error.delay is not None
         due = self.services.clock.time() + delay if asked else 0.0
+        self._handovers += 1
         self._failed[parcel.entry.position] = self.services.clock.monotonic() + delay + GRACE
         self.keeper.pass_on(parcel, due)
         if level.order != "none":  # what comes after it goes where it goes
