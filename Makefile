@@ -41,9 +41,11 @@ bench: $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/wire.py
 	@$(BIN)/python benchmarks/filters.py
 	@$(BIN)/python benchmarks/matching.py
+	@$(BIN)/python benchmarks/durable.py
 	@$(BIN)/python benchmarks/page.py
 
-torture: $(VENV)/.ready  ## Run the concurrency stress tests at length.
+torture: $(VENV)/.ready  ## Kill, pause, flood, cut the power, fail the disk, flip bits; and stress.
+	@$(BIN)/python tests/proof/torture.py
 	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress
 
 docs: $(VENV)/.ready  ## Run every snippet of the documentation.
