@@ -2,7 +2,7 @@
 
 VENV := .venv
 BIN  := $(VENV)/bin
-EXAMPLES := examples/talks.py examples/chat.py examples/alerts.py
+EXAMPLES := examples/talks.py examples/chat.py examples/alerts.py examples/orders.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
