@@ -133,13 +133,16 @@ class SharedGroup(Group):
     def _wanted_now(self) -> int:
         """How many to claim: for each member that is free or soon will be, less what is here."""
         late = self.services.clock.monotonic() - 2 * PORTION
-        there = sum(
-            not member.is_away() and (member.started is None or member.started > late)
+        there = [
+            member
             for member in self.members
-        )
+            if not member.is_away() and (member.started is None or member.started > late)
+        ]
         portion = max(1, min(MOST, int(PORTION / max(self._pace, 1e-6))))
-        here = len(self.backlog) + len(self.in_flight) + len(self.delayed)
-        return min(there * portion, MOST) - here
+        # What has returned and is not acknowledged yet keeps nobody from having more.
+        here = len(self.backlog) + len(self.delayed) + sum(member.busy for member in there)
+        most = min(len(there) * portion, MOST, self.settings.queue - len(self.in_flight))
+        return most - here
 
     def claim_soon(self) -> None:
         """Claim what members have room for, unless that is under way."""
