@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.stores import Store, Transaction
 
-__all__ = ["Attachment", "Request", "kept_name", "rest_of_lease", "start_of"]
+GROUPS = "group:"  # what the names of groups that are not durable begin with
+__all__ = ["GROUPS", "Attachment", "Request", "kept_name", "rest_of_lease", "start_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,10 @@ class Request:
         else:
             self._check(known, definition)
             kept = known if is_group or not known.group else _by_cursor(tx, known)
-            if until is None:
-                until, term = known.lease, Definition.decoded(known.definition).lease
-                definition = replace(definition, lease=term)
+            term = Definition.decoded(known.definition).lease
+            if until is None and known.lease is not None and term is not None:
+                # Attaching again prolongs it, by as much as it was given.
+                until, definition = self.clock.time() + term, replace(definition, lease=term)
         kept = replace(
             kept,
             definition=definition.encoded(),
@@ -123,7 +125,7 @@ def _by_cursor(tx: Transaction, kept: Kept) -> Kept:
 
 def kept_name(interest: Interest) -> str:
     """The name under which a store keeps a durable subscription or a group."""
-    return interest.durable or f"group:{interest.group}"
+    return interest.durable or f"{GROUPS}{interest.group}"
 
 
 def rest_of_lease(kept: Kept, clock: Clock) -> float | None:

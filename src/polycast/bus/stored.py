@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as replaced
 
-from polycast.bus.attaching import Request, kept_name, rest_of_lease, start_of
+from polycast.bus.attaching import GROUPS, Request, kept_name, rest_of_lease, start_of
 from polycast.bus.keeping import fullness
 from polycast.bus.letters import REPLAYED
 from polycast.bus.options import check_dispatch
@@ -17,6 +17,7 @@ from polycast.bus.roster import Roster
 from polycast.delivery import CursorKeeper, Mailbox, SharedGroup, StoreKeeper
 from polycast.delivery.keeping import OUTLIVING, outliving
 from polycast.errors import (
+    BadOption,
     Cancelled,
     CutOff,
     LeaseExpired,
@@ -78,6 +79,9 @@ class StoredRoster(Roster):
         """Subscribe: attach to what is kept, or begin with what is new."""
         if callback is not None:
             check_dispatch(settings, callback)
+        if (interest.durable or "").startswith(GROUPS):
+            accepted = f"a name that does not begin with {GROUPS!r}: those are the groups'"
+            raise BadOption("durable", interest.durable, accepted=accepted)
         self.feed.start()
         with self._lock:
             start = start_of(self.store, since)
@@ -271,7 +275,9 @@ class StoredRoster(Roster):
 
         def keep(tx: Transaction) -> None:
             kept = tx.subscription(name)
-            if kept is not None and not kept.group:
+            keeper = consumer.mailbox.keeper
+            ours = isinstance(keeper, CursorKeeper) and kept and kept.token == keeper.number
+            if kept is not None and ours:
                 definition = replaced(Definition.decoded(kept.definition), lease=lease)
                 tx.save(replaced(kept, definition=definition.encoded(), lease=until))
 
