@@ -185,10 +185,12 @@ class Troupe:
         """Kill or pause somebody at a random moment, and let the show go on."""
         pause(self.dice.uniform(0.0, 0.25))
         what = self.dice.choices(
-            ("publisher", "subscriber", "both", "all", "paused"), (30, 35, 15, 5, 10)
+            ("publisher", "subscriber", "both", "all", "paused", "closed"), (30, 30, 15, 5, 10, 15)
         )[0]
         if what == "paused":
             self.pause_a_member()
+        elif what == "closed":
+            self.send_away(self.dice.choice(self.subscribers))
         else:
             self.kill(self._victims(what))
         self.verdict.figures[what] += 1
@@ -214,6 +216,12 @@ class Troupe:
             worker.start()
         if self.dice.random() < 0.7:  # else the next may be killed while it opens
             self._wait_ready(victims)
+
+    def send_away(self, worker: _Worker) -> None:
+        """Let one close its bus in the middle of its work, and begin again."""
+        self._wait_ready([worker])
+        self._end([worker])
+        worker.start()
 
     def pause_a_member(self) -> None:
         """Stop one past its lease, and let it go on as if nothing had been."""

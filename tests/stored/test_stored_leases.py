@@ -49,6 +49,8 @@ def test_renew_prolongs_a_lease(
     bus.publish(Sale(0))
     sub = bus.subscribe(Sale, seen, durable="kept")
     eventually(lambda: seen.events)  # it was there all the time
+    clock.advance(15)  # attaching again has prolonged it, by as much as it was given last
+    assert sub.state == "active"
     clock.advance(6)
     eventually(lambda: sub.state == "expired")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import threading
 import weakref
 from collections.abc import Callable  # noqa: TC003 - msgspec reads it
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["Reader"]
 
 _OPEN = TypeExpression("any")
+# msgspec crashes if two threads are the first to use a type of nested Structs at once.
+_BUILDING = threading.Lock()
 _MARKS = frozenset((CLASS, VERSION))
 
 
@@ -131,7 +134,8 @@ class Reader:
         twin = quick_lift(self, anatomy, description, (cls,))
         if twin is None:
             return
-        read, lift = self._module.Decoder(twin.read).decode, twin.lift
+        with _BUILDING:
+            read, lift = self._module.Decoder(twin.read).decode, twin.lift
         self.quick[description.hash] = lambda payload: lift(read(payload))
 
     def _object(

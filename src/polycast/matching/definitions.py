@@ -47,7 +47,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def decoded(cls, data: bytes) -> Definition:
         """From what a store has kept."""
-        return msgspec.json.decode(data, type=cls)
+        return _decode(data)
 
     def difference(self, other: Definition) -> dict[str, tuple[str, str]]:
         """What another definition changes: field, as it is, as it would be."""
@@ -58,6 +58,10 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
             for name, (mine, theirs) in pairs.items()
             if mine != theirs
         }
+
+
+# Made once: the first use of a type of nested Structs must not happen in two threads at once.
+_decode = msgspec.json.Decoder(Definition).decode
 
 
 def definition_of(interest: Interest, *, lease: float | None = None) -> Definition:

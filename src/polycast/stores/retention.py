@@ -42,6 +42,9 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
         store.write(lambda transaction: transaction.put_document(_KIND, _NAME, body)).result()
 
 
+_decode = msgspec.json.Decoder(Retention).decode
+
+
 class Pin(msgspec.Struct, frozen=True):
     """A subscription that the log is kept for."""
 
@@ -58,7 +61,7 @@ def retention_of(store: Store) -> Retention:
     """The rule that the store has."""
     with store.view() as view:
         body = view.document(_KIND, _NAME)
-    return Retention() if body is None else msgspec.json.decode(body, type=Retention)
+    return Retention() if body is None else _decode(body)
 
 
 def pins(store: Store) -> list[Pin]:
