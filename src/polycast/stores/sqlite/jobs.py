@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.events import encode_record, record_encoder
 from polycast.stores.contract import Run
@@ -90,10 +90,15 @@ class Appending(Job[list[int]]):
         """Make the bytes of the records as they are at a moment."""
         self.moment = moment
         self.bodies: list[bytes] = []
+        encoders: dict[Any, Callable[[int, bytes], bytes]] = {}  # types may take turns
         for each in self.drafts:
             if isinstance(each, Run):
                 first = each.first.sequence
-                encode = record_encoder(each.model(moment))
+                named = (each.name, each.version, each.hash, each.first.publisher, each.first.epoch)
+                key = (*named, each.topic, each.priority, each.expires, id(each.headers))
+                encode = encoders.get(key)
+                if encode is None:
+                    encode = encoders[key] = record_encoder(each.model(moment))
                 self.bodies += map(encode, range(first, first + len(each.payloads)), each.payloads)
             else:
                 self.bodies.append(encode_record(each.at(moment)))
