@@ -13,6 +13,7 @@ from proof_power import NAME, Snapshot, draft_of, snapshot
 from polycast.errors import StoreError
 from polycast.events import Identity
 from polycast.stores.contract import Flight, Kept, Letter, Store, Stored
+from polycast.stores.doctor import examine
 from polycast.stores.memory import MemoryStore
 
 __all__ = ["CLASSES", "STATE", "Answers", "answers", "fill", "flip", "flips", "verdict"]
@@ -203,12 +204,16 @@ def _files(folder: Path) -> list[Path]:
 
 
 def checked(path: Path) -> str:
-    """What SQLite's own examination says, if anything is wrong."""
+    """What SQLite's own examination says, or else our doctor, if anything is wrong."""
     database = apsw.Connection(str(path))
     try:
         found = [row[0] for row in database.execute("PRAGMA integrity_check")]
-        return "" if found == ["ok"] else "; ".join(map(str, found[:2]))
+        if found != ["ok"]:
+            return "; ".join(map(str, found[:2]))
     except apsw.Error as error:
         return str(error)
     finally:
         database.close()
+    # A key that was flipped makes a row of another name: only who reads all rows finds it.
+    integrity = examine(path, sync_test=False).integrity
+    return "; ".join(f"{each.place}: {each.why}" for each in integrity.damages) if integrity else ""

@@ -83,6 +83,9 @@ def record_encoder(record: Record) -> Callable[[int, bytes], bytes]:
 def decode_record(data: bytes | bytearray | memoryview) -> Record:
     """The record in these bytes; `NotDecodable` for anything that `encode_record` did not make."""
     if type(data) is not bytes:
+        # A number would ask for as many bytes: terabytes, where a damaged row holds one.
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise NotDecodable("a record", why=f"{type(data).__name__} found, bytes accepted")
         data = bytes(data)
     if len(data) < _SHORTEST:
         raise NotDecodable("a record", why=f"{len(data)} bytes are too few, {_SHORTEST} the least")

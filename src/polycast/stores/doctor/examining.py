@@ -26,6 +26,7 @@ from polycast.stores.doctor.report import (
 from polycast.stores.doctor.subscribing import buses_in, subscriptions_in
 from polycast.stores.doctor.verifying import Verifier
 from polycast.stores.retention import pins, retention_of
+from polycast.stores.sqlite.numbers import Names
 from polycast.stores.sqlite.rows import fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
 
@@ -127,8 +128,10 @@ class _Examination:
         return RetentionFigures(rule.age, rule.size, rule.delivered, used)
 
     def _letters(self) -> list[LetterFigures]:
+        # Each row is verified later; here, one that is damaged must only be no hindrance.
         sql = (
             "SELECT subscription, reason, count(*) FROM letters "
+            "WHERE typeof(subscription) = 'text' AND typeof(reason) = 'text' "
             "GROUP BY subscription, reason ORDER BY count(*) DESC, subscription, reason"
         )
         return [LetterFigures(*row) for row in fetch(self._store.connection, sql)]
@@ -147,10 +150,11 @@ class _Examination:
             ends = "SELECT position, time FROM log ORDER BY position"
             oldest = fetch(connection, f"{ends} LIMIT 1")
             newest = fetch(connection, f"{ends} DESC LIMIT 1")
-            names = self._store.types()
+            names = Names()  # those that are damaged are told where all rows are verified
+            names.load(connection)
         types = [
             TypeFigures(named.name, named.version, named.hash, counts[number])
-            for number, named in names.items()
+            for number, named in names.types.items()
             if counts[number]
         ]
         types.sort(key=lambda each: (-each.events, each.name, each.version))

@@ -66,8 +66,7 @@ class ReadOnlyStore:
     def types(self) -> dict[int, EventType]:
         """The types of which there are, or were, records, by number."""
         with self.snapshot() as connection:
-            self._log.names.load(connection)
-        return dict(self._log.names.types)
+            return self._log.types(connection)
 
     def newest(self) -> int:
         """The newest position."""

@@ -14,6 +14,7 @@ from polycast.errors import NotAStore, StoreDamaged, StoreError
 from polycast.stores.sqlite.connections import connect, told
 from polycast.stores.sqlite.rows import fetch
 from polycast.stores.sqlite.schema import BUSY_SECONDS, sync_directory, version_of
+from polycast.stores.sqlite.state import SqlTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ def restore(
     try:
         with told(target), closing(connect(backup, write=False)) as source:
             _copy(source, made, None)
-            _begin_anew(made, int((clock or SystemClock()).time() * 1000))
+            _begin_anew(made, backup, int((clock or SystemClock()).time() * 1000))
         check_file(made)
         if os.path.exists(target):
             _retire(target)
@@ -114,16 +115,10 @@ def _copy(source: apsw.Connection, path: str, progress: Callable[[int, int], Non
     return pages
 
 
-def _begin_anew(path: str, epoch: int) -> None:
+def _begin_anew(path: str, backup: str, epoch: int) -> None:
     with closing(connect(path)) as connection, connection:
-        later = (EPOCHS_SKIPPED, epoch)
-        connection.execute("UPDATE publishers SET epoch = max(epoch + ?, ?)", later)
-        connection.execute("UPDATE counters SET epochs = max(epochs + ?, ?)", later)
         # Whoever had it open then does not have it open now.
-        for table in ("listeners", "buses", "members", "adverts"):
-            connection.execute(f"DELETE FROM {table}")
-        connection.execute("UPDATE subscriptions SET holder = NULL, token = token + 1")
-        connection.execute("UPDATE flights SET holder = NULL, token = token + 1")
+        SqlTransaction(connection, backup).begin_anew(skipped=EPOCHS_SKIPPED, epoch=epoch)
 
 
 def _retire(target: str) -> None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.stores.contract import EventType
-from polycast.stores.sqlite.rows import fetch, fetch_one
+from polycast.stores.sqlite.rows import SEALED, fetch_one
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import apsw
 
+    from polycast.stores.sqlite.rows import Flaw, Sealed
+
 __all__ = ["Names", "Numbers"]
 
 Type = tuple[str, int, str]
 Source = tuple[str, int]
 Columns = tuple[list[int], list[int]]
+
+_TYPES, _EPOCHS = SEALED["types"], SEALED["epochs"]
 
 
 class Names:
@@ -28,15 +32,16 @@ class Names:
     def __init__(self) -> None:
         self.types: dict[int, EventType] = {}
         self.sources: dict[int, Source] = {}
+        self.flaws: dict[str, Flaw] = {}  # damaged types; by place, as they are seen repeatedly
 
     def load(self, connection: apsw.Connection) -> None:
-        """Read those that are new."""
+        """Read those that are new. What is damaged stands for nothing: its records are refused."""
         # Several threads may be here at once; an update is one step for all others.
-        sql = "SELECT number, name, version, hash FROM types WHERE number > ?"
-        rows = fetch(connection, sql, (max(self.types, default=0),))
+        new = "WHERE number > ?"
+        rows, flaws = _TYPES.sort(connection, new, (max(self.types, default=0),))
         self.types.update({number: EventType(*named) for number, *named in rows})
-        sql = "SELECT number, publisher, epoch FROM epochs WHERE number > ?"
-        rows = fetch(connection, sql, (max(self.sources, default=0),))
+        self.flaws.update({flaw[0]: flaw for flaw in flaws})
+        rows, _ = _EPOCHS.sort(connection, new, (max(self.sources, default=0),))
         self.sources.update({number: (publisher, epoch) for number, publisher, epoch in rows})
 
 
@@ -80,24 +85,21 @@ class Numbers:
 
     def _type(self, named: Type) -> int:
         if named not in self._new_types:
-            self._new_types[named] = self._number(
-                "SELECT number FROM types WHERE name = ? AND version = ? AND hash = ?",
-                "INSERT INTO types(name, version, hash) VALUES (?, ?, ?) RETURNING number",
-                named,
-            )
+            which = "WHERE name = ? AND version = ? AND hash = ?"
+            self._new_types[named] = self._number(_TYPES, which, named)
         return self._new_types[named]
 
     def _source(self, source: Source) -> int:
         if source not in self._new_sources:
-            self._new_sources[source] = self._number(
-                "SELECT number FROM epochs WHERE publisher = ? AND epoch = ?",
-                "INSERT INTO epochs(publisher, epoch) VALUES (?, ?) RETURNING number",
-                source,
-            )
+            which = "WHERE publisher = ? AND epoch = ?"
+            self._new_sources[source] = self._number(_EPOCHS, which, source)
         return self._new_sources[source]
 
-    def _number(self, look: str, insert: str, named: tuple[Any, ...]) -> int:
-        found = fetch_one(self._connection, look, *named)
-        if found is None:
-            found = fetch_one(self._connection, insert, *named)
-        return int(found)
+    def _number(self, table: Sealed, which: str, named: tuple[Any, ...]) -> int:
+        rows = table.fetch(self._connection, self._connection.filename, which, named)
+        if rows:
+            return int(rows[0][0])
+        last = fetch_one(self._connection, f"SELECT max(number) FROM {table.table}")
+        number = int(last or 0) + 1
+        table.put(self._connection, number, *named)
+        return number

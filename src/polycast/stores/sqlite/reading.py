@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from itertools import islice
+from itertools import islice, takewhile
+from operator import eq, ge
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from polycast.events import Identity
+    from polycast.stores.contract import EventType
 
 __all__ = ["LogReader", "plan_of_types"]
 
@@ -58,7 +60,8 @@ class LogReader:
                 rows, upto = self._all(connection, start, end, limit)
             else:
                 rows, upto = self._some(connection, start, end, limit, sorted(set(types)))
-        except (apsw.CorruptError, apsw.NotADBError) as error:
+        except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
+            # Bytes that have become a text by damage are decoded before anybody can look at them.
             if limit > 1:
                 half = limit // 2  # to give what is before it
                 return self.read(connection, start, limit=half, until=until, types=types)
@@ -73,16 +76,17 @@ class LogReader:
         rows: list[Row] = fetch(connection, sql, (start, end, limit))
         if limit == 0:
             return [], start if max(self._oldest(connection, end), start) < end else end
-        oldest = self._oldest(connection, end)
-        missing = _first_missing([row[0] for row in rows], max(start, oldest), end, limit)
-        if missing is None:
+        # Positions have no gaps, but for what was let go before the oldest.
+        first = max(start, self._oldest(connection, end))
+        wanted = range(first, min(end, first + limit))
+        positions = [row[0] for row in rows]
+        if positions == list(wanted):
             return rows, rows[-1][0] + 1 if rows else end
-        rows = [row for row in rows if row[0] < missing]
-        if not rows:
-            raise StoreDamaged(
-                self._path, place=f"position {missing}", why="there is no record, but some after it"
-            )
-        return rows, missing
+        good = sum(takewhile(bool, map(eq, positions, wanted)))
+        if not good:
+            why = "there is no record, but some after it"
+            raise StoreDamaged(self._path, place=f"position {first}", why=why)
+        return rows[:good], first + good
 
     def _oldest(self, connection: apsw.Connection, end: int) -> int:
         return fetch_one(connection, "SELECT min(position) FROM log") or end
@@ -104,10 +108,17 @@ class LogReader:
             rows = list(islice(heapq.merge(*found), limit + 1))
             for cursor in found:
                 cursor.close()
+        self._check_order(start, [row[0] for row in rows])
         if len(rows) <= limit:
             return rows, end
         del rows[limit:]
         return rows, rows[-1][0] + 1 if rows else start
+
+    def _check_order(self, start: int, positions: list[int]) -> None:
+        """A damaged index may lead back to what was read before, so that a reader never ends."""
+        if positions and (positions[0] < start or any(map(ge, positions, positions[1:]))):
+            place, why = f"position {start} or after", "the index by type is not in order"
+            raise StoreDamaged(self._path, place=place, why=why)
 
     def _checked(self, connection: apsw.Connection, rows: list[Row], upto: int) -> Batch:
         entries: list[Stored] = []
@@ -136,6 +147,13 @@ class LogReader:
             add(Stored(position, record))
         return Batch(entries, upto)
 
+    def types(self, connection: apsw.Connection) -> dict[int, EventType]:
+        """The types by number; `StoreDamaged` if one is missing: its records would not be read."""
+        self.names.load(connection)
+        for place, why in tuple(self.names.flaws.values()):
+            raise StoreDamaged(self._path, place=place, why=why)
+        return dict(self.names.types)
+
     def position_at(self, connection: apsw.Connection, moment: float) -> int:
         """The first position whose time is not before a moment: times never decrease."""
         newest = fetch_one(connection, "SELECT max(position) FROM log") or 0
@@ -162,18 +180,6 @@ class LogReader:
             identity.epoch,
         )
         return found
-
-
-def _first_missing(positions: list[int], start: int, end: int, limit: int) -> int | None:
-    """The first position from `start` on that should have been read and was not.
-
-    Positions have no gaps, but for what was let go before the oldest.
-    """
-    wanted = range(start, min(end, start + limit))
-    if len(positions) == len(wanted) and (not positions or positions[-1] == wanted[-1]):
-        return None
-    found = set(positions)
-    return next(each for each in wanted if each not in found)
 
 
 def plan_of_types(count: int) -> str:

@@ -2,18 +2,30 @@
 
 A statement lets other threads run while it works, and must wait for its turn afterwards. One
 statement per row would wait as often as there are rows.
+
+The rows of most tables carry a checksum. SQLite has none: a bit that the disk has changed makes
+another cursor, or another document, and nothing complains.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import msgspec
+
+from polycast.errors import StoreDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import apsw
 
-__all__ = ["fetch", "fetch_one", "insert_rows"]
+__all__ = ["SEALED", "Flaw", "Sealed", "fetch", "fetch_one", "insert_rows"]
+
+Row = tuple[Any, ...]
+Flaw = tuple[str, str]
+"""The place of a damaged row, and what is wrong with it."""
 
 _SIZES = (256, 64, 16, 4, 1)  # few, so that every statement is prepared only once
 _texts: dict[tuple[str, int, int], str] = {}
@@ -48,3 +60,124 @@ def _text(into: str, width: int, rows: int) -> str:
         row = f"({', '.join('?' * width)})"
         text = _texts[into, width, rows] = f"{into} VALUES {', '.join([row] * rows)}"
     return text
+
+
+# -- rows with a checksum --------------------------------------------------------------------------
+
+
+class Sealed:
+    """A table whose rows carry a checksum of all their other columns.
+
+    A key is part of its row: if it is damaged, the row is one of another name, and its checksum
+    does not fit that name. Whoever looks for the old name finds nothing. SQLite's own
+    `integrity_check` finds only a key that is no longer in order, or not the one in an index. So
+    the doctor reads all rows, and tells those that do not fit.
+    """
+
+    def __init__(self, table: str, columns: str, *, place: str) -> None:
+        self.table = table
+        self.select = f"SELECT {columns}, checksum FROM {table}"
+        self.width = columns.count(",") + 2  # with the checksum
+        self._put = f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * self.width)})"
+        self._place = place  # how a row is called, by its first columns
+
+    def seal(self, *values: Any) -> Row:
+        """The row of these values.
+
+        They must be what SQLite will give back: no flag but 0 or 1, no int where a float is kept.
+        """
+        return (*values, crc32(_encode(values)))
+
+    def put(self, connection: apsw.Connection, *values: Any) -> None:
+        """Put a row in place of what has its key."""
+        connection.execute(self._put, self.seal(*values))
+
+    def fetch(
+        self, connection: apsw.Connection, path: str, rest: str = "", values: Sequence[Any] = ()
+    ) -> list[Row]:
+        """The rows without their checksums; `StoreDamaged` if one is not what was written."""
+        rows, flaws = self.sort(connection, rest, values)
+        if flaws:
+            place, why = flaws[0]
+            raise StoreDamaged(path, place=place, why=why)
+        return rows
+
+    def sort(
+        self, connection: apsw.Connection, rest: str = "", values: Sequence[Any] = ()
+    ) -> tuple[list[Row], list[Flaw]]:
+        """The rows that are what was written, and what is wrong with the others."""
+        sql = f"{self.select} {rest}"
+        flaws: list[Flaw] = []
+        try:
+            rows = fetch(connection, sql, values)
+        except UnicodeDecodeError:
+            rows = list(self._readable(connection.execute(sql, values), flaws))
+        good = [kept for row in rows if crc32(_encode(kept := row[:-1])) == row[-1]]
+        if len(good) < len(rows):
+            flaws += [flaw for row in rows if (flaw := self.flaw(row))]
+        return good, flaws
+
+    def flaw(self, row: Row) -> Flaw | None:
+        """What is wrong with a row as `select` gives it."""
+        found, computed = row[-1], crc32(_encode(row[:-1]))
+        if found == computed:
+            return None
+        why = f"its checksum is {found}, its columns give {computed}: it is damaged"
+        return self._place.format(*row), why
+
+    def _readable(self, cursor: apsw.Cursor, flaws: list[Flaw]) -> Iterator[Row]:
+        """Each row but those with a text that is none; SQLite gives these, too."""
+        while True:
+            try:
+                yield next(cursor)
+            except StopIteration:
+                return
+            except UnicodeDecodeError as error:
+                flaws.append((f"a row of the table {self.table}", str(error)))
+
+
+_PLAINLY: tuple[tuple[type, Callable[[Any], object]], ...] = (
+    (int, int.__int__),
+    (float, float.__float__),
+    (str, str.__str__),
+    (bytes, lambda value: bytes(memoryview(value))),
+)
+
+
+def _plain(value: Any) -> Any:
+    """What SQLite makes of the subclasses that it takes."""
+    for kind, plainly in _PLAINLY:
+        if isinstance(value, kind):
+            return plainly(value)
+    raise TypeError(f"{type(value).__name__} cannot be kept in a store")
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+
+SEALED = {
+    each.table: each
+    for each in (
+        Sealed(
+            "subscriptions",
+            "name, definition, start, cursor, durable, grouped, pinned, until, token, holder, "
+            "lease",
+            place="the subscription {0!r}",
+        ),
+        Sealed(
+            "flights",
+            "name, position, publisher, holder, token, attempts, due, done",
+            place="the flight of {0!r} at position {1!r}",
+        ),
+        Sealed("members", "name, bus, looked", place="the member {1!r} of {0!r}"),
+        Sealed(
+            "letters",
+            "number, subscription, position, body, reason, attempts, time",
+            place="dead letter {0!r}",
+        ),
+        Sealed("documents", "kind, name, body", place="the document {1!r} of kind {0!r}"),
+        Sealed("publishers", "name, epoch", place="the last epoch of the publisher {0!r}"),
+        Sealed("epochs", "number, publisher, epoch", place="the epoch with number {0!r}"),
+        Sealed("types", "number, name, version, hash", place="the type with number {0!r}"),
+    )
+}
+"""The tables of which a damaged row would mislead."""

@@ -6,12 +6,12 @@ import os
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import apsw
 
 from polycast.errors import NotAStore
-from polycast.stores.sqlite.rows import fetch_one
+from polycast.stores.sqlite.rows import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +22,8 @@ APPLICATION = 0x706F6C79  # "poly"; tells a store from any other SQLite file
 BUSY_SECONDS = 60.0  # another process that writes is waited for as long as this
 
 _FIRST = """
+-- A checksum is that of all other columns of its row: see `Sealed`.
+
 -- numbers: the last that was given to a bus, a letter or an advert; listening: grows with every
 -- change of listeners; epochs: a publisher that is new begins after it.
 CREATE TABLE counters(
@@ -33,10 +35,12 @@ INSERT INTO counters VALUES (1, 0, 0, 0, 0);
 CREATE TABLE types(
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL, version INTEGER NOT NULL, hash TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
     UNIQUE (name, version, hash)) STRICT;
 
 CREATE TABLE epochs(
     number INTEGER PRIMARY KEY, publisher TEXT NOT NULL, epoch INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
     UNIQUE (publisher, epoch)) STRICT;
 
 CREATE TABLE log(
@@ -51,7 +55,9 @@ CREATE TABLE descriptions(
     number INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, body BLOB NOT NULL) STRICT;
 
 -- The last epoch that each publisher was given.
-CREATE TABLE publishers(name TEXT PRIMARY KEY, epoch INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE publishers(
+    name TEXT PRIMARY KEY, epoch INTEGER NOT NULL,
+    checksum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
 CREATE TABLE buses(
     id INTEGER PRIMARY KEY,
@@ -62,7 +68,8 @@ CREATE TABLE subscriptions(
     name TEXT PRIMARY KEY, definition BLOB NOT NULL,
     start INTEGER NOT NULL, cursor INTEGER NOT NULL,
     durable INTEGER NOT NULL, grouped INTEGER NOT NULL, pinned INTEGER NOT NULL,
-    until INTEGER, token INTEGER NOT NULL, holder INTEGER, lease REAL) STRICT, WITHOUT ROWID;
+    until INTEGER, token INTEGER NOT NULL, holder INTEGER, lease REAL,
+    checksum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE INDEX subscriptions_by_lease ON subscriptions(lease) WHERE lease IS NOT NULL;
 
 CREATE INDEX subscriptions_by_holder ON subscriptions(holder) WHERE holder IS NOT NULL;
@@ -74,17 +81,20 @@ CREATE TABLE flights(
     name TEXT NOT NULL, position INTEGER NOT NULL,
     publisher TEXT NOT NULL, holder INTEGER, token INTEGER NOT NULL,
     attempts INTEGER NOT NULL, due REAL NOT NULL, done INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (name, position)) STRICT, WITHOUT ROWID;
 CREATE INDEX flights_under_way ON flights(name, position) WHERE NOT done;
 
 CREATE TABLE members(
     name TEXT NOT NULL, bus INTEGER NOT NULL, looked INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (name, bus)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE letters(
     number INTEGER PRIMARY KEY,
     subscription TEXT NOT NULL, position INTEGER NOT NULL, body BLOB NOT NULL,
-    reason TEXT NOT NULL, attempts INTEGER NOT NULL, time REAL NOT NULL) STRICT;
+    reason TEXT NOT NULL, attempts INTEGER NOT NULL, time REAL NOT NULL,
+    checksum INTEGER NOT NULL) STRICT;
 CREATE INDEX letters_by_subscription ON letters(subscription);
 
 CREATE TABLE adverts(
@@ -93,6 +103,7 @@ CREATE TABLE adverts(
 
 CREATE TABLE documents(
     kind TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID;
 
 -- The stores that are open, by the socket that wakes them; '' for one that has none.
@@ -102,6 +113,13 @@ CREATE TABLE listeners(
 
 STEPS: tuple[str, ...] = (_FIRST,)
 """A file of version n has had the first n steps. Steps are added at the end and never changed."""
+
+
+# In one statement: another process may be making the store at this moment.
+_ABOUT = """
+SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+FROM pragma_application_id, pragma_user_version
+"""
 
 
 def prepare(
@@ -118,11 +136,7 @@ def prepare(
 
 def version_of(connection: apsw.Connection, path: str, *, accepted: int = len(STEPS)) -> int:
     """The version of the store in a file, 0 if it is empty; `NotAStore` if it is no store."""
-    application, version = (
-        _pragma(connection, "application_id"),
-        _pragma(connection, "user_version"),
-    )
-    tables = fetch_one(connection, "SELECT count(*) FROM sqlite_schema")
+    ((application, version, tables),) = fetch(connection, _ABOUT)
     if (application, version, tables) == (0, 0, 0):
         return 0
     if application != APPLICATION:
@@ -163,7 +177,7 @@ def _upgrade(connection: apsw.Connection, path: str, steps: Sequence[str]) -> No
 
 
 def _use_wal(connection: apsw.Connection) -> None:
-    _patiently(lambda: _pragma(connection, "journal_mode = WAL"))
+    _patiently(lambda: fetch(connection, "PRAGMA journal_mode = WAL"))
 
 
 def _patiently(ask: Callable[[], object]) -> None:
@@ -187,7 +201,3 @@ def sync_directory(path: str) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _pragma(connection: apsw.Connection, name: str) -> Any:
-    return fetch_one(connection, f"PRAGMA {name}")

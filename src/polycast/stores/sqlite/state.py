@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import astuple, replace
 
 from polycast.errors import NotDecodable, StoreDamaged
 from polycast.events import decode_record, encode_record
 from polycast.stores.contract import CHANGES, Advert, Flight, Kept, Letter, Member, OpenBus
-from polycast.stores.sqlite.rows import fetch, fetch_one, insert_rows
+from polycast.stores.sqlite.rows import SEALED, fetch, fetch_one, insert_rows
 from polycast.typesystem import Description
 
 if TYPE_CHECKING:
@@ -17,11 +18,18 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from polycast.stores.sqlite.rows import Sealed
+
 __all__ = ["SqlTransaction", "SqlView"]
 
-_KEPT = "name, definition, start, cursor, durable, grouped, pinned, until, token, holder, lease"
-_FLIGHT = "name, position, publisher, holder, token, attempts, due, done"
-_LETTER = "number, subscription, position, body, reason, attempts, time"
+_SUBSCRIPTIONS, _FLIGHTS, _MEMBERS = SEALED["subscriptions"], SEALED["flights"], SEALED["members"]
+_LETTERS, _DOCUMENTS, _PUBLISHERS = SEALED["letters"], SEALED["documents"], SEALED["publishers"]
+
+# By the index of what is not done: a row that has become done by damage is seen, and told.
+_UNDER_WAY = "INDEXED BY flights_under_way WHERE name = ? AND NOT done"
+
+# Made once: making one in two threads at the same time can end the process.
+_decode_description = msgspec.json.Decoder(Description).decode
 
 
 class SqlView:
@@ -35,7 +43,14 @@ class SqlView:
         return fetch_one(self._connection, sql, *values)
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
-        return fetch(self._connection, sql, values)
+        """Rows of a table without checksums."""
+        try:
+            return fetch(self._connection, sql, values)
+        except UnicodeDecodeError as error:
+            raise StoreDamaged(self._path, place="a text of the state", why=str(error)) from None
+
+    def _checked(self, table: Sealed, rest: str, *values: Any) -> list[tuple[Any, ...]]:
+        return table.fetch(self._connection, self._path, rest, values)
 
     def newest(self) -> int:
         """The newest position."""
@@ -65,7 +80,7 @@ class SqlView:
     def _description(self, digest: str, body: bytes) -> Description:
         place = f"the description {digest}"
         try:
-            found = msgspec.json.decode(body, type=Description)
+            found = _decode_description(body)
         except (msgspec.DecodeError, TypeError, ValueError) as error:
             raise StoreDamaged(self._path, place=place, why=str(error)) from None
         if found.hash != digest:
@@ -79,51 +94,49 @@ class SqlView:
 
     def subscription(self, name: str) -> Kept | None:
         """The subscription of that name."""
-        rows = self._rows(f"SELECT {_KEPT} FROM subscriptions WHERE name = ?", name)
-        return next(map(_kept, rows), None)
+        return next(map(_kept, self._checked(_SUBSCRIPTIONS, "WHERE name = ?", name)), None)
 
     def subscriptions(self) -> list[Kept]:
         """All of them, by name."""
-        return list(map(_kept, self._rows(f"SELECT {_KEPT} FROM subscriptions ORDER BY name")))
+        return list(map(_kept, self._checked(_SUBSCRIPTIONS, "ORDER BY name")))
 
     def lapsed(self, at: float) -> list[str]:
         """The names of subscriptions whose lease is over at a time."""
-        sql = "SELECT name FROM subscriptions WHERE lease <= ? ORDER BY name"
-        return [name for (name,) in self._rows(sql, at)]
+        # By the index, as few of many subscriptions have a lease.
+        rest = "INDEXED BY subscriptions_by_lease WHERE lease <= ? ORDER BY name"
+        return [name for name, *_ in self._checked(_SUBSCRIPTIONS, rest, at)]
 
     def flights(self, name: str) -> list[Flight]:
         """What is in flight for a subscription, by position."""
-        sql = f"SELECT {_FLIGHT} FROM flights WHERE name = ? ORDER BY position"
-        return list(map(_flight, self._rows(sql, name)))
+        rows = self._checked(_FLIGHTS, "WHERE name = ? ORDER BY position", name)
+        return list(map(_flight, rows))
 
     def flight(self, name: str, position: int) -> Flight | None:
         """What is in flight for a subscription at a position."""
-        sql = f"SELECT {_FLIGHT} FROM flights WHERE name = ? AND position = ?"
-        return next(map(_flight, self._rows(sql, name, position)), None)
+        rows = self._checked(_FLIGHTS, "WHERE name = ? AND position = ?", name, position)
+        return next(map(_flight, rows), None)
 
     def under_way(self, name: str) -> list[Flight]:
         """What is in flight for a subscription and not done, by position."""
-        sql = f"SELECT {_FLIGHT} FROM flights WHERE name = ? AND NOT done ORDER BY position"
-        return list(map(_flight, self._rows(sql, name)))
+        rows = self._checked(_FLIGHTS, f"{_UNDER_WAY} ORDER BY position", name)
+        return list(map(_flight, rows))
 
     def held_back(self) -> dict[str, int]:
         """For each subscription with something under way, the first position of that."""
-        return dict(
-            self._rows("SELECT name, min(position) FROM flights WHERE NOT done GROUP BY name")
-        )
+        # With min() anywhere in a statement, SQLite gives the row of the minimum.
+        each = "WHERE NOT done GROUP BY name HAVING min(position) NOT NULL"
+        rows = self._checked(_FLIGHTS, f"INDEXED BY flights_under_way {each}")
+        return {name: position for name, position, *_ in rows}
 
     def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
         """The first flights of a group that nobody holds, not done and due at a time."""
-        sql = (
-            f"SELECT {_FLIGHT} FROM flights WHERE name = ? AND holder IS NULL AND NOT done "
-            "AND due <= ? ORDER BY position LIMIT ?"
-        )
-        return list(map(_flight, self._rows(sql, name, at, limit)))
+        rest = f"{_UNDER_WAY} AND holder IS NULL AND due <= ? ORDER BY position LIMIT ?"
+        return list(map(_flight, self._checked(_FLIGHTS, rest, name, at, limit)))
 
     def members(self, name: str) -> list[Member]:
         """Who is in a group."""
-        sql = "SELECT name, bus, looked FROM members WHERE name = ? ORDER BY bus"
-        return [Member(*row) for row in self._rows(sql, name)]
+        rows = self._checked(_MEMBERS, "WHERE name = ? ORDER BY bus", name)
+        return [Member(*row) for row in rows]
 
     def letters(
         self, *, subscription: str | None = None, after: int = 0, limit: int | None = None
@@ -133,8 +146,8 @@ class SqlView:
         values: tuple[Any, ...] = (after, most)
         if subscription is not None:
             which, values = "AND subscription = ?3", (after, most, subscription)
-        sql = f"SELECT {_LETTER} FROM letters WHERE number > ?1 {which} ORDER BY number LIMIT ?2"
-        return [self._letter(*row) for row in self._rows(sql, *values)]
+        rest = f"WHERE number > ?1 {which} ORDER BY number LIMIT ?2"
+        return [self._letter(*row) for row in self._checked(_LETTERS, rest, *values)]
 
     def _letter(self, number: int, subscription: str, position: int, *rest: Any) -> Letter:
         body, reason, attempts, time = rest
@@ -159,15 +172,13 @@ class SqlView:
 
     def document(self, kind: str, name: str) -> bytes | None:
         """A document."""
-        found: bytes | None = self._one(
-            "SELECT body FROM documents WHERE kind = ? AND name = ?", kind, name
-        )
-        return found
+        rows = self._checked(_DOCUMENTS, "WHERE kind = ? AND name = ?", kind, name)
+        return rows[0][2] if rows else None
 
     def documents(self, kind: str) -> dict[str, bytes]:
         """All of a kind, by name."""
-        sql = "SELECT name, body FROM documents WHERE kind = ? ORDER BY name"
-        return dict(self._rows(sql, kind))
+        rows = self._checked(_DOCUMENTS, "WHERE kind = ? ORDER BY name", kind)
+        return {name: body for _, name, body in rows}
 
 
 class SqlTransaction(SqlView):
@@ -199,15 +210,11 @@ class SqlTransaction(SqlView):
 
     def open_bus(self, publisher: str, *, until: float, address: str, process: int) -> OpenBus:
         """A new opening of a publisher."""
-        epoch = self._one(
-            "INSERT INTO publishers VALUES (?, (SELECT epochs + 1 FROM counters)) "
-            "ON CONFLICT DO UPDATE SET epoch = epoch + 1 RETURNING epoch",
-            publisher,
-        )
+        rows = self._checked(_PUBLISHERS, "WHERE name = ?", publisher)
+        epoch = 1 + (rows[0][1] if rows else self._one("SELECT epochs FROM counters"))
+        _PUBLISHERS.put(self._connection, publisher, epoch)
         opened = OpenBus(self._number(), publisher, epoch, until, address, process)
-        self._execute(
-            "INSERT INTO buses VALUES (?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(opened)
-        )
+        self._execute("INSERT INTO buses VALUES (?, ?, ?, ?, ?, ?)", astuple(opened))
         return opened
 
     def keep_bus(self, bus: int, *, until: float) -> bool:
@@ -221,28 +228,48 @@ class SqlTransaction(SqlView):
             "DELETE FROM buses WHERE id = ?",
             "DELETE FROM members WHERE bus = ?",
             "DELETE FROM adverts WHERE bus = ?",
-            "UPDATE subscriptions SET holder = NULL WHERE holder = ?",
-            "UPDATE flights SET holder = NULL, token = token + 1 WHERE holder = ?",
         ):
             self._execute(sql, (bus,))
+        # A damaged row is left as it is, and keeps no other from being free: its reader is told.
+        rows, _ = _SUBSCRIPTIONS.sort(self._connection, "WHERE holder = ?", (bus,))
+        for kept in map(_kept, rows):
+            self._update(replace(kept, holder=None))
+        rows, _ = _FLIGHTS.sort(self._connection, "WHERE holder = ?", (bus,))
+        self.fly([replace(each, holder=None, token=each.token + 1) for each in map(_flight, rows)])
+
+    def begin_anew(self, *, skipped: int, epoch: int) -> None:
+        """After a restore: nobody has it open, and publishers go on far after their last epoch."""
+        for name, last in self._checked(_PUBLISHERS, ""):
+            _PUBLISHERS.put(self._connection, name, max(last + skipped, epoch))
+        self._execute("UPDATE counters SET epochs = max(epochs + ?, ?)", (skipped, epoch))
+        for table in ("listeners", "buses", "members", "adverts"):
+            self._execute(f"DELETE FROM {table}")
+        for kept in self.subscriptions():
+            self._update(replace(kept, holder=None, token=kept.token + 1))
+        flights = map(_flight, self._checked(_FLIGHTS, ""))
+        self.fly([replace(each, holder=None, token=each.token + 1) for each in flights])
 
     def save(self, kept: Kept) -> None:
         """Put a subscription in place of what there was under its name."""
-        self._execute(
-            "INSERT OR REPLACE INTO subscriptions "
-            "VALUES (:name, :definition, :start, :cursor, :durable, :group, :pinned, :until, "
-            ":token, :holder, :lease)",
-            msgspec.structs.asdict(kept),
-        )
+        _SUBSCRIPTIONS.put(self._connection, *_of_kept(kept))
         self._revise(kept.name)
+
+    def _update(self, kept: Kept) -> None:
+        """Write what changes without a revision; it was read before, so no damage is covered up."""
+        sealed = _SUBSCRIPTIONS.seal(*_of_kept(kept))
+        self._execute(
+            "UPDATE subscriptions SET cursor = ?, token = ?, holder = ?, checksum = ? "
+            "WHERE name = ?",
+            (kept.cursor, kept.token, kept.holder, sealed[-1], kept.name),
+        )
 
     def move(self, name: str, *, token: int, cursor: int) -> bool:
         """Move a cursor, if the token is the current one."""
-        self._execute(
-            "UPDATE subscriptions SET cursor = ? WHERE name = ? AND token = ?",
-            (cursor, name, token),
-        )
-        return self._changed()
+        kept = self.subscription(name)
+        if kept is None or kept.token != token:
+            return False
+        self._update(replace(kept, cursor=cursor))
+        return True
 
     def remove(self, name: str) -> None:
         """Remove a subscription with its flights and members."""
@@ -254,15 +281,16 @@ class SqlTransaction(SqlView):
 
     def fly(self, flights: Sequence[Flight]) -> None:
         """Put flights in place of what there was at their positions."""
-        values = [value for each in flights for value in msgspec.structs.astuple(each)]
-        insert_rows(self._connection, "INSERT OR REPLACE INTO flights", values, width=8)
+        values = [value for each in flights for value in _FLIGHTS.seal(*_of_flight(each))]
+        into = "INSERT OR REPLACE INTO flights"
+        insert_rows(self._connection, into, values, width=_FLIGHTS.width)
 
     def claim(self, flight: Flight) -> bool:
         """Add a flight unless there is one at its position."""
         self._execute(
-            "INSERT INTO flights VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+            "INSERT INTO flights VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (name, position) DO NOTHING",
-            msgspec.structs.astuple(flight),
+            _FLIGHTS.seal(*_of_flight(flight)),
         )
         return self._changed()
 
@@ -275,15 +303,13 @@ class SqlTransaction(SqlView):
 
     def land_before(self, name: str, position: int) -> None:
         """Remove flights that are done and before a position."""
-        self._execute(
-            "DELETE FROM flights WHERE name = ? AND position < ? AND done", (name, position)
-        )
+        which = "WHERE name = ? AND position < ? AND done"
+        if self._checked(_FLIGHTS, which, name, position):  # none is done by damage only
+            self._execute(f"DELETE FROM flights {which}", (name, position))
 
     def join(self, member: Member) -> None:
         """Put a membership in place of what there was."""
-        self._execute(
-            "INSERT OR REPLACE INTO members VALUES (?, ?, ?)", msgspec.structs.astuple(member)
-        )
+        _MEMBERS.put(self._connection, *astuple(member))
 
     def leave(self, name: str, bus: int) -> None:
         """Remove a membership."""
@@ -297,17 +323,18 @@ class SqlTransaction(SqlView):
         values = [
             value
             for number, each, body in zip(numbers, letters, bodies, strict=True)
-            for value in (number, each.subscription, each.position, body, *_fate(each))
+            for value in _LETTERS.seal(number, each.subscription, each.position, body, *_fate(each))
         ]
-        insert_rows(self._connection, "INSERT INTO letters", values, width=7)
+        insert_rows(self._connection, "INSERT INTO letters", values, width=_LETTERS.width)
         return numbers
 
     def exhume(self, numbers: Collection[int]) -> list[Letter]:
         """Take dead letters out; those that were there, by number."""
         taken = []
         for number in sorted(set(numbers)):
-            sql = f"DELETE FROM letters WHERE number = ? RETURNING {_LETTER}"
-            taken += [self._letter(*row) for row in self._rows(sql, number)]
+            rows = self._checked(_LETTERS, "WHERE number = ?", number)
+            taken += [self._letter(*row) for row in rows]
+            self._execute("DELETE FROM letters WHERE number = ?", (number,))
         return taken
 
     def advertise(self, advert: Advert) -> int:
@@ -325,7 +352,7 @@ class SqlTransaction(SqlView):
 
     def put_document(self, kind: str, name: str, body: bytes) -> None:
         """Keep a document in place of what there was."""
-        self._execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", (kind, name, body))
+        _DOCUMENTS.put(self._connection, kind, name, body)
         self._revise()
 
     def remove_document(self, kind: str, name: str) -> None:
@@ -336,7 +363,22 @@ class SqlTransaction(SqlView):
 
 
 def _fate(letter: Letter) -> tuple[str, int, float]:
-    return letter.reason, letter.attempts, letter.time
+    return letter.reason, letter.attempts, letter.time + 0.0
+
+
+# SQLite gives back 0 and 1 for flags, a float for an int, and 0.0 for -0.0, which `+ 0.0` makes.
+
+
+def _of_kept(kept: Kept) -> tuple[Any, ...]:
+    flags = (int(kept.durable), int(kept.group), int(kept.pinned))
+    lease = None if kept.lease is None else kept.lease + 0.0
+    head = (kept.name, kept.definition, kept.start, kept.cursor)
+    return (*head, *flags, kept.until, kept.token, kept.holder, lease)
+
+
+def _of_flight(flight: Flight) -> tuple[Any, ...]:
+    name, position, publisher, holder, token, attempts, due, done = astuple(flight)
+    return name, position, publisher, holder, token, attempts, due + 0.0, int(done)
 
 
 def _kept(row: tuple[Any, ...]) -> Kept:

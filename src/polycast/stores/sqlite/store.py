@@ -107,8 +107,7 @@ class SqliteStore:
     def types(self) -> dict[int, EventType]:
         """The types of which there are records, by number."""
         with self._snapshot() as connection:
-            self._log.names.load(connection)
-        return dict(self._log.names.types)
+            return self._log.types(connection)
 
     def newest(self) -> int:
         """The newest position."""

@@ -1,0 +1,280 @@
+"""A row of the state that is not what was written is told by its reader, and by the doctor."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+
+import apsw
+import pytest
+from store_drafts import MakeDrafts
+
+from polycast.errors import StoreDamaged
+from polycast.stores import Flight, Kept, Letter, Member, Transaction, View
+from polycast.stores.doctor import examine
+from polycast.stores.sqlite import SqliteStore, back_up, restore
+from polycast.stores.sqlite.rows import SEALED
+
+Open = Callable[..., SqliteStore]
+VERSION_1 = Path(__file__).parent / "files" / "version_1.db"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with something in every table; the bus 1 holds the group 'work' and its flight."""
+    shutil.copy(VERSION_1, tmp_path / "store.db")
+    return tmp_path / "store.db"
+
+
+def harm(path: Path, *statements: str) -> None:
+    """Change a file as a damaged disk could, whatever the tables allow."""
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+        for sql in statements:
+            connection.execute(sql)
+
+
+def loosen(path: Path, table: str) -> None:
+    """Let a table take what it must not hold: damage does not ask."""
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_schema SET sql = replace(replace(replace(sql, ' NOT NULL', ''), "
+            "'STRICT, ', ''), 'STRICT', '') WHERE name = ?",
+            (table,),
+        )
+
+
+READS: dict[str, tuple[str, str, Callable[[View], object]]] = {
+    "subscription": (
+        "UPDATE subscriptions SET cursor = 8 WHERE name = 'audit'",
+        "the subscription 'audit'",
+        lambda view: view.subscription("audit"),
+    ),
+    "subscriptions": (
+        "UPDATE subscriptions SET name = 'auditor' WHERE name = 'audit'",
+        "the subscription 'auditor'",
+        lambda view: view.subscriptions(),
+    ),
+    "lapsed": (
+        "UPDATE subscriptions SET lease = 5.0 WHERE name = 'audit'",
+        "the subscription 'audit'",
+        lambda view: view.lapsed(10.0),
+    ),
+    "flights": (
+        "UPDATE flights SET attempts = 1 WHERE name = 'audit'",
+        "the flight of 'audit' at position 2",
+        lambda view: view.flights("audit"),
+    ),
+    "flight": (
+        "UPDATE flights SET token = 9 WHERE name = 'audit'",
+        "the flight of 'audit' at position 2",
+        lambda view: view.flight("audit", 2),
+    ),
+    "under_way": (
+        "UPDATE flights SET due = 0 WHERE name = 'audit'",
+        "the flight of 'audit' at position 2",
+        lambda view: view.under_way("audit"),
+    ),
+    "held_back": (
+        "UPDATE flights SET position = 6 WHERE name = 'audit'",
+        "the flight of 'audit' at position 6",
+        lambda view: view.held_back(),
+    ),
+    "free": (
+        "UPDATE flights SET due = 0 WHERE name = 'audit'",
+        "the flight of 'audit' at position 2",
+        lambda view: view.free("audit", at=1.0, limit=5),
+    ),
+    "members": (
+        "UPDATE members SET looked = 9",
+        "the member 1 of 'work'",
+        lambda view: view.members("work"),
+    ),
+    "letters": (
+        "UPDATE letters SET attempts = 4",
+        "dead letter 3",
+        lambda view: view.letters(subscription="audit"),
+    ),
+    "document": (
+        "UPDATE documents SET body = x'7b7d'",
+        "the document '' of kind 'retention'",
+        lambda view: view.document("retention", ""),
+    ),
+    "documents": (
+        "UPDATE documents SET name = 'x'",
+        "the document 'x' of kind 'retention'",
+        lambda view: view.documents("retention"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("sql", "place", "read"), READS.values(), ids=READS)
+def test_a_damaged_row_is_told_by_its_reader_and_by_the_doctor(
+    open_sqlite: Open, path: Path, sql: str, place: str, read: Callable[[View], object]
+) -> None:
+    harm(path, sql)
+    with open_sqlite().view() as view, pytest.raises(StoreDamaged, match="checksum") as caught:
+        read(view)
+    assert caught.value.place == place
+    report = examine(path, sync_test=False)
+    assert report.integrity is not None
+    assert place in [each.place for each in report.integrity.damages]
+
+
+CHANGES: dict[str, tuple[str, str, Callable[[Transaction], object]]] = {
+    "move": (
+        "UPDATE subscriptions SET start = 2 WHERE name = 'audit'",
+        "the subscription 'audit'",
+        lambda tx: tx.move("audit", token=2, cursor=9),
+    ),
+    "open_bus": (
+        "UPDATE publishers SET epoch = 0 WHERE name = 'till'",
+        "the last epoch of the publisher 'till'",
+        lambda tx: tx.open_bus("till", until=1.0, address="", process=1),
+    ),
+    "land_before": (
+        "UPDATE flights SET done = 1 WHERE name = 'audit'",
+        "the flight of 'audit' at position 2",
+        lambda tx: tx.land_before("audit", 9),
+    ),
+    "exhume": (
+        "UPDATE letters SET reason = 'ot failed'",
+        "dead letter 3",
+        lambda tx: tx.exhume([3]),
+    ),
+}
+
+
+@pytest.mark.parametrize(("sql", "place", "change"), CHANGES.values(), ids=CHANGES)
+def test_a_damaged_row_is_neither_covered_up_nor_deleted(
+    open_sqlite: Open, path: Path, sql: str, place: str, change: Callable[[Transaction], object]
+) -> None:
+    harm(path, sql)
+    store = open_sqlite()
+    before = state_of(path)
+    with pytest.raises(StoreDamaged) as caught:
+        store.write(change).result(10)
+    assert caught.value.place == place
+    assert state_of(path) == before
+    assert store.failure is None
+
+
+def state_of(path: Path) -> list[list[object]]:
+    with closing(apsw.Connection(str(path))) as connection:
+        return [
+            list(connection.execute(f"{each.select} ORDER BY 1, 2")) for each in SEALED.values()
+        ]
+
+
+KINDS = ("NULL", "7", "1e300", "'7'", "x'ff00'", "CAST(x'ff41' AS TEXT)")
+PLACES: list[tuple[str, str, Callable[[View], object]]] = [
+    ("subscriptions", "definition", lambda view: view.subscriptions()),
+    ("subscriptions", "holder", lambda view: view.subscription("work")),
+    ("subscriptions", "checksum", lambda view: view.subscriptions()),
+    ("flights", "publisher", lambda view: view.flights("work")),
+    ("flights", "holder", lambda view: view.flight("work", 5)),
+    ("letters", "body", lambda view: view.letters()),
+    ("letters", "subscription", lambda view: view.letters()),
+    ("letters", "reason", lambda view: view.letters()),
+    ("documents", "body", lambda view: view.documents("retention")),
+    ("documents", "checksum", lambda view: view.document("retention", "")),
+]
+
+
+@pytest.mark.parametrize("value", KINDS)
+@pytest.mark.parametrize(("table", "column", "read"), PLACES)
+def test_a_value_of_another_kind_is_told_as_damage(
+    open_sqlite: Open,
+    path: Path,
+    table: str,
+    column: str,
+    read: Callable[[View], object],
+    value: str,
+) -> None:
+    loosen(path, table)
+    which = "WHERE name = 'work'" if table in ("subscriptions", "flights") else ""
+    harm(path, f"UPDATE {table} SET {column} = {value} {which}")
+    with open_sqlite().view() as view, pytest.raises(StoreDamaged):
+        read(view)
+    report = examine(path, sync_test=False)
+    assert report.integrity is not None
+    assert report.integrity.damaged > 0
+    assert report.state == "damaged"
+
+
+def test_a_type_that_is_damaged_is_told_when_the_types_are_asked_for(
+    open_sqlite: Open, path: Path
+) -> None:
+    harm(path, "UPDATE types SET version = 3 WHERE number = 2")
+    store = open_sqlite()
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match="the type with number 2"):
+            store.types()
+
+
+def test_a_type_whose_name_is_no_text_is_told(open_sqlite: Open, path: Path) -> None:
+    harm(path, "UPDATE types SET name = CAST(x'ff41' AS TEXT) WHERE number = 2")
+    with pytest.raises(StoreDamaged, match="the table types"):
+        open_sqlite().types()
+
+
+def test_a_damaged_row_keeps_no_other_from_being_free(open_sqlite: Open, path: Path) -> None:
+    store = open_sqlite()
+    store.write(lambda tx: tx.fly([Flight("work", 6, "till", 1, 4)])).result(10)
+    harm(path, "UPDATE flights SET attempts = 7 WHERE name = 'work' AND position = 5")
+    store.write(lambda tx: tx.remove_bus(1)).result(10)
+    with store.view() as view:
+        kept = view.subscription("work")
+        assert kept is not None
+        assert kept.holder is None
+        assert view.flight("work", 6) == Flight("work", 6, "till", None, 5)
+        with pytest.raises(StoreDamaged, match="the flight of 'work' at position 5"):
+            view.flights("work")
+
+
+def test_a_backup_with_a_damaged_row_is_not_restored(path: Path, tmp_path: Path) -> None:
+    back_up(path, tmp_path / "copy.db")
+    harm(tmp_path / "copy.db", "UPDATE subscriptions SET cursor = 8 WHERE name = 'audit'")
+    with pytest.raises(StoreDamaged, match="the subscription 'audit'"):
+        restore(tmp_path / "copy.db", tmp_path / "new.db")
+    assert not (tmp_path / "new.db").exists()
+
+
+class Named(str):
+    """A name of a kind of its own, as numpy has them."""
+
+    __slots__ = ()
+
+
+class Kind(StrEnum):
+    """Names that are members of something."""
+
+    WORK = "work"
+
+
+@pytest.mark.parametrize("name", [Named("n"), Kind.WORK], ids=["a subclass", "a member"])
+def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
+    open_sqlite: Open, drafts: MakeDrafts, name: str
+) -> None:
+    store = open_sqlite()
+    store.append(drafts(1))
+    letters = [Letter(0, name, 1, each.record, "r", 1, 5) for each in store.read(1).entries]
+
+    def write(tx: Transaction) -> None:
+        tx.save(Kept(name, bytearray(b"{}"), 1, 1, group=True, lease=5))  # type: ignore[arg-type]
+        tx.fly([Flight(name, 1, "p", 1, 2, 3, -0.0, done=True)])
+        tx.claim(Flight(name, 2, due=7))
+        tx.join(Member(name, 1, 2))
+        tx.bury(letters)
+        tx.put_document("k", name, memoryview(b"d"))  # type: ignore[arg-type]
+
+    store.write(write).result(10)
+    with store.view() as view:
+        assert [each.lease for each in view.subscriptions()] == [5.0]
+        assert [each.time for each in view.letters()] == [5.0]
+        assert [each.due for each in view.flights(name)] == [0.0, 7.0]
+        assert (view.members(name), view.documents("k")) == ([Member(name, 1, 2)], {name: b"d"})
