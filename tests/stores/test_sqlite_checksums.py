@@ -32,6 +32,7 @@ def path(tmp_path: Path) -> Path:
 def harm(path: Path, *statements: str) -> None:
     """Change a file as a damaged disk could, whatever the tables allow."""
     with closing(apsw.Connection(str(path))) as connection:
+        connection.set_busy_timeout(10_000)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
         for sql in statements:
             connection.execute(sql)
@@ -40,6 +41,7 @@ def harm(path: Path, *statements: str) -> None:
 def loosen(path: Path, table: str) -> None:
     """Let a table take what it must not hold: damage does not ask."""
     with closing(apsw.Connection(str(path))) as connection:
+        connection.set_busy_timeout(10_000)
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(
             "UPDATE sqlite_schema SET sql = replace(replace(replace(sql, ' NOT NULL', ''), "
@@ -165,6 +167,7 @@ def test_a_damaged_row_is_neither_covered_up_nor_deleted(
 
 def state_of(path: Path) -> list[list[object]]:
     with closing(apsw.Connection(str(path))) as connection:
+        connection.set_busy_timeout(10_000)
         return [
             list(connection.execute(f"{each.select} ORDER BY 1, 2")) for each in SEALED.values()
         ]
