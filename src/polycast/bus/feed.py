@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Feed"]
 
 BATCH = 500  # records read at a time
+AGAIN = 1.0  # seconds after which a read that failed is tried again
 _log = logging.getLogger("polycast")
 
 
@@ -79,7 +80,8 @@ class Feed:
 
     def _run(self) -> None:
         while True:
-            self._bell.wait()
+            # What cannot be read is tried again, in case the disk is well again.
+            self._bell.wait(None if self.failure is None else AGAIN)
             self._bell.clear()
             while not self._closed and self._step():
                 pass
@@ -88,18 +90,20 @@ class Feed:
 
     def _step(self) -> bool:
         """Read a little; whether there may be more."""
-        try:
-            more = self._read_new() if self.failure is None else False
-            return self._read_older() or more
-        except StoreError as error:
-            if not self._closed and self.failure is None:
-                self.failure = error
-                _log.error("reading stopped: %s", error)
-            return False
-        except Exception:
-            if not self._closed:
-                _log.exception("reading the log failed")
-            return False
+        failed: StoreError | None = None
+        more = False
+        for read in (self._read_new, self._read_older):  # one that fails does not stop the other
+            try:
+                more = read() or more
+            except StoreError as error:
+                failed = error
+            except Exception:
+                if not self._closed:
+                    _log.exception("reading the log failed")
+        if failed is not None and self.failure is None and not self._closed:
+            _log.error("reading stopped: %s", failed)
+        self.failure = failed
+        return more and failed is None
 
     def _read_new(self) -> bool:
         dispatcher = self._dispatcher
@@ -127,8 +131,13 @@ class Feed:
             self._covered.pop(mailbox, None)
         elif room > 0:
             live = self._dispatcher.routed
-            types = self._types_of(mailbox)
-            batch = self._store.read(start, limit=room, until=live, types=types)
+            try:
+                types = self._types_of(mailbox)
+                batch = self._store.read(start, limit=room, until=live, types=types)
+            except StoreError:
+                with self._lock:
+                    self._lagging[mailbox] = None
+                raise
             self.look()
             mailbox.catch_up(self.wanted(mailbox, batch.entries), batch.upto, live)
             mailbox.wake()

@@ -20,6 +20,7 @@ _LATER = {
     "polycast": "a remote bus",
     "polycasts": "a remote bus",
 }
+NO_FILES = ("", "/", ":memory:")
 ACCEPTED = "'memory:', which is the default, or 'sqlite:///' and the path of a file"
 
 
@@ -29,7 +30,7 @@ def path_of(url: object) -> str | None:
         scheme, _, rest = url.partition(":")
         if scheme == "memory":
             return None
-        if scheme == "sqlite" and rest.startswith("///") and rest[3:] not in ("", "/"):
+        if scheme == "sqlite" and rest.startswith("///") and rest[3:] not in NO_FILES:
             return rest[3:]  # as everywhere: three slashes and a relative path, four and "/..."
         if scheme in _LATER:
             raise NotAvailable(

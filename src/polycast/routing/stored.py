@@ -105,12 +105,14 @@ class StoredDispatcher(Dispatcher):
         """Append all or nothing; return when that is synced."""
         if not events:
             return []
+        targets = self.blocking(events, topic)
+        if not any(targets):
+            return self.wait(self.submit(events, topic, priority, expires, headers, given))
         with ExitStack() as room:
             self._refuse()
-            targets = self.blocking(events, topic)
             self._reserve(targets, room)
             receipts = self.wait(self.submit(events, topic, priority, expires, headers, given))
-            if any(targets) and not self.turn.is_mine():  # it may be this thread that routes
+            if not self.turn.is_mine():  # it may be this thread that routes
                 self._wait_until_routed(receipts[-1].position)
         return receipts
 
