@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from polycast.delivery import DeadLetter, DeadLetters
 from polycast.delivery.keeping import OUTLIVING, letter_of, outliving
@@ -33,13 +33,6 @@ class StoredLetters(DeadLetters):
     ) -> None:
         super().__init__(keep=0, post=post)
         self._store, self._entry, self._is_here = store, entry, is_here
-
-    @overload
-    def __getitem__(self, index: int) -> DeadLetter: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[DeadLetter]: ...
-    def __getitem__(self, index: int | slice) -> DeadLetter | list[DeadLetter]:
-        return list(self)[index]
 
     def __len__(self) -> int:
         try:

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 import apsw
 
 from polycast.errors import NotAStore, StoreDamaged, StoreError
-from polycast.stores.sqlite.reading import LogReader
+from polycast.stores.sqlite.readable import Readable
 from polycast.stores.sqlite.rows import fetch_one
 from polycast.stores.sqlite.schema import STEPS, version_of
-from polycast.stores.sqlite.state import SqlView
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
-    from polycast.stores.contract import Batch, EventType, View
 
 __all__ = ["ReadOnlyStore", "looking", "translated"]
 
@@ -25,12 +23,12 @@ _BUSY = 5_000  # milliseconds
 _INSTEAD = "Name the file of a store, as in events.db or sqlite:///events.db"
 
 
-class ReadOnlyStore:
+class ReadOnlyStore(Readable):
     """The half of a store that reads, over one connection. Nothing in the file is changed by it."""
 
     def __init__(self, path: str, connection: apsw.Connection) -> None:
-        self.path, self.connection = path, connection
-        self._log = LogReader(path)
+        super().__init__(path)
+        self.connection = connection
 
     @contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:
@@ -44,50 +42,6 @@ class ReadOnlyStore:
         finally:
             with suppress(apsw.Error):  # SQLite may have ended it by itself
                 self.connection.execute("ROLLBACK")
-
-    @contextmanager
-    def view(self) -> Iterator[View]:
-        """The state as it is now."""
-        with self.snapshot() as connection:
-            yield SqlView(connection, self.path)
-
-    def read(
-        self,
-        start: int,
-        *,
-        limit: int = 1_000,
-        until: int | None = None,
-        types: Collection[int] | None = None,
-    ) -> Batch:
-        """The first records from a position on, of all or of some types (by number)."""
-        with self.snapshot() as connection:
-            return self._log.read(connection, start, limit=limit, until=until, types=types)
-
-    def types(self) -> dict[int, EventType]:
-        """The types of which there are, or were, records, by number."""
-        with self.snapshot() as connection:
-            return self._log.types(connection)
-
-    def newest(self) -> int:
-        """The newest position."""
-        with self.view() as view:
-            return view.newest()
-
-    def oldest(self) -> int:
-        """The oldest position kept."""
-        with self.view() as view:
-            return view.oldest()
-
-    def position_at(self, moment: float) -> int:
-        """The first position kept whose time is not before a moment."""
-        with self.snapshot() as connection:
-            return self._log.position_at(connection, moment)
-
-    def size(self) -> int:
-        """How many bytes the file takes once all that was written is in it."""
-        with self.snapshot() as connection:
-            pages = fetch_one(connection, "PRAGMA page_count")
-            return int(pages * fetch_one(connection, "PRAGMA page_size"))
 
     def changes(self) -> int:
         """A number that is another one after anybody has written."""

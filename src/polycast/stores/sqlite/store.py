@@ -12,22 +12,21 @@ from polycast.config import SystemClock
 from polycast.errors import WouldDeadlock
 from polycast.stores.sqlite.connections import Readers, connect, told
 from polycast.stores.sqlite.jobs import Appending, Change
-from polycast.stores.sqlite.reading import LogReader
+from polycast.stores.sqlite.readable import Readable
 from polycast.stores.sqlite.rows import fetch_one
 from polycast.stores.sqlite.schema import prepare
-from polycast.stores.sqlite.state import SqlTransaction, SqlView
+from polycast.stores.sqlite.state import SqlTransaction
 from polycast.stores.sqlite.waking import Listener, Peers
 from polycast.stores.sqlite.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
     import apsw
 
     from polycast.config import Clock
-    from polycast.events import Identity
-    from polycast.stores.contract import Batch, Draft, EventType, Run, Transaction, View
+    from polycast.stores.contract import Draft, Run, Transaction
 
 __all__ = ["SqliteStore"]
 
@@ -36,7 +35,7 @@ T = TypeVar("T")
 _CHUNK = 5_000  # records let go in one transaction
 
 
-class SqliteStore:
+class SqliteStore(Readable):
     """A store in a file that several processes of one host may have open."""
 
     def __init__(
@@ -47,7 +46,7 @@ class SqliteStore:
         vfs: str | None = None,
         create: bool = True,
     ) -> None:
-        self.path = os.fspath(path)
+        super().__init__(os.fspath(path))
         self._clock: Clock = clock if clock is not None else SystemClock()
         connection = connect(self.path, vfs=vfs, create=create)
         try:
@@ -58,7 +57,6 @@ class SqliteStore:
             connection.close()
             raise
         self._readers = Readers(self.path, vfs=vfs)
-        self._log = LogReader(self.path)
         watchers: list[Callable[[], None]] = []
         self._listener = Listener(self.path, self._readers, watchers)
         self._peers = Peers(self._listener.address)
@@ -89,46 +87,6 @@ class SqliteStore:
         self._may_wait("append()")
         return self.submit(drafts).result(timeout)
 
-    def read(
-        self,
-        start: int,
-        *,
-        limit: int = 1_000,
-        until: int | None = None,
-        types: Collection[int] | None = None,
-    ) -> Batch:
-        """The first records from a position on, of all or of some types (by number).
-
-        What is before a damaged record is given; the read that begins at it raises `StoreDamaged`.
-        """
-        with self._snapshot() as connection:
-            return self._log.read(connection, start, limit=limit, until=until, types=types)
-
-    def types(self) -> dict[int, EventType]:
-        """The types of which there are records, by number."""
-        with self._snapshot() as connection:
-            return self._log.types(connection)
-
-    def newest(self) -> int:
-        """The newest position."""
-        with self.view() as view:
-            return view.newest()
-
-    def oldest(self) -> int:
-        """The oldest position kept."""
-        with self.view() as view:
-            return view.oldest()
-
-    def position_at(self, moment: float) -> int:
-        """The first position kept whose time is not before a moment."""
-        with self._snapshot() as connection:
-            return self._log.position_at(connection, moment)
-
-    def find(self, identity: Identity) -> int | None:
-        """Where the record with an identity is."""
-        with self._snapshot() as connection:
-            return self._log.find(connection, identity)
-
     def truncate(self, before: int) -> int:
         """Let go of what is before a position, but never of the newest; how many records went."""
         self._may_wait("truncate()")
@@ -141,19 +99,7 @@ class SqliteStore:
             if went < _CHUNK:
                 return gone
 
-    def size(self) -> int:
-        """How many bytes the file takes once all that was written is in it."""
-        with self._snapshot() as connection:
-            pages = fetch_one(connection, "PRAGMA page_count")
-            return int(pages * fetch_one(connection, "PRAGMA page_size"))
-
     # -- the state ---------------------------------------------------------------------------------
-
-    @contextmanager
-    def view(self) -> Iterator[View]:
-        """Look at the state as it is now."""
-        with self._snapshot() as connection:
-            yield SqlView(connection, self.path)
 
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Change the state; the result, or what `work` raised, comes when it is synced."""
@@ -185,7 +131,8 @@ class SqliteStore:
             raise WouldDeadlock(operation, why="it is called in the thread that writes the store")
 
     @contextmanager
-    def _snapshot(self) -> Iterator[apsw.Connection]:
+    def snapshot(self) -> Iterator[apsw.Connection]:
+        """A connection of its own for a while, within a read transaction."""
         with told(self.path), self._readers.snapshot() as connection:
             yield connection
 
