@@ -32,6 +32,7 @@ PolycastError
 │   ├── StoreClosed     using a store after it was closed
 │   ├── StoreFailed     the disk is full or failing: nothing more is accepted
 │   └── StoreDamaged    what was read is not what was written
+├── NoRow               an event that a table of its type cannot hold
 ├── NotAPullCollection  get(), len() or iteration without pull=
 └── WouldDeadlock       waiting for itself, from inside a callback
 """
@@ -59,6 +60,7 @@ __all__ = [
     "MethodNotHere",
     "NameClash",
     "NoHistory",
+    "NoRow",
     "NoSparkForm",
     "NoSparkType",
     "NotAPullCollection",
@@ -178,6 +180,18 @@ class NoSparkForm(FilterError):
         super().__init__(
             f"`{part}` has no exact Spark form: {why}. Accepted: {accepted}. "
             f"The filter itself still works in Python"
+        )
+
+
+class NotRoutable(FilterError):
+    """A filter of which the pipeline could ask nothing."""
+
+    def __init__(self, where: object, *, why: str) -> None:
+        self.where, self.why = where, why
+        super().__init__(
+            f"engine='spark' cannot route by {where}: {why}. Accepted: a filter of which at least "
+            f"one part after `and` can be looked into, or a function of a module, which the "
+            f"pipeline imports if its imports= names that module. engine='direct' takes any filter"
         )
 
 
@@ -393,6 +407,21 @@ class StoreDamaged(StoreError):
         )
 
 
+class NoRow(PolycastError, ValueError):
+    """An event that a table of its type cannot hold exactly, or that cannot be read at all."""
+
+    def __init__(
+        self, position: int, name: str, *, why: str, about: tuple[str, object] | None = None
+    ) -> None:
+        self.position, self.name = position, name
+        self.attribute = about[0] if about else None
+        self.value = about[1] if about else None
+        super().__init__(
+            f"the event at position {position}, of {name}, has no row: {why}. misfits='skip' "
+            f"leaves such events out"
+        )
+
+
 class NotAPullCollection(PolycastError, TypeError):
     """get(), len() or iteration on a collection without pull=."""
 
@@ -423,3 +452,37 @@ def _short(value: object) -> str:
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(names)
+
+
+class PipelineError(PolycastError):
+    """The root of the errors of a pipeline."""
+
+
+class BadCheckpoint(PipelineError):
+    """A folder that a pipeline cannot go on from."""
+
+    def __init__(self, path: object, *, why: str, high: int) -> None:
+        self.path, self.why, self.high = path, why, high
+        super().__init__(
+            f"{path} is no checkpoint that this pipeline can go on from: {why}. Name another "
+            f"folder, or remove this one: nothing is lost by that, as the store knows that all "
+            f"before position {high} is routed"
+        )
+
+
+class PipelineFailed(PipelineError):
+    """A pipeline that had to stop."""
+
+    def __init__(self, where: str, *, why: str) -> None:
+        self.where, self.why = where, why
+        super().__init__(f"the pipeline stopped at {where}: {why}")
+
+
+class PipelineTakenOver(PipelineError):
+    """Another pipeline was started over the same store."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another pipeline was started over the same store, and routes from now on; "
+            "this one has stopped, and nothing is lost or done twice"
+        )

@@ -15,7 +15,7 @@ import pytest
 from shop_events import Later, Refund, Sale, url
 
 import polycast as pc
-from polycast.stores import Retention
+from polycast.stores import Retention, Stretch, open_store
 from polycast.stores.sqlite.schema import STEPS
 
 
@@ -100,6 +100,20 @@ def test_a_store_without_events_is_healthy(run: Any, tmp_path: Path) -> None:
     ran = run("doctor", tmp_path / "a.db")
     assert ran.status == 0
     assert "events        none" in ran.out
+
+
+def test_it_is_told_how_far_the_pipeline_has_come(run: Any, store: Path) -> None:
+    assert "pipeline" not in run("doctor", store).out
+    opened = open_store(store)
+    opened.write(lambda tx: tx.begin_route("billing", b"{}")).result(10)
+    token = opened.write(lambda tx: tx.take_routing()).result(10).token
+    opened.write(lambda tx: tx.advance([Stretch(1, 8, b"")], token=token)).result(10)
+    opened.close()
+    ran = run("doctor", store)
+    said = "pipeline      routed to position 7, 3 events behind, for 1 subscription"
+    assert said in ran.out
+    data = run("doctor", store, "--json").data
+    assert data["routing"] == {"subscriptions": 1, "high": 8, "behind": 3, "pins": True}
 
 
 def test_a_back_up_can_be_examined(run: Any, store: Path, tmp_path: Path) -> None:

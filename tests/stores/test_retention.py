@@ -13,9 +13,11 @@ from polycast.stores import (
     Pin,
     Retention,
     Store,
+    Stretch,
     pins,
     retain,
     retention_of,
+    tidy_routing,
 )
 from polycast.testing import ManualClock
 
@@ -120,3 +122,98 @@ def test_the_store_shrinks_below_its_size(
 def large(draft: Draft) -> Draft:
     fields = {name: getattr(draft, name) for name in draft.__struct_fields__}
     return Draft(**{**fields, "payload": b"x" * 500})
+
+
+# -- what is routed by the pipeline ----------------------------------------------------------------
+
+
+def routed(store: Store, drafts: MakeDrafts, *subscriptions: Kept) -> Store:
+    """These subscriptions have routes from 11 on; of the log up to 15, 12 is routed last."""
+    keep(store, *subscriptions)
+    for kept in subscriptions:
+        store.write(lambda t, name=kept.name: t.begin_route(name, b"{}")).result(10)  # type: ignore[misc]
+    store.append(drafts(*range(11, 16)))
+    token = store.write(lambda t: t.take_routing()).result(10).token
+    stretches = [Stretch(low, high, b"") for low, high in ((1, 11), (11, 12), (12, 13))]
+    assert store.write(lambda t: t.advance(stretches, token=token)).result(10)
+    return store
+
+
+def kept_stretches(store: Store) -> list[int]:
+    with store.view() as view:
+        return [each.low for each in view.stretches(0, limit=99)]
+
+
+def test_what_is_not_routed_yet_is_not_let_go(
+    filled: Store, drafts: MakeDrafts, clock: ManualClock
+) -> None:
+    routed(filled, drafts, Kept("a", b"", 1, 14))  # it has asked for more than is routed
+    Retention(age=1.0, delivered=True, size=1).keep_in(filled)
+    retain(filled, clock.time() + 99)
+    assert filled.oldest() == 13
+
+
+def test_the_pipeline_is_named_before_those_that_wait_for_it(
+    filled: Store, drafts: MakeDrafts
+) -> None:
+    routed(filled, drafts, Kept("a", b"", 1, 13), Kept("z", b"", 1, 4, pinned=False))
+    assert pins(filled) == [
+        Pin("z", 4, 12, pinned=False),
+        Pin("pipeline", 13, 3, pinned=True),
+        Pin("a", 13, 3, pinned=True),
+    ]
+
+
+def test_the_log_is_not_kept_for_the_pipeline_if_no_pinned_subscription_needs_it(
+    filled: Store, drafts: MakeDrafts
+) -> None:
+    kept = (Kept("a", b"", 1, 13, pinned=False), Kept("b", b"", 1, 13), Kept("c", b"", 1, 13))
+    routed(filled, drafts, *kept)
+    filled.write(lambda t: t.remove("b")).result(10)
+    filled.write(lambda t: t.end_route("c")).result(10)  # it is read from the log from now on
+    assert [pin.name for pin in pins(filled)] == ["a", "c"]
+
+
+def test_stretches_that_all_have_passed_go_without_a_rule(
+    filled: Store, drafts: MakeDrafts, clock: ManualClock
+) -> None:
+    routed(filled, drafts, Kept("a", b"", 1, 13), Kept("b", b"", 1, 12))
+    keep(filled, Kept("direct", b"", 1, 1))
+    retain(filled, clock.time())
+    assert kept_stretches(filled) == [12]
+    with filled.view() as view:
+        assert view.routed().high == 13
+
+
+def test_a_stretch_with_something_under_way_is_kept(filled: Store, drafts: MakeDrafts) -> None:
+    routed(filled, drafts, Kept("a", b"", 1, 13), Kept("b", b"", 1, 13))
+    keep(filled, flights=(Flight("a", 11), Flight("b", 10), Flight("b", 11, done=True)))
+    filled.write(tidy_routing).result(10)
+    assert kept_stretches(filled) == [11, 12]
+
+
+def test_what_is_before_its_route_holds_no_stretch_back(filled: Store, drafts: MakeDrafts) -> None:
+    routed(filled, drafts, Kept("a", b"", 1, 2))  # it reads the log up to 11 by itself
+    assert filled.write(tidy_routing).result(10) == 1
+    assert kept_stretches(filled) == [11, 12]
+
+
+def test_with_nobody_left_all_stretches_go(
+    filled: Store, drafts: MakeDrafts, clock: ManualClock
+) -> None:
+    routed(filled, drafts, Kept("a", b"", 1, 11))
+    filled.write(lambda t: t.remove("a")).result(10)
+    retain(filled, clock.time())
+    assert kept_stretches(filled) == []
+
+
+def test_routes_that_ended_are_forgotten_when_the_pipeline_has_passed_them(
+    filled: Store, drafts: MakeDrafts
+) -> None:
+    routed(filled, drafts, Kept("a", b"", 1, 11), Kept("b", b"", 1, 11))
+    filled.write(lambda t: t.remove("a")).result(10)
+    for stretch, names in ((Stretch(13, 15, b""), ["a", "b"]), (Stretch(15, 16, b""), ["b"])):
+        filled.write(lambda t, s=stretch: t.advance([s], token=1)).result(10)  # type: ignore[misc]
+        filled.write(tidy_routing).result(10)
+        with filled.view() as view:
+            assert [each.name for each in view.routes()] == names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +11,13 @@ import pytest
 from store_drafts import MakeDrafts
 
 from polycast.errors import NotAStore, StoreDamaged, StoreError
-from polycast.stores import Flight, Kept
+from polycast.stores import Flight, Kept, Stretch
 from polycast.stores.sqlite import SqliteStore, back_up, restore
 from polycast.stores.sqlite.backup import EPOCHS_SKIPPED
 from polycast.testing import ManualClock
 
 Open = Callable[..., SqliteStore]
+VERSION_1 = Path(__file__).parent / "files" / "version_1.db"
 
 
 @pytest.fixture
@@ -166,6 +168,46 @@ def test_whoever_held_something_then_does_not_hold_it_after_a_restore(
         assert view.subscription("s") == Kept("s", b"", 1, 5, holder=None, token=4)
         assert view.flights("s") == [Flight("s", 2, holder=None, token=9)]
         assert view.buses() == []
+
+
+def test_no_pipeline_goes_on_after_a_restore(
+    filled: SqliteStore, path: Path, copy: Path, open_sqlite: Open, clock: ManualClock
+) -> None:
+    def take(store: SqliteStore) -> int:
+        return store.write(lambda t: t.take_routing()).result(10).token
+
+    def about(store: SqliteStore) -> tuple[str, list[Stretch]]:
+        with store.view() as view:
+            return view.identity(), view.stretches(0, limit=9)
+
+    tokens = [take(filled)]
+    filled.write(lambda t: t.advance([Stretch(1, 50, b"x")], token=tokens[0])).result(10)
+    identity, stretches = about(filled)
+    back_up(path, copy)
+    tokens.append(take(filled))  # which the back-up does not know of
+    filled.close()
+    restore(copy, path, force=True, clock=clock)
+    store = open_sqlite()
+    for token in tokens:
+        work = store.write(lambda t, token=token: t.advance([], token=token))  # type: ignore[misc]
+        assert not work.result(10)
+    tokens.append(take(store))
+    assert tokens == sorted(set(tokens))
+    assert about(store)[1] == stretches
+    assert about(store)[0] != identity  # what was said of the other is not said of this one
+
+
+def test_a_back_up_of_an_older_version_is_brought_up_to_date(
+    copy: Path, tmp_path: Path, open_sqlite: Open
+) -> None:
+    shutil.copy(VERSION_1, copy)
+    restore(copy, tmp_path / "new.db")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["copies", "new.db"]
+    store = open_sqlite(tmp_path / "new.db")
+    assert (store.oldest(), store.newest()) == (3, 12)
+    with store.view() as view:
+        assert view.routed().token >= EPOCHS_SKIPPED
+    assert copy.read_bytes() == VERSION_1.read_bytes()
 
 
 def test_an_existing_store_is_replaced_only_by_force(

@@ -13,19 +13,19 @@ import pytest
 from store_drafts import MakeDrafts
 
 from polycast.errors import StoreDamaged
-from polycast.stores import Flight, Kept, Letter, Member, Transaction, View
+from polycast.stores import Flight, Kept, Letter, Member, Route, Stretch, Transaction, View
 from polycast.stores.doctor import examine
 from polycast.stores.sqlite import SqliteStore, back_up, restore
 from polycast.stores.sqlite.rows import SEALED
 
 Open = Callable[..., SqliteStore]
-VERSION_1 = Path(__file__).parent / "files" / "version_1.db"
+VERSION_2 = Path(__file__).parent / "files" / "version_2.db"
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A store with something in every table; the bus 1 holds the group 'work' and its flight."""
-    shutil.copy(VERSION_1, tmp_path / "store.db")
+    shutil.copy(VERSION_2, tmp_path / "store.db")
     return tmp_path / "store.db"
 
 
@@ -111,6 +111,36 @@ READS: dict[str, tuple[str, str, Callable[[View], object]]] = {
         "the document 'x' of kind 'retention'",
         lambda view: view.documents("retention"),
     ),
+    "routed": (
+        "UPDATE routing SET high = 13",
+        "how far the pipeline has come",
+        lambda view: view.routed(),
+    ),
+    "route": (
+        "UPDATE routes SET definition = x'7b7d' WHERE name = 'audit'",
+        "the route 2 of 'audit'",
+        lambda view: view.route("audit"),
+    ),
+    "routes": (
+        "UPDATE routes SET name = 'auditor' WHERE name = 'audit'",
+        "the route 2 of 'auditor'",
+        lambda view: view.routes(),
+    ),
+    "routes at": (
+        "UPDATE routes SET until = 15 WHERE name = 'audit'",
+        "the route 2 of 'audit'",
+        lambda view: view.routes(at=20),
+    ),
+    "turns": (
+        "UPDATE routes SET start = 12 WHERE name = 'audit'",
+        "the route 2 of 'audit'",
+        lambda view: view.turns(10, 20),
+    ),
+    "stretches": (
+        "UPDATE stretches SET takers = x'03' WHERE high = 9",
+        "the stretch from 5 to 9",
+        lambda view: view.stretches(0, limit=9),
+    ),
 }
 
 
@@ -147,6 +177,31 @@ CHANGES: dict[str, tuple[str, str, Callable[[Transaction], object]]] = {
         "UPDATE letters SET reason = 'ot failed'",
         "dead letter 3",
         lambda tx: tx.exhume([3]),
+    ),
+    "begin_route": (
+        "UPDATE routing SET numbers = 0",
+        "how far the pipeline has come",
+        lambda tx: tx.begin_route("new", b"{}"),
+    ),
+    "end_route": (
+        "UPDATE routes SET start = 3 WHERE name = 'audit'",
+        "the route 2 of 'audit'",
+        lambda tx: tx.end_route("audit"),
+    ),
+    "forget_routes": (
+        "UPDATE routes SET until = 13 WHERE name = 'audit'",
+        "the route 2 of 'audit'",
+        lambda tx: tx.forget_routes(99),
+    ),
+    "take_routing": (
+        "UPDATE routing SET token = 0",
+        "how far the pipeline has come",
+        lambda tx: tx.take_routing(),
+    ),
+    "advance": (
+        "UPDATE routing SET high = 5",
+        "how far the pipeline has come",
+        lambda tx: tx.advance([Stretch(5, 8, b"")], token=1),
     ),
 }
 
@@ -185,6 +240,11 @@ PLACES: list[tuple[str, str, Callable[[View], object]]] = [
     ("letters", "reason", lambda view: view.letters()),
     ("documents", "body", lambda view: view.documents("retention")),
     ("documents", "checksum", lambda view: view.document("retention", "")),
+    ("routing", "high", lambda view: view.routed()),
+    ("routes", "definition", lambda view: view.routes(at=20)),
+    ("routes", "name", lambda view: view.routes()),
+    ("stretches", "takers", lambda view: view.stretches(0, limit=9)),
+    ("stretches", "low", lambda view: view.stretches(0, limit=9)),
 ]
 
 
@@ -274,6 +334,8 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
         tx.join(Member(name, 1, 2))
         tx.bury(letters)
         tx.put_document("k", name, memoryview(b"d"))  # type: ignore[arg-type]
+        tx.begin_route(name, bytearray(b"r"))  # type: ignore[arg-type]
+        tx.advance([Stretch(1, 2, memoryview(b"s"))], token=0)  # type: ignore[arg-type]
 
     store.write(write).result(10)
     with store.view() as view:
@@ -281,3 +343,5 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
         assert [each.time for each in view.letters()] == [5.0]
         assert [each.due for each in view.flights(name)] == [0.0, 7.0]
         assert (view.members(name), view.documents("k")) == ([Member(name, 1, 2)], {name: b"d"})
+        assert view.routes() == [Route(1, name, b"r", 2)]
+        assert view.stretches(0, limit=1) == [Stretch(1, 2, b"s")]

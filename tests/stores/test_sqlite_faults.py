@@ -12,6 +12,7 @@ from faulty_disk import FaultyDisk
 from store_drafts import MakeDrafts
 
 from polycast.errors import StoreFailed
+from polycast.stores import Stretch
 from polycast.stores.sqlite import SqliteStore
 
 Open = Callable[..., SqliteStore]
@@ -154,3 +155,17 @@ def test_what_was_unknown_is_there_once_or_not_at_all_after_a_retry(
     again = open_sqlite()
     assert again.append(drafts(2, 3)) == [2, 3]
     assert [each.record.identity.sequence for each in again.read(1).entries] == [1, 2, 3]
+
+
+def test_what_the_pipeline_found_out_is_there_once_or_not_at_all_after_a_retry(
+    faulty: SqliteStore, disk: FaultyDisk, open_sqlite: Open
+) -> None:
+    token = faulty.write(lambda t: t.take_routing()).result(20).token
+    disk.fail = fails("sync", apsw.IOError("sync"))
+    stretches = [Stretch(1, 2, b"x")]
+    faulty.write(lambda t: t.advance(stretches, token=token)).exception(20)
+    faulty.close()
+    again = open_sqlite()
+    assert again.write(lambda t: t.advance(stretches, token=token)).result(20)
+    with again.view() as view:
+        assert (view.routed().high, view.stretches(0, limit=9)) == (2, stretches)

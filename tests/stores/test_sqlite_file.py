@@ -13,7 +13,18 @@ from store_drafts import MakeDrafts
 
 from polycast.errors import NotAStore, StoreClosed, StoreDamaged, WouldDeadlock
 from polycast.events import Identity
-from polycast.stores import Advert, EventType, Flight, Member, Retention, open_store, retention_of
+from polycast.stores import (
+    Advert,
+    EventType,
+    Flight,
+    Member,
+    Retention,
+    Route,
+    Routed,
+    Stretch,
+    open_store,
+    retention_of,
+)
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.connections import connect
 from polycast.stores.sqlite.reading import plan_of_types
@@ -21,6 +32,7 @@ from polycast.stores.sqlite.schema import APPLICATION, STEPS, prepare
 
 Open = Callable[..., SqliteStore]
 VERSION_1 = Path(__file__).parent / "files" / "version_1.db"
+VERSION_2 = VERSION_1.with_name("version_2.db")
 
 
 @pytest.fixture
@@ -160,6 +172,35 @@ def test_a_store_of_version_1_is_read_and_goes_on(
     assert reopened.result(10).epoch == 2
 
 
+def test_a_store_of_version_1_is_brought_up_to_date_without_a_pipeline(
+    path: Path, open_sqlite: Open
+) -> None:
+    shutil.copy(VERSION_1, path)
+    with open_sqlite().view() as view:
+        assert (view.routed(), view.routes(), view.stretches(0, limit=1)) == (Routed(1, 0), [], [])
+        first = view.identity()
+    assert pragma(path, "user_version") == len(STEPS)
+    shutil.copy(VERSION_1, path.with_name("other.db"))
+    with open_sqlite(path.with_name("other.db")).view() as view:
+        assert view.identity() != first
+
+
+def test_a_store_of_version_2_is_read_and_goes_on(path: Path, open_sqlite: Open) -> None:
+    shutil.copy(VERSION_2, path)
+    store = open_sqlite()
+    with store.view() as view:
+        assert view.identity() == "dffd09f413808e2e52421f89b8ec990e"
+        assert view.routed() == Routed(12, 1)
+        assert view.routes() == [
+            Route(1, "work", b'{"selector":"shop.Bill"}', 13, 14),
+            Route(2, "audit", b'{"selector":"shop.Order"}', 14),
+        ]
+        assert view.stretches(0, limit=9) == [Stretch(5, 9, b"\1\2"), Stretch(9, 12, b"\3")]
+        assert [each.cursor for each in view.subscriptions()] == [7, 9]
+    assert store.write(lambda t: t.advance([Stretch(12, 14, b"")], token=1)).result(10)
+    assert store.write(lambda t: t.begin_route("new", b"{}")).result(10).number == 3
+
+
 # -- damage ----------------------------------------------------------------------------------------
 
 
@@ -230,6 +271,26 @@ def test_a_damaged_description_is_named(open_sqlite: Open, path: Path) -> None:
     execute(path, "UPDATE descriptions SET body = CAST(replace(body, 'item', 'itex') AS BLOB)")
     with open_sqlite().view() as view, pytest.raises(StoreDamaged, match="the description"):
         view.descriptions()
+
+
+@pytest.mark.parametrize(("table", "read"), [("routing", "routed"), ("identity", "identity")])
+def test_a_row_that_must_be_there_and_is_not_is_damage(
+    open_sqlite: Open, path: Path, table: str, read: str
+) -> None:
+    open_sqlite().close()
+    execute(path, f"DELETE FROM {table}")
+    with open_sqlite().view() as view, pytest.raises(StoreDamaged):
+        getattr(view, read)()
+
+
+def test_a_stretch_that_is_missing_is_damage(open_sqlite: Open, path: Path) -> None:
+    shutil.copy(VERSION_2, path)
+    store = open_sqlite()
+    stretches = [Stretch(12, 13, b""), Stretch(13, 14, b"")]
+    store.write(lambda t: t.advance(stretches, token=1)).result(10)
+    execute(path, "DELETE FROM stretches WHERE high = 12")
+    with store.view() as view, pytest.raises(StoreDamaged, match="position 9"):
+        view.stretches(0, limit=9)
 
 
 # -- reading by type -------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ from polycast.stores import (
     Letter,
     Member,
     MemoryStore,
+    Route,
+    Routed,
+    Stretch,
     Transaction,
     View,
+    tidy_routing,
 )
 from polycast.stores.sqlite import SqliteStore
 from polycast.testing import ManualClock
@@ -72,10 +77,18 @@ letter = st.builds(
 
 
 class Model:
-    """The log as a list of pairs, with the first position kept."""
+    """The log as a list of pairs, with the first position kept; who was routed for where."""
 
     def __init__(self) -> None:
         self.log: dict[int, Draft] = {}
+        self.effect: dict[int, dict[str, bytes]] = {}  # by position, up to the end of the log
+        self.now: dict[str, bytes] = {}
+        self.routed: dict[int, bytes] = {}  # who takes what at a position
+        self.token = 0
+
+    def note_effect(self) -> None:
+        for position in range(len(self.effect) + 1, max(self.log, default=0) + 1):
+            self.effect[position] = dict(self.now)
 
     def append(self, drafts: list[Draft]) -> list[int]:
         given = []
@@ -84,6 +97,7 @@ class Model:
             if each.identity not in where:
                 self.log[max(self.log, default=0) + 1] = each
             given.append(where.get(each.identity, max(self.log)))
+        self.note_effect()
         return given
 
     def truncate(self, before: int) -> int:
@@ -185,6 +199,7 @@ class Stores(RuleBasedStateMachine):
     @rule(name=names)
     def remove(self, name: str) -> None:
         self.change(lambda t: t.remove(name))
+        self.model.now.pop(name, None)
 
     @rule(flights=st.lists(flight, max_size=6))
     def fly(self, flights: list[Flight]) -> None:
@@ -240,6 +255,101 @@ class Stores(RuleBasedStateMachine):
             self.change(lambda t: t.remove_document(kind, name))
         else:
             self.change(lambda t: t.put_document(kind, name, body))
+
+    # -- routing -----------------------------------------------------------------------------------
+
+    @rule(name=names, definition=st.binary(max_size=3))
+    def begin_route(self, name: str, definition: bytes) -> None:
+        route: Route = self.change(lambda t: t.begin_route(name, definition))
+        assert route.start == max(self.model.log, default=0) + 1
+        self.model.now[name] = definition
+
+    @rule(name=names)
+    def end_route(self, name: str) -> None:
+        self.change(lambda t: t.end_route(name))
+        self.model.now.pop(name, None)
+
+    @rule()
+    def take_routing(self) -> None:
+        self.model.token = self.change(lambda t: t.take_routing()).token
+
+    @rule(
+        back=st.integers(0, 3),
+        widths=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+        takers=st.binary(max_size=2),
+        stale=st.sampled_from([False, False, False, True]),
+    )
+    def advance(self, back: int, widths: list[int], takers: bytes, stale: bool) -> None:
+        """From where it has come or some cut before; beyond the log is refused."""
+        high, end = len(self.model.routed) + 1, max(self.model.log, default=0) + 1
+        places = [max(1, high - back)]
+        for width in widths:
+            places.append(places[-1] + width)
+        stretches = [Stretch(low, upto, takers) for low, upto in pairwise(places)]
+        new = [each for each in stretches if each.high > high]
+        token = self.model.token - stale
+
+        def ask(store: Any) -> Any:
+            future = store.write(lambda t: t.advance(stretches, token=token))
+            error = future.exception(20)
+            return type(error) if error is not None else future.result()
+
+        answer = self.both(ask)
+        if stale:
+            assert answer is False
+        elif new and (new[0].low != high or new[-1].high > end):
+            assert answer is ValueError
+        else:
+            assert answer is True
+            self.model.routed |= {p: takers for each in new for p in range(each.low, each.high)}
+
+    @rule()
+    def tidy(self) -> None:
+        def ask(store: Any) -> Any:
+            with store.view() as view:
+                before, awaited = view.stretches(0, limit=1_000), view.awaited()
+            store.write(tidy_routing).result(20)
+            with store.view() as view:
+                kept = view.stretches(0, limit=1_000)
+            assert kept == [each for each in before if each.high > awaited]
+
+        self.both(ask)
+
+    @invariant()
+    def what_is_in_effect_at_a_position_never_changes(self) -> None:
+        high, end = len(self.model.routed) + 1, max(self.model.log, default=0) + 1
+        effect = {**self.model.effect, end: self.model.now}
+
+        def ask(store: Any) -> Any:
+            with store.view() as view:
+                assert view.routed() == Routed(high, self.model.token)
+                for at in range(high, end + 1):
+                    there = {each.name: each.definition for each in view.routes(at=at)}
+                    assert there == effect[at]
+                return view.turns(high, end)
+
+        turns = self.both(ask)
+        for at in range(high + 1, end):
+            assert at in turns or effect[at] == effect[at - 1]
+
+    @invariant()
+    def the_same_figures_mean_the_same_routes(self) -> None:
+        with self.memory.view() as view:
+            high, end = view.routed().high, view.newest() + 1
+            found = [(view.in_effect(at), view.routes(at=at)) for at in range(high, end + 1)]
+        for one, other in pairwise(found):
+            assert (one[0] == other[0]) == (one[1] == other[1])
+
+    @invariant()
+    def what_was_found_out_is_kept_as_it_was(self) -> None:
+        def ask(store: Any) -> list[Stretch]:
+            with store.view() as view:
+                kept: list[Stretch] = view.stretches(0, limit=1_000)
+                return kept
+
+        for each in self.both(ask):
+            for position in range(each.low, each.high):
+                assert self.model.routed[position] == each.takers
 
     @rule(one=kept, flights=st.lists(flight, max_size=2))
     def change_that_raises(self, one: Kept, flights: list[Flight]) -> None:
@@ -302,6 +412,9 @@ def everything(view: View) -> list[Any]:
         ),
         *(view.count_letters(subscription="a"), view.adverts(), view.documents("a")),
         *(view.document("a", "b"), view.descriptions()),
+        *(view.routed(), view.routes(), view.turns(2, 9), view.routes(at=4), view.awaited()),
+        *([view.route(n) for n in "abc"], view.stretches(3, limit=2)),
+        *([(view.in_effect(at), view.last_turn(at)) for at in (0, 4, 9)],),
     ]
 
 

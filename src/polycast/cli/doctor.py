@@ -53,6 +53,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _integrity(report)
     yield from _buses(report)
     yield from _subscriptions(report)
+    yield from _pipeline(report)
     yield from _retention(report)
     yield from _letters(report)
     yield from _problems(report)
@@ -147,6 +148,15 @@ def subscription_rows(found: list[SubscriptionFigures], now: float) -> list[tupl
 def _holders(each: SubscriptionFigures) -> str:
     dead = [f"bus {bus} (dead)" for bus in each.dead]
     return listed([*(f"bus {bus}" for bus in each.buses), *dead])
+
+
+def _pipeline(report: Report) -> Iterator[str]:
+    found = report.routing
+    if found is not None:
+        yield ""
+        behind = f"{count(found.behind, 'event')} behind" if found.behind else "to the end"
+        for_whom = count(found.subscriptions, "subscription")
+        yield f"pipeline      routed to position {found.high - 1:,}, {behind}, for {for_whom}"
 
 
 def _retention(report: Report) -> Iterator[str]:

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from polycast.bus.attaching import start_of
 from polycast.cli.payloads import Payloads
 from polycast.cli.stores import file_of, looking
 from polycast.cli.terminal import Refused
 from polycast.cli.words import clip, moment
 from polycast.errors import BadOption
 from polycast.matching.topics import TopicPattern
+from polycast.stores.bounds import start_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
     from polycast.cli.terminal import Terminal
-    from polycast.stores import Store, Stored
+    from polycast.stores import Stored
     from polycast.stores.doctor import ReadOnlyStore
     from polycast.typesystem import Description
 
@@ -79,7 +79,7 @@ def _start(given: Namespace, store: ReadOnlyStore) -> int:
                 f"--since {given.since} is neither 'beginning', nor a position, nor a time such as "
                 f"2030-12-31T08:00 or 2030-12-31T08:00+01:00"
             ) from None
-    return cast("int", start_of(cast("Store", store), since))
+    return cast("int", start_of(store, since))
 
 
 def _line(stored: Stored, payloads: Payloads, *, as_json: bool) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from polycast.bus.opening import path_of
 from polycast.bus.presence import has_died
 from polycast.errors import BadOption
 from polycast.stores.doctor import looking
 from polycast.stores.doctor.looking import translated
 from polycast.stores.sqlite import SqliteStore
+from polycast.stores.urls import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

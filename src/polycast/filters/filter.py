@@ -157,12 +157,15 @@ class Filter(Generic[T_contra]):
         return {"format": FORMAT, "filter": str(self)}
 
     @classmethod
-    def from_json(cls, data: object) -> Filter[Any]:
-        """The filter of such data."""
+    def from_json(
+        cls, data: object, *, class_named: Callable[[str], type | None] | None = None
+    ) -> Filter[Any]:
+        """The filter of such data; classes that it names are this process's, or those given."""
         known = isinstance(data, dict) and type(data.get("format")) is int
         if not known or data["format"] != FORMAT:  # type: ignore[index]
             raise FilterError(f"not a filter of format {FORMAT}: {str(data)[:80]}")
-        tree = parse(data.get("filter", ""))  # type: ignore[attr-defined]
+        text: str = data.get("filter", "")  # type: ignore[attr-defined]
+        tree = parse(text) if class_named is None else parse(text, class_named)
         check_outside(tree)
         return Filter(tree)
 

@@ -12,7 +12,7 @@ import enum
 import uuid
 import zoneinfo
 from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
 from polycast.filters import nodes
@@ -20,6 +20,9 @@ from polycast.filters.constants import constant
 from polycast.filters.frontends.translate import Translator, Unliftable
 from polycast.filters.operators import BUILTINS, reach
 from polycast.typesystem import Registry, wire_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["parse", "render"]
 
@@ -237,8 +240,7 @@ def _member_name(value: enum.Enum) -> str:
     return repr(value.value if flags else value.name)
 
 
-def _enum_member(name: str, member: object) -> object:
-    cls = _class(name)
+def _enum_member(cls: type, name: str, member: object) -> object:
     if issubclass(cls, enum.Flag) and type(member) is int:
         return cls(member)
     if not issubclass(cls, enum.Enum) or member not in cls.__members__:
@@ -246,11 +248,8 @@ def _enum_member(name: str, member: object) -> object:
     return cls.__members__[str(member)]
 
 
-def _class(name: str) -> type:
-    found = Registry().resolve(name) if isinstance(name, str) else None
-    if found is None:
-        raise ValueError(f"this process has no class {name!r}")
-    return found
+def _class_here(name: str) -> type | None:
+    return Registry().resolve(name)
 
 
 _READ: dict[str, Any] = {
@@ -263,21 +262,19 @@ _READ: dict[str, Any] = {
     "UUID": lambda text: uuid.UUID(str(text)),
     "set": set,
     "frozenset": frozenset,
-    "member": _enum_member,
-    "kind": _class,
 }
 
 
 # -- parsing ---------------------------------------------------------------------------------------
 
 
-def parse(text: str) -> nodes.Node:
+def parse(text: str, class_named: Callable[[str], type | None] = _class_here) -> nodes.Node:
     """The tree of a text; FilterError says where and what is wrong."""
     if not isinstance(text, str) or len(text) > LONGEST:
         raise FilterError(f"a filter is a text of at most {LONGEST} characters")
     try:
         expression = ast.parse(text.strip(), mode="eval").body
-        expression = _Constants().visit(expression)
+        expression = _Constants(class_named).visit(expression)
         return Translator("event", _meaning, None).translate(expression)
     except SyntaxError as error:
         raise FilterError(_pointed(text.strip(), error)) from None
@@ -309,12 +306,25 @@ def _pointed(text: str, error: SyntaxError) -> str:
 class _Constants(ast.NodeTransformer):
     """Replaces the written form of a constant by the constant."""
 
+    def __init__(self, class_named: Callable[[str], type | None]) -> None:
+        self._class_named = class_named
+        self._read = {**_READ, "member": self._member, "kind": self._class}
+
+    def _class(self, name: str) -> type:
+        found = self._class_named(name) if isinstance(name, str) else None
+        if found is None:
+            raise ValueError(f"this process has no class {name!r}")
+        return found
+
+    def _member(self, name: str, member: object) -> object:
+        return _enum_member(self._class(name), name, member)
+
     def visit_Call(self, call: ast.Call) -> ast.AST:
         self.generic_visit(call)
         name = call.func.id if isinstance(call.func, ast.Name) else ""
-        if name not in _READ or call.keywords:
+        if name not in self._read or call.keywords:
             return call
-        value = _READ[name](*(_plain(each) for each in call.args))
+        value = self._read[name](*(_plain(each) for each in call.args))
         return ast.copy_location(ast.Constant(value), call)
 
 

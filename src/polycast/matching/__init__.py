@@ -1,6 +1,6 @@
 """What subscribers want, as plain values, and who wants an event."""
 
-from polycast.matching.definitions import Definition, definition_of
+from polycast.matching.definitions import Definition, definition_of, path_of
 from polycast.matching.interest import Interest
 from polycast.matching.matcher import Matcher
 from polycast.matching.selectors import Selector, all_of, selector_for, topic
@@ -15,6 +15,7 @@ __all__ = [
     "all_of",
     "check_topic",
     "definition_of",
+    "path_of",
     "selector_for",
     "topic",
 ]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import FilterError
+from polycast.errors import FilterError, NotRoutable
+from polycast.filters import Filter
+from polycast.filters.nodes import Opaque
+from polycast.filters.weakening import EVERYTHING, is_open, weakened
 from polycast.typesystem import describe, wire_name, wire_version
 
 if TYPE_CHECKING:
-    from polycast.filters import Filter
+    from collections.abc import Callable
+
     from polycast.matching.interest import Interest
 
-__all__ = ["Definition", "SelectedType", "definition_of"]
+__all__ = ["Definition", "SelectedType", "definition_of", "path_of"]
 
 
 class SelectedType(msgspec.Struct, frozen=True):
@@ -39,6 +44,10 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     """The filter as data, if it has a form as data."""
     group: str | None = None
     lease: float | None = None
+    function: str | None = None
+    """For the pipeline: the function that is the filter, as `module:name`."""
+    partial: bool = False
+    """For the pipeline: whether `filter` lets pass more than the subscription wants."""
 
     def encoded(self) -> bytes:
         """As a store keeps it."""
@@ -64,11 +73,16 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 _decode = msgspec.json.Decoder(Definition).decode
 
 
-def definition_of(interest: Interest, *, lease: float | None = None) -> Definition:
-    """The definition of what is wanted."""
+def definition_of(
+    interest: Interest, *, lease: float | None = None, engine: str = "direct"
+) -> Definition:
+    """The definition of what is wanted; with `engine="spark"` it says all that the pipeline needs.
+
+    `NotRoutable` if the pipeline could do nothing with the filter.
+    """
     selector, where = interest.selector, interest.where
     pattern = selector.topic
-    return Definition(
+    definition = Definition(
         str(selector),
         interest.level.name,
         tuple(
@@ -83,6 +97,36 @@ def definition_of(interest: Interest, *, lease: float | None = None) -> Definiti
         interest.group,
         lease,
     )
+    if engine != "spark" or where is None or definition.filter is not None:
+        return definition
+    return msgspec.structs.replace(definition, **_routable(where))
+
+
+def _routable(where: Filter[Any]) -> dict[str, Any]:
+    """A filter that has no form as data: the function it is, or what can be said of it."""
+    tree = where.tree
+    if isinstance(tree, Opaque) and not tree.topical:
+        path = path_of(tree.function)
+        if path is None:
+            raise NotRoutable(where, why=tree.why)
+        return {"function": path, "filter": EVERYTHING.to_json(), "partial": True}
+    less: Filter[Any] = Filter(weakened(tree, is_open))
+    why = ", ".join(part.why for part in where.opaque_parts())
+    if less == EVERYTHING:
+        raise NotRoutable(where, why=why)
+    try:
+        return {"filter": less.to_json(), "partial": True}
+    except FilterError as error:
+        raise NotRoutable(where, why=str(error)) from None
+
+
+def path_of(function: Callable[..., object]) -> str | None:
+    """`module:name` of a function that can be imported by it."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    found: Any = sys.modules.get(module or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return f"{module}:{name}" if found is function and module != "__main__" else None
 
 
 def _in_words(where: Filter[Any]) -> str:

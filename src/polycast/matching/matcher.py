@@ -160,6 +160,18 @@ class Matcher(Generic[K]):
             found += index.match(event)
         return [*found, *self._match_topical(event, topic)] if self._topical else found
 
+    def covering(self, cls: type, *, topic: str | None = None) -> list[K]:
+        """The keys whose type covers a class, whatever their filters say."""
+        with self._lock:
+            found = [
+                key
+                for selector, keys in self._by_selector.items()
+                if selector.covers(cls, topic)
+                for key in keys
+            ]
+            topical = self._topical.items()
+            return [*found, *(key for key, (each, _) in topical if each.covers(cls, topic))]
+
     def _match_topical(self, event: Any, topic: str | None) -> list[K]:
         """Those whose filters ask for the topic themselves, one by one."""
         return [

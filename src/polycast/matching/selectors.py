@@ -108,6 +108,8 @@ def topic(pattern: str, what: Any = object) -> Selector[Any]:
 def selector_for(what: object, *, topic: str | None = None, exact: bool = False) -> Selector[Any]:
     """What is meant by the first argument of subscribe."""
     selector = _selector(what)
+    if topic is None and not exact:
+        return selector
     pattern = selector.topic
     if topic is not None:
         if pattern is not None:

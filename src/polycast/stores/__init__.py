@@ -14,16 +14,19 @@ from polycast.stores.contract import (
     Letter,
     Member,
     OpenBus,
+    Route,
+    Routed,
     Run,
     Store,
     Stored,
+    Stretch,
     Transaction,
     View,
 )
 from polycast.stores.entry import Entry, Publisher, Receipt, Undecodable
 from polycast.stores.memory import MemoryStore
 from polycast.stores.recent import Recent
-from polycast.stores.retention import Pin, Retention, pins, retain, retention_of
+from polycast.stores.retention import Pin, Retention, pins, retain, retention_of, tidy_routing
 
 if TYPE_CHECKING:
     import os
@@ -48,9 +51,12 @@ __all__ = [
     "Receipt",
     "Recent",
     "Retention",
+    "Route",
+    "Routed",
     "Run",
     "Store",
     "Stored",
+    "Stretch",
     "Transaction",
     "Undecodable",
     "View",
@@ -58,6 +64,7 @@ __all__ = [
     "pins",
     "retain",
     "retention_of",
+    "tidy_routing",
 ]
 
 

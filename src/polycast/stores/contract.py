@@ -29,9 +29,12 @@ __all__ = [
     "Letter",
     "Member",
     "OpenBus",
+    "Route",
+    "Routed",
     "Run",
     "Store",
     "Stored",
+    "Stretch",
     "Transaction",
     "View",
 ]
@@ -204,8 +207,40 @@ class Advert(msgspec.Struct, frozen=True, gc=False):
     until: float | None = None
 
 
+class Route(msgspec.Struct, frozen=True):
+    """A definition that the pipeline routes for, in effect in `[start, until)` of the log.
+
+    It never changes, but for `until`, which is set to a position that is not in the log yet. So
+    what is in effect at a position of the log is the same whenever somebody looks.
+    """
+
+    number: int  # given by the store
+    name: str  # of the subscription
+    definition: bytes
+    start: int
+    until: int | None = None
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """Who takes what in `[low, high)` of the log, as the pipeline found out."""
+
+    low: int
+    high: int
+    takers: bytes
+
+
+class Routed(msgspec.Struct, frozen=True, gc=False):
+    """How far the pipeline has come: all before `high` is routed. Who runs it raises `token`."""
+
+    high: int
+    token: int
+
+
 class View(Protocol):
     """The state at one moment."""
+
+    def identity(self) -> str:
+        """What tells this store from any other."""
 
     def newest(self) -> int:
         """The newest position; 0 if nothing was ever appended."""
@@ -269,6 +304,37 @@ class View(Protocol):
     def documents(self, kind: str) -> dict[str, bytes]:
         """All of a kind, by name."""
 
+    def routed(self) -> Routed:
+        """How far the pipeline has come: 1 before it ever ran."""
+
+    def route(self, name: str) -> Route | None:
+        """What the pipeline routes for a subscription from now on."""
+
+    def routes(self, *, at: int | None = None) -> list[Route]:
+        """All that the pipeline routes for, or those in effect at a position, by number."""
+
+    def in_effect(self, position: int) -> tuple[int, int]:
+        """How many routes are in effect at a position, and the highest number of them.
+
+        Numbers only grow, and what has ended does not come back. So the same answer for two
+        positions means the same routes.
+        """
+
+    def last_turn(self, position: int) -> int:
+        """The last position, up to this one, at which a route begins or ends, or 0."""
+
+    def turns(self, low: int, high: int) -> list[int]:
+        """The positions between two, both exclusive, at which a route begins or ends."""
+
+    def stretches(self, start: int, *, limit: int) -> list[Stretch]:
+        """The first stretches that end after a position."""
+
+    def awaited(self) -> int:
+        """The first position before `routed().high` of which somebody may ask who takes it.
+
+        What is before its route, a subscription reads from the log and is asked about itself.
+        """
+
 
 class Transaction(View, Protocol):
     """Changes to the state, all or none; it sees its own."""
@@ -292,7 +358,7 @@ class Transaction(View, Protocol):
         """Move a cursor; False, and nothing moved, if the token is not the current one."""
 
     def remove(self, name: str) -> None:
-        """Remove a subscription with its flights and members."""
+        """Remove a subscription with its flights and members; its route ends here."""
 
     def fly(self, flights: Sequence[Flight]) -> None:
         """Put flights in place of what there was at their positions."""
@@ -329,6 +395,28 @@ class Transaction(View, Protocol):
 
     def remove_document(self, kind: str, name: str) -> None:
         """Remove a document."""
+
+    def begin_route(self, name: str, definition: bytes) -> Route:
+        """Route for a subscription from the end of the log on, in place of what there was."""
+
+    def end_route(self, name: str) -> None:
+        """Route for a subscription no more from the end of the log on."""
+
+    def forget_routes(self, before: int) -> None:
+        """Remove routes that ended at a position or earlier."""
+
+    def take_routing(self) -> Routed:
+        """Whoever asks runs the pipeline from now on; whoever did may not write any more."""
+
+    def advance(self, stretches: Sequence[Stretch], *, token: int) -> bool:
+        """Keep what follows `routed().high`, and move that on; False if the token is stale.
+
+        A stretch that was kept before is left out. One that begins later, overlaps, or ends after
+        the log is a `ValueError`, and nothing is kept.
+        """
+
+    def drop_stretches(self, before: int) -> int:
+        """Remove stretches that end at a position or earlier; how many went."""
 
 
 class Store(Protocol):

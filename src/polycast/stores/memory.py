@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from bisect import bisect_left
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -24,9 +25,13 @@ from polycast.stores.contract import (
     Letter,
     Member,
     OpenBus,
+    Route,
+    Routed,
     Run,
     Stored,
+    Stretch,
 )
+from polycast.stores.stretches import following
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -58,12 +63,20 @@ class _State:
         self._letters: dict[int, Letter] = {}
         self._adverts: dict[int, Advert] = {}
         self._documents: dict[tuple[str, str], bytes] = {}
+        self._identity = uuid.uuid4().hex
+        self._routed = Routed(1, 0)
+        self._routes: dict[int, Route] = {}
+        self._last_route = 0
+        self._stretches: dict[int, Stretch] = {}
 
     def copy(self) -> dict[str, Any]:
         tables = vars(self).items()
         return {name: dict(each) if isinstance(each, dict) else each for name, each in tables}
 
     # -- looking -----------------------------------------------------------------------------------
+
+    def identity(self) -> str:
+        return self._identity
 
     def newest(self) -> int:
         return self._log[-1].position if self._log else 0
@@ -133,6 +146,43 @@ class _State:
     def documents(self, kind: str) -> dict[str, bytes]:
         return {key[1]: self._documents[key] for key in sorted(self._documents) if key[0] == kind}
 
+    def routed(self) -> Routed:
+        return self._routed
+
+    def route(self, name: str) -> Route | None:
+        mine = [each for each in self._routes.values() if each.name == name]
+        return next((each for each in mine if each.until is None), None)
+
+    def routes(self, *, at: int | None = None) -> list[Route]:
+        found = [self._routes[number] for number in sorted(self._routes)]
+        if at is None:
+            return found
+        return [each for each in found if each.start <= at and not _ended(each, at)]
+
+    def in_effect(self, position: int) -> tuple[int, int]:
+        there = [each.number for each in self.routes(at=position)]
+        return len(there), max(there, default=0)
+
+    def last_turn(self, position: int) -> int:
+        return max(self.turns(0, position + 1), default=0)
+
+    def turns(self, low: int, high: int) -> list[int]:
+        places = {place for each in self._routes.values() for place in (each.start, each.until)}
+        return sorted(place for place in places if place is not None and low < place < high)
+
+    def stretches(self, start: int, *, limit: int) -> list[Stretch]:
+        later = [high for high in sorted(self._stretches) if high > start]
+        return [self._stretches[high] for high in later[: max(limit, 0)]]
+
+    def awaited(self) -> int:
+        held_back, found = self.held_back(), [self._routed.high]
+        for name, kept in self._kept.items():
+            route = self.route(name)
+            if route is not None:
+                place = min(kept.cursor, held_back.get(name, kept.cursor))
+                found.append(max(place, route.start))
+        return min(found)
+
     # -- changing ----------------------------------------------------------------------------------
 
     def _number(self) -> int:
@@ -187,6 +237,7 @@ class _State:
             self._change(name)
         self._flights = {key: each for key, each in self._flights.items() if key[0] != name}
         self._members = {key: each for key, each in self._members.items() if key[0] != name}
+        self.end_route(name)
 
     def fly(self, flights: Sequence[Flight]) -> None:
         self._flights.update({(each.name, each.position): each for each in flights})
@@ -233,6 +284,48 @@ class _State:
     def remove_document(self, kind: str, name: str) -> None:
         if self._documents.pop((kind, name), None) is not None:
             self._revision += 1
+
+    def begin_route(self, name: str, definition: bytes) -> Route:
+        self.end_route(name)
+        self._last_route += 1
+        route = Route(self._last_route, name, definition, self.newest() + 1)
+        self._routes[route.number] = route
+        return route
+
+    def end_route(self, name: str) -> None:
+        route, end = self.route(name), self.newest() + 1
+        if route is not None and route.start < end:
+            self._routes[route.number] = replace(route, until=end)
+        elif route is not None:
+            del self._routes[route.number]  # it was never in effect
+
+    def forget_routes(self, before: int) -> None:
+        self._routes = {
+            number: each for number, each in self._routes.items() if not _ended(each, before)
+        }
+
+    def take_routing(self) -> Routed:
+        self._routed = replace(self._routed, token=self._routed.token + 1)
+        return self._routed
+
+    def advance(self, stretches: Sequence[Stretch], *, token: int) -> bool:
+        if token != self._routed.token:
+            return False
+        new = following(stretches, self._routed.high, self.newest() + 1)
+        self._stretches.update({each.high: each for each in new})
+        if new:
+            self._routed = replace(self._routed, high=new[-1].high)
+        return True
+
+    def drop_stretches(self, before: int) -> int:
+        gone = [high for high in self._stretches if high <= before]
+        for high in gone:
+            del self._stretches[high]
+        return len(gone)
+
+
+def _ended(route: Route, at: int) -> bool:
+    return route.until is not None and route.until <= at
 
 
 class MemoryStore:

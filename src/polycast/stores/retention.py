@@ -11,7 +11,10 @@ from polycast.errors import BadOption
 if TYPE_CHECKING:
     from polycast.stores.contract import Store, Transaction, View
 
-__all__ = ["Pin", "Retention", "pins", "retain", "retention_of"]
+__all__ = ["PIPELINE", "Pin", "Retention", "pins", "retain", "retention_of", "tidy_routing"]
+
+PIPELINE = "pipeline"
+"""How the pin is called that stands for what is not routed yet."""
 
 _KIND, _NAME = "retention", ""
 _STEP = 0.1  # of the log: how much goes before its size is looked at again
@@ -46,7 +49,7 @@ _decode = msgspec.json.Decoder(Retention).decode
 
 
 class Pin(msgspec.Struct, frozen=True):
-    """A subscription that the log is kept for."""
+    """A subscription that the log is kept for, or the pipeline."""
 
     name: str
     position: int
@@ -73,14 +76,37 @@ def pins(store: Store) -> list[Pin]:
 def _pins(view: View) -> list[Pin]:
     end, held_back = view.newest() + 1, view.held_back()
     found = []
+    pinned: set[str] = set()
     for kept in view.subscriptions():
         needed = min(kept.cursor, held_back.get(kept.name, kept.cursor))
         found.append(Pin(kept.name, needed, max(0, end - needed), kept.pinned))
-    return sorted(found, key=lambda pin: (pin.position, pin.name))
+        if kept.pinned:
+            pinned.add(kept.name)
+    found.sort(key=lambda pin: (pin.position, pin.name))
+    # Before the others that are as far behind: they wait for it.
+    if any(route.until is None and route.name in pinned for route in view.routes()):
+        high = view.routed().high
+        place = sum(pin.position < high for pin in found)
+        found.insert(place, Pin(PIPELINE, high, max(0, end - high), pinned=True))
+    return found
+
+
+def tidy_routing(transaction: Transaction) -> int:
+    """Drop what the pipeline found out and nobody needs any more; how many stretches went."""
+    transaction.forget_routes(transaction.routed().high)
+    return transaction.drop_stretches(transaction.awaited())
 
 
 def retain(store: Store, now: float) -> int:
-    """Let go of what the rule of a store lets go; how many records went."""
+    """Let go of what the rule of a store lets go; how many records went.
+
+    What the pipeline found out goes without a rule, as soon as all have passed it.
+    """
+    with store.view() as view:
+        oldest = view.stretches(0, limit=1)
+        is_tidy = not oldest or oldest[0].high > view.awaited()
+    if not is_tidy:
+        store.write(tidy_routing).result()
     rule = retention_of(store)
     if rule == Retention():
         return 0

@@ -20,6 +20,7 @@ __all__ = [
     "MainClassWarning",
     "check_shareable",
     "event",
+    "is_made",
     "named_classes",
     "warn_main",
     "wire_aliases",
@@ -90,6 +91,11 @@ def named_classes(name: str) -> list[type]:
     return [
         cls for cls in list(_named.get(name, ())) if name in (wire_name(cls), *wire_aliases(cls))
     ]
+
+
+def is_made(cls: type) -> bool:
+    """Whether a class was made from a description, for want of the real one."""
+    return DESCRIPTION in cls.__dict__
 
 
 def check_shareable(cls: type) -> None:

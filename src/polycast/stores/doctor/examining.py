@@ -20,12 +20,13 @@ from polycast.stores.doctor.report import (
     Problem,
     Report,
     RetentionFigures,
+    RoutingFigures,
     SyncCost,
     TypeFigures,
 )
 from polycast.stores.doctor.subscribing import buses_in, subscriptions_in
 from polycast.stores.doctor.verifying import Verifier
-from polycast.stores.retention import pins, retention_of
+from polycast.stores.retention import PIPELINE, pins, retention_of
 from polycast.stores.sqlite.numbers import Names
 from polycast.stores.sqlite.rows import fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.config import Clock
-    from polycast.stores.contract import OpenBus, Store
+    from polycast.stores.contract import OpenBus, Store, View
     from polycast.stores.doctor.looking import ReadOnlyStore
+    from polycast.stores.retention import Pin
 
 __all__ = ["examine", "sync_cost"]
 
@@ -117,6 +119,7 @@ class _Examination:
             report.pins = [
                 PinFigures(each.name, each.position, each.behind) for each in found if each.pinned
             ]
+            report.routing = self._part("the state of the pipeline", lambda: _routing(view, found))
             report.letters = self._part("the list of dead letters", self._letters) or []
             described = self._part("the descriptions of classes", view.descriptions)
             if described is not None:
@@ -141,7 +144,7 @@ class _Examination:
     def verify(self, progress: Callable[[str, int, int], None]) -> None:
         """Read every record; what is counted is what was read."""
         counts: Counter[int] = Counter()
-        verifier = Verifier(self._store.connection, progress)
+        verifier = Verifier(self._store.connection, progress, version=self._report.version)
         self._report.integrity = verifier.verify(counts)
         self._report.log = self._part("the log", lambda: self._log(counts))
 
@@ -172,6 +175,15 @@ class _Examination:
                 what = f"no description of {each.name} version {each.version} is kept"
                 advice = "Only processes that have the class can read its events"
                 self._unreadable.append(Problem("warning", what, advice))
+
+
+def _routing(view: View, found: list[Pin]) -> RoutingFigures | None:
+    routed, end = view.routed(), view.newest() + 1
+    names = {route.name for route in view.routes() if route.until is None}
+    if not names and not routed.token:
+        return None
+    pinned = any(pin.name == PIPELINE and pin.position == routed.high for pin in found)
+    return RoutingFigures(len(names), routed.high, max(0, end - routed.high), pinned)
 
 
 def sync_cost(path: str) -> SyncCost | None:

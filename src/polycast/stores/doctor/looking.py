@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 import apsw
 
 from polycast.errors import NotAStore, StoreDamaged, StoreError
+from polycast.stores.contract import Route, Routed
 from polycast.stores.sqlite.readable import Readable
 from polycast.stores.sqlite.rows import fetch_one
 from polycast.stores.sqlite.schema import STEPS, version_of
+from polycast.stores.sqlite.state import SqlView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from polycast.stores.contract import View
 
 __all__ = ["ReadOnlyStore", "looking", "translated"]
 
@@ -23,12 +26,32 @@ _BUSY = 5_000  # milliseconds
 _INSTEAD = "Name the file of a store, as in events.db or sqlite:///events.db"
 
 
+class _OlderView(SqlView):
+    """A file of version 1: there was no pipeline."""
+
+    def identity(self) -> str:
+        return ""
+
+    def routed(self) -> Routed:
+        return Routed(1, 0)
+
+    def routes(self, *, at: int | None = None) -> list[Route]:
+        return []
+
+
 class ReadOnlyStore(Readable):
     """The half of a store that reads, over one connection. Nothing in the file is changed by it."""
 
-    def __init__(self, path: str, connection: apsw.Connection) -> None:
+    def __init__(self, path: str, connection: apsw.Connection, *, version: int | None) -> None:
         super().__init__(path)
         self.connection = connection
+        self._view = _OlderView if version == 1 else SqlView
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Look at the state as it is now."""
+        with self.snapshot() as connection:
+            yield self._view(connection, self.path)
 
     @contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:
@@ -65,7 +88,7 @@ def looking(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[R
                     why=f"it has the older version {version}",
                     instead="Open a bus over it once: that brings it up to date",
                 )
-            yield ReadOnlyStore(path, connection)
+            yield ReadOnlyStore(path, connection, version=version)
     finally:
         connection.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polycast.stores.doctor.report import Problem
+from polycast.stores.retention import PIPELINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,18 +18,23 @@ FULL = 0.8  # of the size that retention allows
 SLOW = 0.1  # seconds of a sync
 LONG_WAL = 256 * 1024 * 1024
 MOST = 0.5  # of the log
+BEHIND = 100_000  # events that the pipeline has not routed
 AGED = 1.1  # of the age that retention allows, because it does not work all the time
 
 RESTORE = (
     "Stop all who write to it, keep a copy of the file, and restore a back-up with "
     "`polycast restore BACKUP STORE --force`"
 )
+RUN = (
+    "run it with `polycast pipeline run STORE`, or remove the subscriptions with engine='spark' "
+    "that nobody needs"
+)
 
 
 def problems_of(report: Report) -> list[Problem]:
     """Damage first, then warnings."""
     damage = [Problem("damage", *found) for found in _damage(report)]
-    checks = (_version, _space, _speed, _buses, _subscriptions, _letters)
+    checks = (_version, _space, _speed, _buses, _pipeline, _subscriptions, _letters)
     return damage + [Problem("warning", *found) for check in checks for found in check(report)]
 
 
@@ -84,6 +90,11 @@ def _held_by(report: Report) -> str:
     """Who keeps most of the log from being let go, if anybody does."""
     log, first = report.log, next(iter(report.pins), None)
     if log is not None and first is not None and first.behind > (log.newest - log.oldest) * MOST:
+        routing = report.routing
+        if routing is not None and (first.name, first.position) == (PIPELINE, routing.high):
+            return (
+                f"The pipeline is {first.behind} events behind, and the log is kept for it: {RUN}"
+            )
         return (
             f"{first.name!r} is {first.behind} events behind, and the log is kept for it: attach "
             f"to it, or remove it with `polycast subscriptions remove STORE {first.name}`"
@@ -104,6 +115,13 @@ def _buses(report: Report) -> Iterator[Found]:
                 f"bus {bus.id} ({bus.publisher}, process {bus.process}) died without closing",
                 "Nothing is lost: any bus that is open over the store frees what it held",
             )
+
+
+def _pipeline(report: Report) -> Iterator[Found]:
+    routing = report.routing
+    if routing is not None and routing.pins and routing.behind > BEHIND:
+        what = f"the pipeline is {routing.behind} events behind, and the log is kept for it"
+        yield what, RUN[0].upper() + RUN[1:]
 
 
 def _subscriptions(report: Report) -> Iterator[Found]:

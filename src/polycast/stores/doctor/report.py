@@ -16,6 +16,7 @@ __all__ = [
     "Problem",
     "Report",
     "RetentionFigures",
+    "RoutingFigures",
     "SubscriptionFigures",
     "SyncCost",
     "TypeFigures",
@@ -145,6 +146,17 @@ class PinFigures(msgspec.Struct, frozen=True):
     behind: int
 
 
+class RoutingFigures(msgspec.Struct, frozen=True):
+    """The pipeline: all before `high` is routed for the subscriptions that it routes for."""
+
+    subscriptions: int
+    high: int
+    behind: int
+    """How many positions of the log are not routed."""
+    pins: bool
+    """Whether the log is kept for it."""
+
+
 class Report(msgspec.Struct):
     """All that was found; what could not be read is None or empty, and a problem says so."""
 
@@ -159,6 +171,8 @@ class Report(msgspec.Struct):
     sync: SyncCost | None = None
     buses: list[BusFigures] = []
     subscriptions: list[SubscriptionFigures] = []
+    routing: RoutingFigures | None = None
+    """None if the pipeline never ran, and nobody waits for it."""
     pins: list[PinFigures] = []
     retention: RetentionFigures | None = None
     letters: list[LetterFigures] = []

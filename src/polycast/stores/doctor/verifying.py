@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import apsw
+import msgspec
 
 from polycast.errors import NotDecodable
 from polycast.events import decode_record
 from polycast.stores.doctor.report import Damage, Integrity
 from polycast.stores.sqlite.numbers import Names
 from polycast.stores.sqlite.rows import SEALED, fetch, fetch_one
+from polycast.stores.sqlite.schema import STEPS
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -24,6 +26,14 @@ _ROWS = (
 )
 _SEALED_LETTERS = SEALED["letters"]
 _LETTERS = f"{_SEALED_LETTERS.select} WHERE number >= ? AND number < ? ORDER BY 1 LIMIT ?"
+_SEALED_STRETCHES = SEALED["stretches"]
+_STRETCHES = f"{_SEALED_STRETCHES.select} WHERE high >= ? AND high < ? ORDER BY 1 LIMIT ?"
+_IN_PARTS = (_SEALED_LETTERS, _SEALED_STRETCHES)  # as they may be many, or long
+_FRONTIER = "SELECT high, (SELECT max(high) FROM stretches) FROM routing"
+_ALONE = (
+    "SELECT number, name FROM routes WHERE until IS NULL AND typeof(name) = 'text' "
+    "AND name NOT IN (SELECT name FROM subscriptions) ORDER BY number"
+)
 _CHUNK = 2_000  # rows at a time, so that no reader holds up the writers' checkpoints for long
 LISTED = 20
 _HOPELESS = 10_000  # rows, one after another, that cannot be read: the rest is left alone
@@ -34,9 +44,16 @@ class Verifier:
     """Looks at all records that were there when it began."""
 
     def __init__(
-        self, connection: apsw.Connection, progress: Callable[[str, int, int], None]
+        self,
+        connection: apsw.Connection,
+        progress: Callable[[str, int, int], None],
+        *,
+        version: int | None,
     ) -> None:
         self._connection, self._progress = connection, progress
+        # Where even the version is damaged, all that there should be is looked for.
+        self._version = len(STEPS) if version is None else version
+        self._routed: int | None = None  # up to where the stretches that were seen go
         self._names = Names()
         self._damages: list[Damage] = []
         self._damaged = self._records = self._letters = 0
@@ -49,6 +66,9 @@ class Verifier:
         self._check_state()
         self._scan("records", "log", "position", _ROWS, lambda row: self._check(row, counts))
         self._scan("dead letters", "letters", "number", _LETTERS, self._check_letter)
+        if self._version >= _SEALED_STRETCHES.since:
+            self._scan("stretches", "stretches", "high", _STRETCHES, self._check_stretch)
+            self._check_routing()
         return Integrity(
             self._records, self._letters, self._complete, self._damaged, self._damages, file
         )
@@ -66,10 +86,10 @@ class Verifier:
     def _check_state(self) -> None:
         """Read all rows with a checksum, also those whose key was damaged, which nobody asks for.
 
-        The letters are read in parts, as they hold records.
+        Letters and stretches are read in parts.
         """
         for table in SEALED.values():
-            if table is _SEALED_LETTERS:
+            if table in _IN_PARTS or table.since > self._version:
                 continue
             self._progress(f"the table {table.table}", 0, 0)
             try:
@@ -186,7 +206,64 @@ class Verifier:
         except NotDecodable as error:
             self._note(f"dead letter {row[0]}", str(error))
 
+    # -- the pipeline ------------------------------------------------------------------------------
+
+    def _check_stretch(self, row: tuple[Any, ...]) -> None:
+        flaw = _SEALED_STRETCHES.flaw(row)
+        if flaw is not None:
+            self._note(*flaw)
+            self._routed = None
+            return
+        high, low = row[:2]
+        place, expected = f"the stretch from {low} to {high}", self._routed
+        if low >= high:
+            self._note(place, "it is empty")
+        elif expected is not None and low < expected:
+            self._note(place, f"it begins before {expected}, where the one before it ends")
+        elif expected is not None and low > max(expected, self._first_stretch()):
+            self._note(place, f"it begins after {expected}, where the one before it ends")
+        self._routed = high
+
+    def _first_stretch(self) -> int:
+        """Those before it were dropped, maybe while others were looked at."""
+        sql = "SELECT low FROM stretches WHERE typeof(low) = 'integer' ORDER BY high LIMIT 1"
+        try:
+            return fetch_one(self._connection, sql) or 0
+        except apsw.Error:
+            return 0
+
+    def _check_routing(self) -> None:
+        """What is said of routes and stretches in different tables, each in one statement."""
+        try:
+            frontier = fetch(self._connection, _FRONTIER)
+            alone = fetch(self._connection, _ALONE)
+            routes, _ = SEALED["routes"].sort(self._connection)
+        except (apsw.Error, UnicodeDecodeError) as error:
+            self._note("the state of the pipeline", str(error))
+            self._complete = False
+            return
+        if len(frontier) != 1:
+            self._note("how far the pipeline has come", "there is no such row")
+        elif frontier[0][1] not in (None, frontier[0][0]):
+            high, last = frontier[0]
+            self._note(f"the stretch that ends at {last}", f"all before {high} should be routed")
+        for number, name in alone:
+            self._note(f"the route {number} of {name!r}", "there is no such subscription")
+        for number, name, definition, *_ in routes:
+            why = _unreadable(definition)
+            if why:
+                self._note(f"the route {number} of {name!r}", why)
+
     def _note(self, place: str, why: str, *, many: int = 1) -> None:
         self._damaged += many
         if len(self._damages) < LISTED:
             self._damages.append(Damage(place, why))
+
+
+def _unreadable(definition: bytes) -> str | None:
+    """Why a definition cannot be read; what it means, only those who route know."""
+    try:
+        msgspec.json.decode(definition, type=dict[str, Any])
+    except (msgspec.DecodeError, ValueError, TypeError) as error:
+        return f"its definition cannot be read: {error}"
+    return None

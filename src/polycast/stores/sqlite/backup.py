@@ -13,7 +13,7 @@ from polycast.config import SystemClock
 from polycast.errors import NotAStore, StoreDamaged, StoreError
 from polycast.stores.sqlite.connections import connect, told
 from polycast.stores.sqlite.rows import fetch
-from polycast.stores.sqlite.schema import BUSY_SECONDS, sync_directory, version_of
+from polycast.stores.sqlite.schema import BUSY_SECONDS, prepare, sync_directory, version_of
 from polycast.stores.sqlite.state import SqlTransaction
 
 if TYPE_CHECKING:
@@ -116,9 +116,12 @@ def _copy(source: apsw.Connection, path: str, progress: Callable[[int, int], Non
 
 
 def _begin_anew(path: str, backup: str, epoch: int) -> None:
-    with closing(connect(path)) as connection, connection:
-        # Whoever had it open then does not have it open now.
-        SqlTransaction(connection, backup).begin_anew(skipped=EPOCHS_SKIPPED, epoch=epoch)
+    with closing(connect(path)) as connection:
+        prepare(connection, path)  # the back-up may be of an older version
+        with connection:
+            # Whoever had it open then does not have it open now.
+            SqlTransaction(connection, backup).begin_anew(skipped=EPOCHS_SKIPPED, epoch=epoch)
+        fetch(connection, "PRAGMA journal_mode = DELETE")
 
 
 def _retire(target: str) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-__all__ = ["SEALED", "Flaw", "Sealed", "fetch", "fetch_one", "insert_rows"]
+__all__ = ["SEALED", "Flaw", "Sealed", "State", "fetch", "fetch_one", "insert_rows"]
 
 Row = tuple[Any, ...]
 Flaw = tuple[str, str]
@@ -74,8 +74,9 @@ class Sealed:
     the doctor reads all rows, and tells those that do not fit.
     """
 
-    def __init__(self, table: str, columns: str, *, place: str) -> None:
+    def __init__(self, table: str, columns: str, *, place: str, since: int = 1) -> None:
         self.table = table
+        self.since = since  # the version of the file that has it first
         self.select = f"SELECT {columns}, checksum FROM {table}"
         self.width = columns.count(",") + 2  # with the checksum
         self._put = f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * self.width)})"
@@ -136,6 +137,35 @@ class Sealed:
                 flaws.append((f"a row of the table {self.table}", str(error)))
 
 
+class State:
+    """The tables of one file, on a connection that is in a transaction."""
+
+    def __init__(self, connection: apsw.Connection, path: str) -> None:
+        self._connection, self._path = connection, path
+        self._execute = connection.execute
+
+    def _one(self, sql: str, *values: Any) -> Any:
+        return fetch_one(self._connection, sql, *values)
+
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        """Rows of a table without checksums."""
+        try:
+            return fetch(self._connection, sql, values)
+        except UnicodeDecodeError as error:
+            raise StoreDamaged(self._path, place="a text of the state", why=str(error)) from None
+
+    def _checked(self, table: Sealed, rest: str, *values: Any) -> list[Row]:
+        return table.fetch(self._connection, self._path, rest, values)
+
+    def newest(self) -> int:
+        """The newest position."""
+        return self._one("SELECT max(position) FROM log") or 0
+
+    def oldest(self) -> int:
+        """The oldest position kept."""
+        return self._one("SELECT min(position) FROM log") or 1
+
+
 _PLAINLY: tuple[tuple[type, Callable[[Any], object]], ...] = (
     (int, int.__int__),
     (float, float.__float__),
@@ -178,6 +208,24 @@ SEALED = {
         Sealed("publishers", "name, epoch", place="the last epoch of the publisher {0!r}"),
         Sealed("epochs", "number, publisher, epoch", place="the epoch with number {0!r}"),
         Sealed("types", "number, name, version, hash", place="the type with number {0!r}"),
+        Sealed(
+            "routing",
+            "one, high, token, numbers",
+            place="how far the pipeline has come",
+            since=2,
+        ),
+        Sealed(
+            "routes",
+            "number, name, definition, start, until",
+            place="the route {0!r} of {1!r}",
+            since=2,
+        ),
+        Sealed(
+            "stretches",
+            "high, low, takers",
+            place="the stretch from {1!r} to {0!r}",
+            since=2,
+        ),
     )
 }
 """The tables of which a damaged row would mislead."""

@@ -111,7 +111,32 @@ CREATE TABLE listeners(
     number INTEGER PRIMARY KEY, address TEXT NOT NULL, process INTEGER NOT NULL) STRICT;
 """
 
-STEPS: tuple[str, ...] = (_FIRST,)
+_SECOND = """
+-- What tells this store from any other. A checkpoint that names another is refused.
+CREATE TABLE identity(one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL) STRICT;
+INSERT INTO identity VALUES (1, lower(hex(randomblob(16))));
+
+-- How far the pipeline has come, who may write for it, the last number given to a route.
+CREATE TABLE routing(
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    high INTEGER NOT NULL, token INTEGER NOT NULL, numbers INTEGER NOT NULL,
+    checksum INTEGER NOT NULL) STRICT;
+INSERT INTO routing VALUES (1, 1, 0, 0, 1541045151);
+
+CREATE TABLE routes(
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL, definition BLOB NOT NULL, start INTEGER NOT NULL, until INTEGER,
+    checksum INTEGER NOT NULL) STRICT;
+CREATE UNIQUE INDEX routes_that_last ON routes(name) WHERE until IS NULL;
+CREATE INDEX routes_by_start ON routes(start, until);
+CREATE INDEX routes_by_until ON routes(until) WHERE until IS NOT NULL;
+
+CREATE TABLE stretches(
+    high INTEGER PRIMARY KEY, low INTEGER NOT NULL, takers BLOB NOT NULL,
+    checksum INTEGER NOT NULL) STRICT;
+"""
+
+STEPS: tuple[str, ...] = (_FIRST, _SECOND)
 """A file of version n has had the first n steps. Steps are added at the end and never changed."""
 
 

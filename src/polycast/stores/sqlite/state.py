@@ -10,15 +10,12 @@ from msgspec.structs import astuple, replace
 from polycast.errors import NotDecodable, StoreDamaged
 from polycast.events import decode_record, encode_record
 from polycast.stores.contract import CHANGES, Advert, Flight, Kept, Letter, Member, OpenBus
-from polycast.stores.sqlite.rows import SEALED, fetch, fetch_one, insert_rows
+from polycast.stores.sqlite.routing import RoutingTransaction, RoutingView
+from polycast.stores.sqlite.rows import SEALED, insert_rows
 from polycast.typesystem import Description
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-
-    import apsw
-
-    from polycast.stores.sqlite.rows import Sealed
 
 __all__ = ["SqlTransaction", "SqlView"]
 
@@ -32,33 +29,8 @@ _UNDER_WAY = "INDEXED BY flights_under_way WHERE name = ? AND NOT done"
 _decode_description = msgspec.json.Decoder(Description).decode
 
 
-class SqlView:
+class SqlView(RoutingView):
     """The state as one read transaction sees it."""
-
-    def __init__(self, connection: apsw.Connection, path: str) -> None:
-        self._connection, self._path = connection, path
-        self._execute = connection.execute
-
-    def _one(self, sql: str, *values: Any) -> Any:
-        return fetch_one(self._connection, sql, *values)
-
-    def _rows(self, sql: str, *values: Any) -> list[Any]:
-        """Rows of a table without checksums."""
-        try:
-            return fetch(self._connection, sql, values)
-        except UnicodeDecodeError as error:
-            raise StoreDamaged(self._path, place="a text of the state", why=str(error)) from None
-
-    def _checked(self, table: Sealed, rest: str, *values: Any) -> list[tuple[Any, ...]]:
-        return table.fetch(self._connection, self._path, rest, values)
-
-    def newest(self) -> int:
-        """The newest position."""
-        return self._one("SELECT max(position) FROM log") or 0
-
-    def oldest(self) -> int:
-        """The oldest position kept."""
-        return self._one("SELECT min(position) FROM log") or 1
 
     def revision(self) -> int:
         """A number that grows with every change of what routing depends on."""
@@ -181,7 +153,7 @@ class SqlView:
         return {name: body for _, name, body in rows}
 
 
-class SqlTransaction(SqlView):
+class SqlTransaction(SqlView, RoutingTransaction):
     """Changes to the state, within the transaction of the writer."""
 
     def _changed(self) -> bool:
@@ -248,6 +220,7 @@ class SqlTransaction(SqlView):
             self._update(replace(kept, holder=None, token=kept.token + 1))
         flights = map(_flight, self._checked(_FLIGHTS, ""))
         self.fly([replace(each, holder=None, token=each.token + 1) for each in flights])
+        self.route_anew(skipped=skipped, token=epoch)
 
     def save(self, kept: Kept) -> None:
         """Put a subscription in place of what there was under its name."""
@@ -272,12 +245,13 @@ class SqlTransaction(SqlView):
         return True
 
     def remove(self, name: str) -> None:
-        """Remove a subscription with its flights and members."""
+        """Remove a subscription with its flights and members; its route ends here."""
         self._execute("DELETE FROM subscriptions WHERE name = ?", (name,))
         if self._changed():
             self._revise(name)
         self._execute("DELETE FROM flights WHERE name = ?", (name,))
         self._execute("DELETE FROM members WHERE name = ?", (name,))
+        self.end_route(name)
 
     def fly(self, flights: Sequence[Flight]) -> None:
         """Put flights in place of what there was at their positions."""

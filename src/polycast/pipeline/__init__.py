@@ -1,0 +1,20 @@
+"""The data pipeline on Spark: the plan over the stream and over history.
+
+Importing it needs `pyspark`; `import polycast` does not import it.
+"""
+
+from polycast.errors import NotAvailable
+
+try:
+    import pyspark as pyspark
+except ImportError as error:
+    raise NotAvailable(
+        "the data pipeline",
+        why="pyspark is not installed",
+        instead="Install it with `pip install polycast[spark]`",
+    ) from error
+
+from polycast.pipeline.pipeline import Pipeline, Status, status_of
+from polycast.pipeline.session import session
+
+__all__ = ["Pipeline", "Status", "session", "status_of"]

@@ -1,0 +1,121 @@
+"""Spark's checkpoint of a pipeline: whether it is one, whole, and of this store.
+
+It is disposable: the store knows how far the pipeline has come. So one that is in doubt is refused
+and never repaired.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from polycast.errors import BadCheckpoint
+
+__all__ = ["MARK", "prepare_checkpoint"]
+
+MARK = "polycast.json"  # says which store a checkpoint is of
+_FORMAT = 1
+
+
+def prepare_checkpoint(folder: str | os.PathLike[str], *, identity: str, high: int) -> None:
+    """Make a folder a checkpoint, or see that it is one; `BadCheckpoint` if it is not."""
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise BadCheckpoint(path, why="it is a file", high=high)
+    if not path.exists() or not any(path.iterdir()):
+        path.mkdir(parents=True, exist_ok=True)
+        _mark(path, identity)
+        return
+    _check_mark(path, identity, high)
+    _check_files(path, high)
+
+
+def _mark(path: Path, identity: str) -> None:
+    body = json.dumps({"format": _FORMAT, "store": identity})
+    aside = path / f"{MARK}.new"
+    with aside.open("w") as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path / MARK)
+
+
+def _check_mark(path: Path, identity: str, high: int) -> None:
+    mark = path / MARK
+    if not mark.exists():
+        why = f"it has no {MARK}, so it is something else, or was not made whole"
+        raise BadCheckpoint(path, why=why, high=high)
+    found = _json(path, mark, high)
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise BadCheckpoint(path, why=f"{MARK} does not say format {_FORMAT}", high=high)
+    if found.get("store") != identity:
+        raise BadCheckpoint(path, why="it is of a pipeline over another store", high=high)
+
+
+def _json(path: Path, file: Path, high: int, text: str | None = None) -> Any:
+    try:
+        return json.loads(file.read_text() if text is None else text)
+    except (OSError, ValueError) as error:
+        why = f"{file.relative_to(path)} is damaged: {error}"
+        raise BadCheckpoint(path, why=why, high=high) from None
+
+
+def _check_files(path: Path, high: int) -> None:
+    offsets, commits = _numbered(path / "offsets"), _numbered(path / "commits")
+    metadata = path / "metadata"
+    if metadata.exists():
+        if not isinstance(_json(path, metadata, high), dict):
+            raise BadCheckpoint(path, why="metadata is damaged", high=high)
+    elif offsets or commits:
+        raise BadCheckpoint(path, why="its metadata is missing", high=high)
+    for number, file in commits.items():
+        _lines(path, file, high, at_least=2)
+        if number not in offsets:
+            raise BadCheckpoint(path, why=f"offsets/{number} is missing", high=high)
+    ends = {number: _end(path, file, high) for number, file in offsets.items()}
+    if ends:
+        _check_row(path, sorted(ends), commits, high)
+    done = max((ends[number] for number in commits), default=0)
+    if done > high:
+        why = f"it has come to position {done}, the store only to {high}"
+        raise BadCheckpoint(path, why=why, high=high)
+
+
+def _check_row(path: Path, numbers: list[int], commits: dict[int, Path], high: int) -> None:
+    """Batches follow each other, and all but the last were committed."""
+    gaps = set(range(numbers[0], numbers[-1] + 1)).difference(numbers)
+    if gaps:
+        raise BadCheckpoint(path, why=f"offsets/{min(gaps)} is missing", high=high)
+    missing = [number for number in numbers[:-1] if number not in commits]
+    if missing and any(number > missing[0] for number in commits):
+        raise BadCheckpoint(path, why=f"commits/{missing[0]} is missing", high=high)
+
+
+def _numbered(folder: Path) -> dict[int, Path]:
+    files = folder.iterdir() if folder.is_dir() else ()
+    return {int(file.name): file for file in files if file.name.isdecimal()}
+
+
+def _lines(path: Path, file: Path, high: int, *, at_least: int) -> list[str]:
+    """Spark writes a version, then JSON, one object in each line."""
+    try:
+        version, *rest = file.read_text().splitlines()
+    except (OSError, ValueError) as error:
+        why = f"{file.relative_to(path)} is damaged: {error or 'it is empty'}"
+        raise BadCheckpoint(path, why=why, high=high) from None
+    if not version.startswith("v") or len(rest) + 1 < at_least:
+        raise BadCheckpoint(path, why=f"{file.relative_to(path)} is torn", high=high)
+    for line in rest:
+        _json(path, file, high, line)
+    return rest
+
+
+def _end(path: Path, file: Path, high: int) -> int:
+    """The position at which a batch ends."""
+    offset = _json(path, file, high, _lines(path, file, high, at_least=3)[1])
+    if not isinstance(offset, dict) or type(offset.get("position")) is not int:
+        why = f"{file.relative_to(path)} has no position: it is of another query"
+        raise BadCheckpoint(path, why=why, high=high)
+    return int(offset["position"])

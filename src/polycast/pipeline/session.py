@@ -1,0 +1,124 @@
+"""A Spark session for who has none, and the settings that a pipeline wants of any."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from polycast.errors import NotAvailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["TERMINAL", "session", "tuned"]
+
+TERMINAL = "-"  # where Spark's words go if somebody wants to see them at once
+
+_SETTINGS = {
+    "spark.app.name": "polycast",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A worker that fails for a reason of its own is no reason to stop.
+    "spark.task.maxFailures": "4",
+    "spark.driver.host": "localhost",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.worker.reuse": "true",
+}
+
+# A micro-batch is small, and its plan is always the same: what costs time is all around it. The
+# checkpoint needs no care, because the store knows how far the pipeline has come.
+_STREAMING = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.pollingDelay": "1ms",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    ),
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+}
+
+
+def session(
+    master: str = "local[*]",
+    *,
+    log: str | os.PathLike[str] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session of this process, or a new one that is quiet.
+
+    What Spark has to say goes to the file `log`; with "-" to the terminal; without it, nowhere.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    # Workers have to have what this process has.
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        os.environ.setdefault(name, sys.executable)
+    wanted = SparkConf(loadDefaults=False)
+    wanted.setMaster(_patient(master))
+    wanted.setAll([*_SETTINGS.items(), *(settings or {}).items()])
+    if SparkContext._gateway is None:
+        SparkContext._ensure_initialized(gateway=_gateway(wanted, log))
+    return SparkSession(SparkContext.getOrCreate(_whole(wanted)))
+
+
+def _patient(master: str) -> str:
+    """On one machine Spark gives up after the first failure, unless it is told how many."""
+    if master.startswith("local[") and "," not in master:
+        return f"{master[:-1]},4]"
+    return master
+
+
+def _whole(wanted: SparkConf) -> SparkConf:
+    conf = SparkConf()
+    conf.setAll(wanted.getAll())
+    return conf
+
+
+def _gateway(wanted: SparkConf, log: str | os.PathLike[str] | None) -> object:
+    """The JVM, with its words where they are wanted."""
+    if log == TERMINAL:
+        return _launched(wanted, {})
+    with open(os.devnull if log is None else log, "ab") as sink:
+        return _launched(wanted, {"stdout": sink, "stderr": sink})
+
+
+def _launched(wanted: SparkConf, streams: dict[str, object]) -> object:
+    try:
+        return launch_gateway(wanted, streams)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise NotAvailable(
+            "a Spark session",
+            why=f"its JVM did not start ({_java()})",
+            instead="Install Java 17 or newer, or let JAVA_HOME name it; a log= says more",
+        ) from error
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else "java"
+    with suppress(OSError, subprocess.SubprocessError):
+        told = subprocess.run(
+            [java, "-version"], check=False, capture_output=True, text=True, timeout=20
+        )
+        return told.stderr.partition("\n")[0] or told.stdout.partition("\n")[0] or java
+    return f"{java} cannot be run"
+
+
+def tuned(spark: SparkSession, *, local: bool) -> SparkSession:
+    """A session of its own on the same machines, with the settings of a pipeline."""
+    ours = spark.newSession()
+    for name, value in _STREAMING.items():
+        if name != "fs.file.impl" or local:
+            ours.conf.set(name, value)
+    return ours

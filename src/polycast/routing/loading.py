@@ -1,0 +1,268 @@
+"""The plan of what a store keeps: who takes which events, from descriptions and routes alone."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from polycast.errors import FilterError, NotDecodable
+from polycast.events import codec_for
+from polycast.filters import Filter
+from polycast.filters.weakening import weakened
+from polycast.matching import Definition, Matcher, Selector, TopicPattern
+from polycast.routing.runnable import runnable_by
+from polycast.typesystem import (
+    Registry,
+    describe,
+    described_conforms,
+    described_conforms_exactly,
+    is_made,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from polycast.events import Record
+    from polycast.stores import Route, Stored, View
+
+__all__ = ["Failure", "Found", "RoutingPlan", "load"]
+
+Key = tuple[str, str | None, str]  # the hash of a class, a topic, a codec
+
+
+def _none(path: str) -> None:
+    """No function is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An event that a route could not be asked about."""
+
+    name: str  # of the subscription
+    position: int
+    record: Record
+    reason: str
+
+
+@dataclass(slots=True)
+class Found:
+    """Who takes some events: those that somebody takes, in order."""
+
+    positions: list[int] = field(default_factory=list)
+    takers: list[list[int]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    decoded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedSelector(Selector[Any]):
+    """A selector where some classes are made from descriptions: then these decide."""
+
+    registry: Registry = field(kw_only=True, compare=False, repr=False)
+
+    def _covers_class(self, cls: type) -> bool:
+        if not any(map(is_made, (cls, *self.types))):
+            return Selector._covers_class(self, cls)
+        described, lookup = describe(cls), self.registry.describe
+        targets = [describe(target) for target in self.types]
+        if self.every and self.exact:
+            return described_conforms_exactly(described, *targets, lookup=lookup)
+        decide = described_conforms_exactly if self.exact else described_conforms
+        verdicts = (decide(described, target, lookup=lookup) for target in targets)
+        return all(verdicts) if self.every else any(verdicts)
+
+
+class RoutingPlan:
+    """The routes in effect at some position, compiled; it is moved from one set to another.
+
+    `function` gives the functions that filters may name: those of the modules that are there.
+    """
+
+    def __init__(
+        self, registry: Registry, function: Callable[[str], Callable[..., object] | None] = _none
+    ) -> None:
+        self.registry = registry
+        self._function = function
+        self._matcher: Matcher[int] = Matcher()
+        self._routes: dict[int, Route] = {}
+        self._unsure: set[int] = set()
+        self._classes: dict[str, type] = {}
+        self._wanted: dict[Key, bool] = {}
+
+    def __len__(self) -> int:
+        """How many routes are in effect."""
+        return len(self._routes)
+
+    @property
+    def unsure(self) -> frozenset[int]:
+        """The routes of whose filters only a part can be asked here."""
+        return frozenset(self._unsure)
+
+    # -- its routes --------------------------------------------------------------------------------
+
+    def move_to(self, routes: Iterable[Route], view: View) -> None:
+        """Have these routes in effect, and no others; `view` tells what their types are."""
+        wanted = {route.number: route for route in routes}
+        self.learn(view)
+        for number in self._routes.keys() - wanted.keys():
+            self._remove(number)
+        for number, route in wanted.items():
+            if number not in self._routes:
+                self._add(route)
+        self._wanted = {}
+
+    def learn(self, view: View) -> None:
+        """Learn the descriptions that the store has."""
+        for description in view.descriptions():
+            self.registry.add(description)
+
+    def _remove(self, number: int) -> None:
+        del self._routes[number]
+        self._unsure.discard(number)
+        if number in self._matcher:
+            self._matcher.remove(number)
+
+    def _add(self, route: Route) -> None:
+        definition = Definition.decoded(route.definition)
+        selector = self._selector(definition)
+        where, sure = self._filter(definition)
+        self._matcher.add(route.number, selector, where)
+        if not sure:
+            self._unsure.add(route.number)
+        self._routes[route.number] = route
+
+    def _selector(self, definition: Definition) -> Selector[Any]:
+        types = tuple(
+            self.registry.class_for(each.name, each.version, each.hash) for each in definition.types
+        )
+        pattern = None if definition.topic is None else TopicPattern(definition.topic)
+        about = (definition.every, definition.exact, pattern)
+        return DescribedSelector(types, *about, registry=self.registry)
+
+    def _filter(self, definition: Definition) -> tuple[Filter[Any] | None, bool]:
+        """What can be asked here, and whether that is all."""
+        if definition.filter is None and definition.function is None:
+            return None, definition.where is None
+        function = self._function(definition.function or "")
+        if function is not None:
+            return Filter(function), True
+        try:
+            where = Filter.from_json(definition.filter, class_named=self._class_named)
+        except FilterError:  # it names a class that nobody has described
+            return None, False
+        can_ask = runnable_by(self.registry)
+        if can_ask(where.tree):
+            return where, not definition.partial
+        return Filter(weakened(where.tree, can_ask)), False
+
+    def _class_named(self, name: str) -> type | None:
+        known = self.registry.resolve(name)
+        if known is not None:
+            return known
+        described = self.registry.describe(name)
+        return None if described is None else self.registry.made(described)
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def find(self, records: Sequence[Stored]) -> Found:
+        """Who takes each of some records, which are in log order."""
+        groups: dict[Key, list[int]] = {}
+        for place, stored in enumerate(records):
+            record = stored.record
+            key: Key = (record.hash, record.topic, record.codec)
+            try:
+                groups[key].append(place)
+            except KeyError:
+                groups[key] = [place]
+        found = Found()
+        takers: list[Sequence[int]] = [()] * len(records)
+        for key, places in groups.items():
+            first = records[places[0]].record
+            if self._wants(key, first):
+                self._ask(first, records, places, takers, found)
+        for stored, numbers in zip(records, takers, strict=True):
+            if numbers:
+                found.positions.append(stored.position)
+                found.takers.append(list(numbers))
+        return found
+
+    def _wants(self, key: Key, record: Record) -> bool:
+        """Whether anybody can want such records; if not, they need not be decoded."""
+        known = self._wanted.get(key)
+        if known is None:
+            cls = self.class_of(record)
+            known = self._wanted[key] = bool(self._matcher.covering(cls, topic=record.topic))
+        return known
+
+    def class_of(self, record: Record) -> type:
+        """The class of a record here; `object` if nobody has described it."""
+        known = self._classes.get(record.hash)
+        if known is None:
+            try:
+                known = self.registry.class_for(record.name, record.version, record.hash)
+            except NotDecodable:
+                return object
+            self._classes[record.hash] = known
+        return known
+
+    def _ask(
+        self,
+        first: Record,
+        records: Sequence[Stored],
+        places: list[int],
+        takers: list[Sequence[int]],
+        found: Found,
+    ) -> None:
+        """Ask about records of one class on one topic."""
+        decode, registry = codec_for(first.codec).decode, self.registry
+        events: list[Any] = []
+        good: list[int] = []
+        for place in places:
+            try:
+                events.append(decode(records[place].record, registry=registry))
+                good.append(place)
+            except NotDecodable:  # nobody can look into it: whoever may want it is told
+                cls = self.class_of(first)
+                takers[place] = self._matcher.covering(cls, topic=first.topic)
+        found.decoded += len(events)
+        try:
+            answers = self._matcher.match_batch(events, topic=first.topic)
+        except BaseException as error:  # a function of a user may raise anything
+            if isinstance(error, KeyboardInterrupt | MemoryError):
+                raise
+            answers = [
+                self._ask_each(event, records[place], found)
+                for place, event in zip(good, events, strict=True)
+            ]
+        for place, numbers in zip(good, answers, strict=True):
+            takers[place] = numbers
+
+    def _ask_each(self, event: Any, stored: Stored, found: Found) -> list[int]:
+        """Ask about one event, route by route: one that breaks does not harm the others."""
+        numbers = []
+        for number in self._matcher.covering(type(event), topic=stored.record.topic):
+            route = self._routes[number]
+            where, _ = self._filter(Definition.decoded(route.definition))
+            try:
+                if where is None or where.matches(event, topic=stored.record.topic):
+                    numbers.append(number)
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt | MemoryError):
+                    raise
+                reason = "".join(traceback.format_exception(error))
+                found.failures.append(Failure(route.name, stored.position, stored.record, reason))
+        return numbers
+
+
+def load(
+    view: View,
+    *,
+    at: int | None = None,
+    registry: Registry | None = None,
+    function: Callable[[str], Callable[..., object] | None] = _none,
+) -> RoutingPlan:
+    """The plan of the routes in effect at a position; without one, from now on."""
+    plan = RoutingPlan(registry or Registry(), function)
+    plan.move_to(view.routes(at=view.newest() + 1 if at is None else at), view)
+    return plan

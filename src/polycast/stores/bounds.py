@@ -1,0 +1,60 @@
+"""Where in a log somebody begins to read, and where he ends."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from polycast.errors import BadOption, HistoryGone
+
+if TYPE_CHECKING:
+    from polycast.stores.contract import Batch
+
+__all__ = ["end_of", "start_of"]
+
+_ACCEPTED = "'beginning', a position, or a datetime with a time zone"
+
+
+class _Log(Protocol):
+    def oldest(self) -> int: ...
+    def newest(self) -> int: ...
+    def position_at(self, moment: float) -> int: ...
+    def read(self, start: int, *, limit: int) -> Batch: ...
+
+
+def start_of(store: _Log, since: object) -> int | None:
+    """The first position that is asked for."""
+    if since is None:
+        return None
+    oldest = store.oldest()
+    if isinstance(since, datetime) and since.tzinfo is not None:
+        return _at_time(store, since, oldest)
+    if isinstance(since, int) and not isinstance(since, bool):
+        if max(since, 1) < oldest:
+            raise HistoryGone(since, oldest=oldest)
+        return max(since, 1)
+    if since != "beginning":
+        raise BadOption("since", since, accepted=_ACCEPTED)
+    return oldest
+
+
+def end_of(store: _Log, until: object) -> int:
+    """The position before which to end, as far as the log goes now; None is the end of the log."""
+    after = store.newest() + 1
+    if until is None:
+        return after
+    if isinstance(until, datetime) and until.tzinfo is not None:
+        return min(store.position_at(until.timestamp()), after)
+    if isinstance(until, int) and not isinstance(until, bool):
+        return min(max(until, 1), after)
+    raise BadOption("until", until, accepted=_ACCEPTED.removeprefix("'beginning', "))
+
+
+def _at_time(store: _Log, since: datetime, oldest: int) -> int:
+    moment = since.timestamp()
+    found = store.position_at(moment)
+    if found == oldest > 1:  # some were let go, and they may have been later than that
+        first = store.read(oldest, limit=1).entries
+        if first and first[0].record.time > moment:
+            raise HistoryGone(since, oldest=oldest)
+    return found

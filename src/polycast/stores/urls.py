@@ -1,0 +1,32 @@
+"""Where a store is: what its URL means."""
+
+from __future__ import annotations
+
+from polycast.errors import BadOption, NotAvailable
+
+__all__ = ["path_of"]
+
+_LATER = {
+    "kafka": "a distributed bus",
+    "polycast": "a remote bus",
+    "polycasts": "a remote bus",
+}
+NO_FILES = ("", "/", ":memory:")
+ACCEPTED = "'memory:', which is the default, or 'sqlite:///' and the path of a file"
+
+
+def path_of(url: object) -> str | None:
+    """The file that a URL names; None for a bus in memory."""
+    if isinstance(url, str):
+        scheme, _, rest = url.partition(":")
+        if scheme == "memory":
+            return None
+        if scheme == "sqlite" and rest.startswith("///") and rest[3:] not in NO_FILES:
+            return rest[3:]  # as everywhere: three slashes and a relative path, four and "/..."
+        if scheme in _LATER:
+            raise NotAvailable(
+                f"{_LATER[scheme]} ({url})",
+                why="this version keeps events in memory or in a file",
+                instead="Open it with pc.Bus(), or with pc.Bus('sqlite:///events.db')",
+            )
+    raise BadOption("url", url, accepted=ACCEPTED)

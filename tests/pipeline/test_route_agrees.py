@@ -1,0 +1,133 @@
+"""Workers say what plain Python says about every event and subscription."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from route_world import TOPICS, some_event, some_filter, some_selector
+
+import polycast as pc
+from polycast.config import level_named
+from polycast.errors import NotRoutable
+from polycast.matching import Interest, definition_of
+from polycast.pipeline.source import pieces
+from polycast.routing import decode_takers
+from polycast.stores import Kept, Store, Transaction, open_store
+from polycast.typesystem import Registry
+
+HERE = Path(__file__).parent
+
+
+class Child:
+    """A worker in a process of its own."""
+
+    def __init__(self, imports: list[str]) -> None:
+        self.imports = imports
+        path = [str(HERE)] if imports else []
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "route_child.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=HERE.parent,
+            env={"PYTHONPATH": ":".join(path), "PYTHONSAFEPATH": "1"},
+        )
+
+    def ask(self, path: str, store: Store) -> dict[int, tuple[list[int], frozenset[int]]]:
+        with store.view() as view:
+            wanted = pieces(view, 1, view.newest() + 1)
+            request = (path, view.identity(), self.imports, wanted)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        found = {}
+        for low, _, error, body in json.loads(self._process.stdout.readline()):
+            assert error is None, error
+            takers = decode_takers(low, base64.b64decode(body))
+            found.update({at: (numbers, takers.unsure) for at, numbers in takers})
+        return found
+
+    def close(self) -> None:
+        self._process.communicate(timeout=10)
+
+
+@pytest.fixture(scope="module", params=[(), ("route_types",)], ids=["made", "imported"])
+def child(request: pytest.FixtureRequest) -> Iterator[Child]:
+    child = Child(list(request.param))
+    yield child
+    child.close()
+
+
+def subscribe(store: Store, name: str, interest: Interest, registry: Registry) -> int | None:
+    """What a bus does for `engine="spark"`."""
+    try:
+        definition = definition_of(interest, engine="spark").encoded()
+    except NotRoutable:
+        return None
+    for cls in interest.selector.types:
+        if cls is not object:
+            registry.bind(cls)
+
+    def write(tx: Transaction) -> int:
+        for each in registry.descriptions():
+            tx.describe(each)
+        start = tx.newest() + 1
+        tx.save(Kept(name, definition, start, start))
+        return tx.begin_route(name, definition).number
+
+    return store.write(write).result()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_workers_say_what_python_says(seed: int, child: Child, tmp_path: Path) -> None:
+    random, registry = Random(seed), Registry()
+    path = str(tmp_path / "events.db")
+    interests: dict[int, Interest] = {}
+    events: dict[int, tuple[Any, str | None]] = {}
+    ended: dict[int, int] = {}
+    with pc.Bus(f"sqlite:///{path}") as bus:
+        store = open_store(path)
+        for step in range(8):
+            for each in range(random.randrange(2, 9)):
+                level = level_named("sorted_set")
+                interest = Interest(some_selector(random), some_filter(random), level)
+                number = subscribe(store, f"{step}-{each}", interest, registry)
+                if number is not None:
+                    interests[number] = interest.starting(bus.health().published + 1)
+            for _ in range(random.randrange(12)):
+                event, topic = some_event(random), random.choice(TOPICS)
+                events[bus.publish(event, topic=topic).position] = event, topic
+            if interests and random.random() < 0.5:
+                gone = random.choice(sorted(interests))
+                with store.view() as view:
+                    names = {each.number: each.name for each in view.routes()}
+                    end = view.newest() + 1
+                if gone in names and gone not in ended:
+                    store.write(lambda tx, name=names[gone]: tx.remove(name)).result()
+                    ended[gone] = end
+        found = child.ask(path, store)
+        store.close()
+    for position, (event, topic) in events.items():
+        numbers, unsure = found.get(position, ([], frozenset()))
+        assert len(numbers) == len(set(numbers))
+        expected = {
+            number
+            for number, interest in interests.items()
+            if interest.in_effect(position)
+            and position < ended.get(number, position + 1)
+            and interest.wants(event, topic)
+        }
+        told = f"position {position}, {event} on {topic}"
+        for number in expected ^ set(numbers):
+            interest = interests[number]
+            what = f"{told}: {interest.selector} where {interest.where}"
+            assert number in unsure, what
+            assert number not in expected, what  # the subscriber cannot ask for what is not there
