@@ -9,6 +9,7 @@ PolycastError
 ├── MethodNotHere       a method of a class this process does not have
 ├── FilterError         a filter that is wrong
 │   ├── FilterMistake   it names what its type cannot have, or does what it cannot do
+│   ├── NotRoutable     the pipeline could ask nothing of it
 │   ├── NoSparkForm     a part of it that no Spark column can compute exactly
 │   └── NoSparkType     an annotation that no Spark column can hold exactly
 ├── BadTopic            a topic that cannot be published to or subscribed to
@@ -32,6 +33,10 @@ PolycastError
 │   ├── StoreClosed     using a store after it was closed
 │   ├── StoreFailed     the disk is full or failing: nothing more is accepted
 │   └── StoreDamaged    what was read is not what was written
+├── PipelineError       a pipeline that cannot be used as asked
+│   ├── BadCheckpoint   a folder that it cannot go on from
+│   ├── PipelineFailed  it had to stop
+│   └── PipelineTakenOver  another was started over the same store
 ├── NoRow               an event that a table of its type cannot hold
 ├── NotAPullCollection  get(), len() or iteration without pull=
 └── WouldDeadlock       waiting for itself, from inside a callback
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadCallback",
+    "BadCheckpoint",
     "BadOption",
     "BadTopic",
     "BusClosed",
@@ -68,9 +74,13 @@ __all__ = [
     "NotAType",
     "NotAvailable",
     "NotDecodable",
+    "NotRoutable",
     "NotSerialisable",
     "NotSettled",
     "NotShareable",
+    "PipelineError",
+    "PipelineFailed",
+    "PipelineTakenOver",
     "PolycastError",
     "PublishUnknown",
     "QueueFull",

@@ -158,9 +158,23 @@ def test_a_view_from_a_context_is_not_there_yet(bus: TestBus) -> None:
         bus.within("us")
 
 
-def test_the_spark_engine_is_not_there_yet(bus: TestBus) -> None:
-    with pytest.raises(pc.NotAvailable, match="engine='direct'"):
+def test_the_spark_engine_needs_a_durable_name(bus: TestBus) -> None:
+    with pytest.raises(pc.BadOption, match="it goes with durable='name'"):
         bus.subscribe(Talk, print, engine="spark")
+
+
+USES: dict[str, Callable[[TestBus], object]] = {
+    "subscribe": lambda bus: bus.subscribe(Talk, print, engine="spark", durable="talks"),
+    "stream": lambda bus: bus.stream(Talk, engine="spark", durable="talks"),
+    "collection": lambda bus: pc.DAList(Talk, bus).contains(print, engine="spark", durable="talks"),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_the_spark_engine_needs_a_store(bus: TestBus, use: Callable[[TestBus], object]) -> None:
+    with pytest.raises(pc.BadOption, match="this bus is in memory"):
+        use(bus)
+    assert bus.health().subscriptions == ()
 
 
 SUBSCRIPTION: dict[str, Callable[[Any], object]] = {

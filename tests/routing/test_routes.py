@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import polycast as pc
 from polycast.matching import Interest
 from polycast.routing import crowd
-from polycast.routing.reference import takers
 from polycast.routing.codegen import UNROLLED, Shape, source_of
+from polycast.routing.reference import takers
 from polycast.testing import TestBus
 
 

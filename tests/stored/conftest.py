@@ -11,6 +11,7 @@ from typing import Any
 
 import apsw
 import pytest
+from stored_player import Player
 from stored_program import Program
 
 import polycast as pc
@@ -55,6 +56,14 @@ def shop(open_bus: OpenBus) -> pc.Bus:
 def other(open_bus: OpenBus) -> pc.Bus:
     """Another bus over the same file."""
     return open_bus(publisher="other")
+
+
+@pytest.fixture
+def player(url: str) -> Iterator[Player]:
+    """Plays the pipeline over the file."""
+    player = Player(url)
+    yield player
+    player.store.close()
 
 
 @pytest.fixture

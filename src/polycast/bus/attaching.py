@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from polycast.errors import BadOption, DurableChanged, HistoryGone
+from polycast.errors import DurableChanged
 from polycast.matching import Definition, definition_of
 from polycast.stores import Flight, Kept, Member
 
 if TYPE_CHECKING:
+    from polycast.bus.options import EngineName
     from polycast.config import Clock
     from polycast.matching import Interest
-    from polycast.stores import Store, Transaction
+    from polycast.stores import Route, Transaction
 
 GROUPS = "group:"  # what the names of groups that are not durable begin with
-__all__ = ["GROUPS", "Attachment", "Request", "kept_name", "rest_of_lease", "start_of"]
+__all__ = ["GROUPS", "Attachment", "Request", "kept_name", "rest_of_lease"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class Attachment:
     flights: list[Flight]
     unclean: bool  # whoever was attached before has not said goodbye
     before: int = 0  # the token of whoever was attached before
+    route: Route | None = None  # if the pipeline says what it takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Request:
     lease: float | None = None
     replace: bool = False
     pinned: bool = True
+    engine: EngineName | None = "direct"  # None: as it is
 
     @property
     def name(self) -> str:
@@ -77,11 +79,31 @@ class Request:
             lease=until,
         )
         tx.save(kept)
+        route = self.reroute(tx)
         if is_group:
-            return self._join(tx, kept)
+            return self._join(tx, kept, route)
         unclean = known is not None and known.holder is not None
         before = 0 if known is None else known.token
-        return Attachment(kept, tx.flights(self.name), unclean, before)
+        return Attachment(kept, tx.flights(self.name), unclean, before, route)
+
+    def reroute(self, tx: Transaction) -> Route | None:
+        """Have the pipeline route for it, or not; how it is routed is not part of what it is."""
+        route = None if self.interest.durable is None else tx.route(self.name)
+        if self.engine == "direct" and route is not None:
+            tx.end_route(self.name)
+            return None
+        if self.engine == "spark":
+            definition = definition_of(self.interest, engine="spark").encoded()
+            if route is None or route.definition != definition:
+                return tx.begin_route(self.name, definition)
+        return route
+
+    def join_here(self, tx: Transaction) -> int:
+        """One more member of a group here: the others, wherever they are, are routed like it."""
+        kept, before = tx.subscription(self.name), tx.route(self.name)
+        if kept is not None and self.reroute(tx) != before:
+            tx.save(kept)  # so that everybody sees that something has changed
+        return tx.revision()
 
     def _current(self, tx: Transaction) -> Kept | None:
         """What is kept under the name and has not come to its end."""
@@ -102,12 +124,12 @@ class Request:
         if difference and not self.replace:
             raise DurableChanged(self.name, difference)
 
-    def _join(self, tx: Transaction, kept: Kept) -> Attachment:
+    def _join(self, tx: Transaction, kept: Kept, route: Route | None) -> Attachment:
         looked = kept.cursor if kept.durable else max(kept.start, tx.newest() + 1)
         if self.start is not None and not kept.durable:
             looked = kept.start
         tx.join(Member(kept.name, self.bus, looked))
-        return Attachment(replace(kept, cursor=looked), [], unclean=False)
+        return Attachment(replace(kept, cursor=looked), [], unclean=False, route=route)
 
 
 def _by_cursor(tx: Transaction, kept: Kept) -> Kept:
@@ -135,30 +157,3 @@ def rest_of_lease(kept: Kept, clock: Clock) -> float | None:
     term = Definition.decoded(kept.definition).lease
     left = kept.lease - clock.time()
     return left if term is None else min(left, term)
-
-
-def start_of(store: Store, since: object) -> int | None:
-    """The first position that is asked for."""
-    if since is None:
-        return None
-    oldest = store.oldest()
-    if isinstance(since, datetime) and since.tzinfo is not None:
-        return _at_time(store, since, oldest)
-    if isinstance(since, int) and not isinstance(since, bool):
-        if max(since, 1) < oldest:
-            raise HistoryGone(since, oldest=oldest)
-        return max(since, 1)
-    if since != "beginning":
-        accepted = "'beginning', a position, or a datetime with a time zone"
-        raise BadOption("since", since, accepted=accepted)
-    return oldest
-
-
-def _at_time(store: Store, since: datetime, oldest: int) -> int:
-    moment = since.timestamp()
-    found = store.position_at(moment)
-    if found == oldest > 1:  # some were let go, and they may have been later than that
-        first = store.read(oldest, limit=1).entries
-        if first and first[0].record.time > moment:
-            raise HistoryGone(since, oldest=oldest)
-    return found

@@ -289,6 +289,7 @@ class Bus:
             lease=None if lease is None else seconds("lease", lease),
             replace=bool(options.get("replace", False)),
             pinned=bool(options.get("pinned", True)),
+            engine=options.get("engine", "direct"),
         )
 
     @overload

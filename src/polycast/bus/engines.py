@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from polycast.bus.feed import Feed
 from polycast.bus.keeping import Keeping
 from polycast.bus.letters import StoredLetters
-from polycast.bus.opening import admit, admit_shared, path_of
+from polycast.bus.opening import admit, admit_shared
 from polycast.bus.presence import Presence
 from polycast.bus.publishing import Publishing, StoredPublishing
 from polycast.bus.roster import Roster
@@ -19,6 +19,7 @@ from polycast.delivery import DeadLetters
 from polycast.errors import BadOption
 from polycast.routing import Dispatcher, StoredDispatcher
 from polycast.stores import Publisher, Recent, open_store
+from polycast.stores.urls import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,7 +120,8 @@ class StoredEngine(Engine):
     def start(self, timers: Timers) -> None:
         """Tell the store that this bus lives, and let go of what need not be kept."""
         self.presence.keep(timers)
-        self._keeping = Keeping(self.store, self._clock, timers, self.roster.services.pool)
+        pool, move_on = self.roster.services.pool, self.roster.move_on
+        self._keeping = Keeping(self.store, self._clock, timers, pool, move_on)
 
     def close(self) -> None:
         """Say goodbye, and let go of the file."""

@@ -26,7 +26,7 @@ class Explanation:
 
 
 def explain_subscription(
-    interest: Interest, settings: Settings, state: str, *, kept: bool
+    interest: Interest, settings: Settings, state: str, *, kept: bool, routed: str | None = None
 ) -> Explanation:
     """What a subscription means, in words."""
     level = settings.level
@@ -51,6 +51,10 @@ def explain_subscription(
     if interest.durable is not None:
         life = "kept in the store" if kept else "for the life of this process"
         reasons.append(f"durable as {interest.durable!r}, {life}")
+    if routed is not None:
+        reasons.append(f"routed by the pipeline: {routed}")
+        if settings.overflow == "block":
+            reasons.append("nobody who publishes waits for it: what does not fit waits in the log")
     return Explanation(None, tuple(reasons))
 
 

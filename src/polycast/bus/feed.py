@@ -4,33 +4,50 @@ from __future__ import annotations
 
 import logging
 import threading
+from itertools import dropwhile, islice, pairwise
 from typing import TYPE_CHECKING, Any
 
+from polycast.bus.stretches import Stretches
 from polycast.errors import StoreError
+from polycast.stores import Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from polycast.bus.stretches import Piece
     from polycast.delivery import Inbox, Mailbox
     from polycast.routing import StoredDispatcher
-    from polycast.stores import Entry, Store, Stored
+    from polycast.routing.takers import Takers
+    from polycast.stores import Entry, Route, Store, Stored
 
 __all__ = ["Feed"]
 
 BATCH = 500  # records read at a time
+GAP = 16  # reading past so few records costs less than reading anew behind them
+SWEEP = 256  # stretches gone through at a time
 AGAIN = 1.0  # seconds after which a read that failed is tried again
+Wanted = list[tuple["Entry", object]]
 _log = logging.getLogger("polycast")
 
 
 class Feed:
-    """One thread that reads. It alone decides when a mailbox that was behind is so no more."""
+    """One thread that reads. It alone decides when a mailbox that was behind is so no more.
+
+    What is new it brings in two lines: along the log, to those in the plan; and along what the
+    pipeline has routed, to those that have a route.
+    """
 
     def __init__(self, store: Store, dispatcher: StoredDispatcher) -> None:
         self._store, self._dispatcher = store, dispatcher
+        self._stretches = Stretches(store)
         self._bell = threading.Event()
         self._lock = threading.Lock()
         self._lagging: dict[Mailbox, None] = {}
         self._covered: dict[Mailbox, tuple[object, list[int] | None]] = {}
+        self._boxes: dict[int, Mailbox] = {}  # by the number of their route
+        self.front = 1  # all before this position has been brought to who has a route
+        self._under_way: tuple[Takers, Iterator[tuple[int, list[int]]]] | None = None
+        self.waits_since: float | None = None  # how long there is something that is not routed
         self._thread: threading.Thread | None = None
         self._closed = False
         self.failure: StoreError | None = None
@@ -41,6 +58,11 @@ class Feed:
     def running(self) -> bool:
         """Whether anybody has asked for anything."""
         return self._thread is not None
+
+    @property
+    def is_routed(self) -> bool:
+        """Whether the pipeline routes for anybody here."""
+        return bool(self._boxes)
 
     def start(self) -> None:
         """Begin to read what comes from now on, if that has not begun."""
@@ -54,6 +76,33 @@ class Feed:
         """There may be something new."""
         self._bell.set()
 
+    def join(self, mailbox: Mailbox, begin: Callable[[int], None]) -> None:
+        """Bring a mailbox what is new; it is behind, or `begin` is told where it begins."""
+        if mailbox.route is None:
+            self._dispatcher.add(mailbox, begin)
+            return
+        begin(mailbox.route.start)
+        with self._lock:
+            if not self._boxes:  # nobody has looked at what was routed before
+                with self._store.view() as view:
+                    self.front = max(self.front, view.routed().high)
+            self._boxes[mailbox.route.number] = mailbox
+
+    def leave(self, mailbox: Mailbox) -> None:
+        """Bring it nothing more of what is routed."""
+        with self._lock:
+            if mailbox.route is not None and self._boxes.get(mailbox.route.number) is mailbox:
+                del self._boxes[mailbox.route.number]
+
+    def move(self, mailbox: Mailbox, route: Route | None) -> None:
+        """Bring it what is new in the other line, from its place on. In the thread of the feed."""
+        mailbox.fall_behind(self.position_of(mailbox))
+        self._dispatcher.remove(mailbox)
+        self.leave(mailbox)
+        mailbox.route = route
+        self.join(mailbox, lambda position: None)
+        self.behind(mailbox)
+
     def behind(self, mailbox: Inbox) -> None:
         """A mailbox has room for what it has not read yet."""
         with self._lock:
@@ -62,10 +111,12 @@ class Feed:
 
     def position_of(self, mailbox: Inbox) -> int:
         """All before this has been looked at for a mailbox."""
+        # Before it is asked whether it is behind: it may fall behind at that very place.
+        front = self._dispatcher.routed if mailbox.route is None else self.front
         behind = mailbox.behind
         if mailbox.stopped_at is not None:
             return mailbox.stopped_at
-        return self._dispatcher.routed if behind is None else behind
+        return max(front, mailbox.waits_for) if behind is None else behind
 
     def close(self, timeout: float = 0.5) -> None:
         """Read no more."""
@@ -92,7 +143,8 @@ class Feed:
         """Read a little; whether there may be more."""
         failed: StoreError | None = None
         more = False
-        for read in (self._read_new, self._read_older):  # one that fails does not stop the other
+        # One that fails does not stop the others.
+        for read in (self._read_new, self._read_routed, self._read_older):
             try:
                 more = read() or more
             except StoreError as error:
@@ -107,7 +159,7 @@ class Feed:
 
     def _read_new(self) -> bool:
         dispatcher = self._dispatcher
-        batch = self._store.read(dispatcher.routed, limit=BATCH)
+        batch = self._skipped() or self._store.read(dispatcher.routed, limit=BATCH)
         self.look()
         for stored in batch.entries:
             if self._closed:
@@ -119,34 +171,190 @@ class Feed:
             dispatcher.advanced.notify_all()
         return len(batch.entries) == BATCH
 
+    def _skipped(self) -> Batch | None:
+        """All that is new, unread, if nobody is in the plan."""
+        if self._has_plan():
+            return None
+        newest = self._store.newest()
+        # Who has come meanwhile may begin before that; who comes from now on does not.
+        return None if self._has_plan() else Batch([], newest + 1)
+
+    def _has_plan(self) -> bool:
+        with self._dispatcher.changing:
+            return next(iter(self._dispatcher.plan), None) is not None
+
+    # -- what is routed ----------------------------------------------------------------------------
+
+    def _read_routed(self) -> bool:
+        if not self._boxes:
+            return False
+        piece = self._piece_at(self.front)
+        if piece is None:
+            waits = self._dispatcher.routed > self.front
+            if not waits or self.waits_since is None:
+                self.waits_since = self._dispatcher.clock.monotonic() if waits else None
+            return False
+        self.waits_since = None
+        if piece.takers is None:
+            self._let_ask(piece)
+        else:
+            self._bring_routed(piece, piece.takers)
+        return True
+
+    def _piece_at(self, position: int) -> Piece | None:
+        """The stretch of a position, and all that had been changed before it was kept is seen.
+
+        A route may have ended, or its subscription may have been taken over, before that.
+        """
+        piece = self._stretches.known(position)
+        if piece is None:
+            piece = self._stretches.load(position)
+            self.look()
+        return piece
+
+    def _let_ask(self, piece: Piece) -> None:
+        """Nobody knows who takes what: whoever needs it asks for himself."""
+        for box in list(self._boxes.values()):
+            if box.behind is None and box.waits_for < piece.high:
+                box.fall_behind(self.front)
+                self.behind(box)
+        self._advance(piece.high)
+
+    def _advance(self, position: int) -> None:
+        with self._lock:  # somebody may join as the first
+            self.front = max(self.front, position)
+
+    def _bring_routed(self, piece: Piece, takers: Takers) -> None:
+        """Bring a part of a stretch to those who take it and are not behind."""
+        if self._under_way is None or self._under_way[0] is not takers:
+            self._under_way = takers, dropwhile(lambda each: each[0] < self.front, takers)
+        part = list(islice(self._under_way[1], BATCH))
+        upto = part[-1][0] + 1 if len(part) == BATCH else piece.high
+        boxes = self._boxes.get
+        wanted = {
+            position: found
+            for position, numbers in part
+            if (found := [box for each in numbers if (box := boxes(each)) is not None])
+        }
+        unsure = set(map(boxes, takers.unsure))
+        records, readable = self._records(list(wanted))
+        woken: dict[Mailbox, None] = {}
+        for stored in records:
+            if self._closed:
+                return
+            takes = wanted.get(stored.position)
+            if takes is not None:
+                self._bring_one(stored, takes, unsure)
+                self.front = stored.position + 1
+                woken.update(dict.fromkeys(takes))
+        for box in woken:  # once for all that it got: that is most of the work
+            box.wake()
+        if readable is not None:  # what comes next is damaged
+            self._under_way, upto = None, readable
+        self._advance(upto)
+
+    def _bring_one(self, stored: Stored, found: list[Mailbox], unsure: set[Mailbox | None]) -> None:
+        dispatcher = self._dispatcher
+        entry = dispatcher.entry(stored)
+        if unsure and not unsure.isdisjoint(found):
+            asked: tuple[Any, ...] = tuple(box for box in found if box in unsure)
+            refused = set(asked) - {box for box, _ in dispatcher.wanted_by(asked, entry)}
+            found = [box for box in found if box not in refused]
+        with dispatcher.order:
+            for box in found:
+                box.put(entry, True)
+
+    def _records(self, positions: list[int]) -> tuple[list[Stored], int | None]:
+        """What is at some positions, and a few others; the place of the first that is damaged."""
+        found: list[Stored] = []
+        for first, last in _runs(positions):
+            try:
+                batch = self._store.read(first, limit=last - first + 1, until=last + 1)
+            except StoreError:
+                if not found:
+                    raise
+                return found, first
+            found += batch.entries
+            if batch.upto <= last:
+                return found, batch.upto
+        return found, None
+
+    # -- what is older -----------------------------------------------------------------------------
+
     def _read_older(self) -> bool:
         with self._lock:
             mailbox = next(iter(self._lagging), None)
             if mailbox is None:
                 return False
             del self._lagging[mailbox]
-        start = mailbox.behind
+        start, route = mailbox.behind, mailbox.route
         room = min(mailbox.room(), BATCH)
         if start is None or mailbox.ended is not None:
             self._covered.pop(mailbox, None)
         elif room > 0:
-            live = self._dispatcher.routed
             try:
-                types = self._types_of(mailbox)
-                batch = self._store.read(start, limit=room, until=live, types=types)
+                wanted, upto = self._older(mailbox, start, room)
             except StoreError:
                 with self._lock:
                     self._lagging[mailbox] = None
                 raise
-            self.look()
-            mailbox.catch_up(self.wanted(mailbox, batch.entries), batch.upto, live)
-            mailbox.wake()
+            if mailbox.route is route:  # else what was read may be for another line
+                mailbox.catch_up(wanted, upto, self._live(mailbox))
+                mailbox.wake()
             if mailbox.behind is None:
                 self._covered.pop(mailbox, None)
             elif mailbox.room() > 0:
                 self.behind(mailbox)
         with self._lock:
             return bool(self._lagging)
+
+    def _live(self, mailbox: Mailbox) -> int:
+        """From here on a mailbox is brought what is new; what is before its route it reads."""
+        if mailbox.route is None:
+            return self._dispatcher.routed
+        return max(self.front, mailbox.route.start)
+
+    def _older(self, mailbox: Mailbox, start: int, room: int) -> tuple[Wanted, int]:
+        """What a mailbox wants from its place on, and up to where that was looked for."""
+        route, until = mailbox.route, self._live(mailbox)
+        if route is not None and start >= until:
+            return [], start
+        if route is not None and start >= route.start:
+            piece = self._piece_at(start)
+            if piece is not None and piece.takers is not None:
+                return self._taken(mailbox, piece, start, room)
+            until = until if piece is None else min(until, piece.high)
+        elif route is not None:
+            until = route.start
+        types = self._types_of(mailbox)
+        batch = self._store.read(start, limit=room, until=until, types=types)
+        self.look()
+        return self.wanted(mailbox, batch.entries), batch.upto
+
+    def _taken(
+        self, mailbox: Mailbox, piece: Piece | None, start: int, room: int
+    ) -> tuple[Wanted, int]:
+        """What a mailbox that is behind takes, as the stretches from its place on say."""
+        number = 0 if mailbox.route is None else mailbox.route.number
+        positions: list[int] = []
+        unsure = False
+        for _ in range(SWEEP):
+            if piece is None or piece.takers is None:
+                break
+            unsure = unsure or number in piece.takers.unsure
+            found, start = piece.taken(number, start, room - len(positions))
+            positions += found
+            if start >= self.front or len(positions) == room:
+                break
+            piece = self._piece_at(start)
+        records, readable = self._records(positions)
+        self.look()
+        meant = set(positions)
+        records = [each for each in records if each.position in meant]
+        upto = start if readable is None else readable
+        if unsure:
+            return self.wanted(mailbox, records), upto
+        return [(self._dispatcher.entry(each), True) for each in records], upto
 
     def _types_of(self, mailbox: Mailbox) -> list[int] | None:
         """The numbers of the types that a mailbox can want; None if that is all of them."""
@@ -164,9 +372,9 @@ class Feed:
             self._covered[mailbox] = (len(types), selectors), found
         return found
 
-    def wanted(self, mailbox: Mailbox, records: list[Stored]) -> list[tuple[Entry, object]]:
+    def wanted(self, mailbox: Mailbox, records: list[Stored]) -> Wanted:
         """Those of some records that a mailbox wants, with the verdict of its filter."""
-        wanted: list[tuple[Entry, object]] = []
+        wanted: Wanted = []
         covered: dict[tuple[type, str | None], bool] = {}
         for stored in records:
             key = self._dispatcher.class_of(stored), stored.record.topic
@@ -178,3 +386,15 @@ class Feed:
                 hits = self._dispatcher.wanted_by(targets, entry)
                 wanted += [(entry, verdict) for _, verdict in hits]
         return wanted
+
+
+def _runs(positions: list[int]) -> Iterator[tuple[int, int]]:
+    """The first and last of each run of positions with small gaps."""
+    if not positions:
+        return
+    first = positions[0]
+    for position, following in pairwise(positions):
+        if following - position > GAP or following - first >= BATCH:
+            yield first, position
+            first = following
+    yield first, positions[-1]

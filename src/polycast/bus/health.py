@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from polycast.metrics import Counts
 
-__all__ = ["Health", "StuckCallback", "SubscriptionHealth", "Undelivered"]
+__all__ = ["Health", "PipelineHealth", "StuckCallback", "SubscriptionHealth", "Undelivered"]
+
+STILL = 10.0  # seconds without a step, after which it is told
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,33 @@ class SubscriptionHealth:
     waiting: int
     in_flight: int
     counts: Counts
+    engine: Literal["direct", "spark"] = "direct"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineHealth:
+    """How far the pipeline has come that routes for subscriptions with `engine="spark"`."""
+
+    routed: int
+    """All before this position is routed."""
+    behind: int
+    """How many events that is before the end of the log."""
+    has_run: bool
+    """Whether it has ever run on this store."""
+    still: float
+    """For how many seconds events have been waiting without any being routed."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether something waits to be routed, and it seems that nobody does so."""
+        return self.behind > 0 and (not self.has_run or self.still >= STILL)
+
+    def __str__(self) -> str:
+        text = f"the pipeline has routed what is before position {self.routed}, "
+        text += f"{self.behind} events behind the log"
+        if not self.has_run:
+            return f"{text}: it has never run on this store"
+        return f"{text}: it has not moved for {self.still:.0f} s" if self.is_idle else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +83,7 @@ class Health:
     dead_letters: int
     counts: Counts
     problems: tuple[str, ...]
+    pipeline: PipelineHealth | None = None  # None: it routes for nobody here
 
     @property
     def ok(self) -> bool:

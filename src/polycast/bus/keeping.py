@@ -9,6 +9,8 @@ from polycast.errors import PolycastError
 from polycast.stores import pins, retain, retention_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polycast.config import Clock
     from polycast.delivery import Pool, Timer, Timers
     from polycast.stores import Store
@@ -23,8 +25,11 @@ _log = logging.getLogger("polycast")
 class Keeping:
     """A job for the pool, every few seconds. Whichever bus does it, it is done for all."""
 
-    def __init__(self, store: Store, clock: Clock, timers: Timers, pool: Pool) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, timers: Timers, pool: Pool, move_on: Callable[[], None]
+    ) -> None:
         self._store, self._clock, self._timers, self._pool = store, clock, timers, pool
+        self._move_on = move_on  # those who get nothing, so that they hold nothing back
         self.started: float | None = None  # no user's callback, so it is never stuck
         self._closed = False
         self._timer: Timer = timers.after(EVERY, self._due)
@@ -37,6 +42,7 @@ class Keeping:
         """Let go of what may go, and do so again later."""
         try:
             if not self._closed:
+                self._move_on()
                 retain(self._store, self._clock.time())
         except PolycastError as error:
             if not self._closed:

@@ -30,7 +30,7 @@ def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     if any(_needs_this_loop(box) for box in list(roster.mailboxes.values())):
         why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
         raise WouldDeadlock("flush()", why=why)
-    quiet = _wait(roster, timeout, ())
+    quiet = _wait(roster, timeout, (), roster.awaited())
     if quiet:
         roster.saved()
     return quiet
@@ -45,11 +45,15 @@ def _needs_this_loop(box: Mailbox) -> bool:
     return any(isinstance(c, AsyncConsumer) and c.loop is here for c in box.consumers())
 
 
-def _wait(roster: Roster, timeout: float | None, but: tuple[Mailbox | None, ...]) -> bool:
+def _wait(
+    roster: Roster,
+    timeout: float | None,
+    but: tuple[Mailbox | None, ...],
+    awaited: tuple[int, int],
+) -> bool:
     quiet = roster.services.quiet
     deadline = None if timeout is None else time.monotonic() + timeout
-    newest = roster.published()
-    while not roster.is_caught_up(newest) or any(
+    while not roster.is_caught_up(*awaited) or any(
         not box.is_idle() for box in list(roster.mailboxes.values()) if box not in but
     ):
         for box in list(roster.mailboxes.values()):
@@ -79,13 +83,19 @@ def health_of(roster: Roster, *, closed: bool) -> Health:
         dead_letters=len(letters),
         counts=reduce(add, (box.counts for box in [*boxes, *roster.cut_off]), Counts()),
         problems=tuple(_problems(roster, boxes, stuck)),
+        pipeline=roster.pipeline(),
     )
 
 
 def _subscription(box: Mailbox) -> SubscriptionHealth:
     state = "paused" if box.paused else "detached" if box.is_detached() else "active"
     return SubscriptionHealth(
-        box.name, state, len(box.backlog), len(box.in_flight) + len(box.delayed), box.counts
+        box.name,
+        state,
+        len(box.backlog),
+        len(box.in_flight) + len(box.delayed),
+        box.counts,
+        "direct" if box.route is None else "spark",
     )
 
 
@@ -137,7 +147,7 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
         if box in own or (in_turn and box.inline) or _needs_this_loop(box)
     )
     roster.wind_down()
-    _wait(roster, timeout, but)
+    _wait(roster, timeout, but, (roster.published(), 0))  # what is routed is durable
     roster.drained = True
     boxes = list(roster.mailboxes.values())
     undelivered = tuple(

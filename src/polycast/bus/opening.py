@@ -1,10 +1,10 @@
-"""Opening a bus: what its URL means."""
+"""Opening a bus: its clock, and which classes it lets in."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.errors import BadOption, NotAType, NotAvailable
+from polycast.errors import BadOption, NotAType
 from polycast.typesystem import check_shareable, warn_main
 
 if TYPE_CHECKING:
@@ -13,32 +13,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.typesystem import Registry
 
-__all__ = ["admit", "admit_shared", "check_clock", "path_of"]
-
-_LATER = {
-    "kafka": "a distributed bus",
-    "polycast": "a remote bus",
-    "polycasts": "a remote bus",
-}
-NO_FILES = ("", "/", ":memory:")
-ACCEPTED = "'memory:', which is the default, or 'sqlite:///' and the path of a file"
-
-
-def path_of(url: object) -> str | None:
-    """The file that a URL names; None for a bus in memory."""
-    if isinstance(url, str):
-        scheme, _, rest = url.partition(":")
-        if scheme == "memory":
-            return None
-        if scheme == "sqlite" and rest.startswith("///") and rest[3:] not in NO_FILES:
-            return rest[3:]  # as everywhere: three slashes and a relative path, four and "/..."
-        if scheme in _LATER:
-            raise NotAvailable(
-                f"{_LATER[scheme]} ({url})",
-                why="this version keeps events in memory or in a file",
-                instead="Open it with pc.Bus(), or with pc.Bus('sqlite:///events.db')",
-            )
-    raise BadOption("url", url, accepted=ACCEPTED)
+__all__ = ["admit", "admit_shared", "check_clock"]
 
 
 def check_clock(clock: Clock) -> Clock:

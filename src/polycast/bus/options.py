@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from polycast.config import Settings, check_name, level_named, seconds
-from polycast.errors import BadOption, NotAvailable
+from polycast.errors import BadOption
 from polycast.events import Identity
 from polycast.matching import check_topic
 
@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from polycast.config import Clock, Dispatch, LevelName, Overflow
     from polycast.delivery import Callback
 
-__all__ = ["Options", "PublishOptions", "check_options", "published_as", "settings_for"]
+__all__ = [
+    "EngineName",
+    "Options",
+    "PublishOptions",
+    "check_options",
+    "published_as",
+    "settings_for",
+]
+
+EngineName = Literal["direct", "spark"]
+ENGINES: tuple[EngineName, ...] = ("direct", "spark")
 
 
 class Options(TypedDict, total=False):
@@ -37,7 +47,7 @@ class Options(TypedDict, total=False):
     ack_within: float | timedelta
     attempts: int
     backoff: float | timedelta
-    engine: Literal["direct", "spark"]
+    engine: EngineName
     pinned: bool
 
 
@@ -65,14 +75,11 @@ def check_options(options: Mapping[str, Any]) -> None:
     if options.get("replace") and options.get("durable") is None:
         raise BadOption("replace", True, accepted="it goes with durable='name'")
     engine = options.get("engine", "direct")
-    if engine == "spark":
-        raise NotAvailable(
-            "engine='spark'",
-            why="this version routes in the process of the bus only",
-            instead="Leave engine= out, or say engine='direct'",
-        )
-    if engine != "direct":
-        raise BadOption.choice("engine", engine, ["direct"])
+    if engine not in ENGINES:
+        raise BadOption.choice("engine", engine, ENGINES)
+    if engine == "spark" and options.get("durable") is None:
+        why = "the pipeline routes for names that are kept in the store"
+        raise BadOption("engine", "spark", accepted="it goes with durable='name'", why=why)
     if options.get("ack", "auto") not in ("auto", "manual"):
         raise BadOption.choice("ack", options["ack"], ["auto", "manual"])
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
+    from polycast.bus.health import PipelineHealth
+    from polycast.bus.options import EngineName
     from polycast.config import Settings
     from polycast.delivery import Callback, DeadLetter, Services, Timer
     from polycast.errors import SubscriptionEnded
@@ -105,13 +107,20 @@ class Roster:
         """What is going to be published."""
         return sorted(each.what for each in list(self.advertisements))
 
-    def is_caught_up(self, position: int) -> bool:
-        """Whether all up to a position has been brought to who wants it."""
-        del position
+    def awaited(self) -> tuple[int, int]:
+        """What flush() waits for: the newest position, and all that is routed so far."""
+        return self.published(), 0
+
+    def is_caught_up(self, position: int, routed: int = 0) -> bool:
+        """Whether all up to a position has been brought to who wants it, and what is routed."""
+        del position, routed
         return True
 
     def wind_down(self) -> None:
         """The bus is about to be closed: begin nothing that can wait for the next opening."""
+
+    def move_on(self) -> None:
+        """Let those who got nothing for a while hold nothing back."""
 
     def saved(self) -> None:
         """Return when all that was said about durable subscriptions is kept."""
@@ -123,6 +132,10 @@ class Roster:
     def is_broken(self) -> bool:
         """Whether waiting for more is in vain."""
         return False
+
+    def pipeline(self) -> PipelineHealth | None:
+        """How far the pipeline has come, if it routes for anybody here."""
+        return None
 
     def problems(self) -> list[str]:
         """What is wrong with where events are kept."""
@@ -140,9 +153,14 @@ class Roster:
         lease: float | None = None,
         replace: bool = False,
         pinned: bool = True,
+        engine: EngineName = "direct",
     ) -> Subscription[Any]:
         """Subscribe: find or make the mailbox, attach the callback, begin."""
         del pinned  # only what is kept in a store holds it back
+        if engine != "direct":
+            why = "the pipeline reads the log of a store, and this bus is in memory"
+            accepted = "'direct', which is the default; or a bus over a store, 'sqlite:///...'"
+            raise BadOption("engine", engine, accepted=accepted, why=why)
         if callback is not None:
             check_dispatch(settings, callback)
         if since is not None:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as replaced
 
-from polycast.bus.attaching import GROUPS, Request, kept_name, rest_of_lease, start_of
+from polycast.bus.attaching import GROUPS, Request, kept_name, rest_of_lease
+from polycast.bus.health import PipelineHealth
 from polycast.bus.keeping import fullness
-from polycast.bus.letters import REPLAYED
 from polycast.bus.options import check_dispatch
 from polycast.bus.roster import Roster
+from polycast.bus.watching import Watch, is_kept, record_at
 from polycast.delivery import CursorKeeper, Mailbox, SharedGroup, StoreKeeper
-from polycast.delivery.keeping import OUTLIVING, outliving
+from polycast.delivery.keeping import Fenced
 from polycast.errors import (
     BadOption,
     Cancelled,
@@ -26,13 +27,14 @@ from polycast.errors import (
     StoreError,
     TakenOver,
 )
-from polycast.events import decode_record
-from polycast.matching import Definition
-from polycast.stores import Advert, Stored
+from polycast.matching import Definition, definition_of
+from polycast.stores import Advert
+from polycast.stores.bounds import start_of
 
 if TYPE_CHECKING:
     from polycast.bus.attaching import Attachment
     from polycast.bus.feed import Feed
+    from polycast.bus.options import EngineName
     from polycast.bus.presence import Presence
     from polycast.bus.roster import Advertisement
     from polycast.bus.subscription import Subscription
@@ -41,11 +43,9 @@ if TYPE_CHECKING:
     from polycast.errors import SubscriptionEnded
     from polycast.matching import Interest
     from polycast.routing import StoredDispatcher
-    from polycast.stores import Flight, Kept, Store, Transaction
+    from polycast.stores import Flight, Kept, Route, Store, Transaction
 
 __all__ = ["StoredRoster"]
-
-FREE = 64  # of what others have let go of, how many are looked at
 
 
 class StoredRoster(Roster):
@@ -58,9 +58,11 @@ class StoredRoster(Roster):
     ) -> None:
         super().__init__(dispatcher, None)
         self.store, self.feed, self.presence = store, feed, presence
-        feed.look = self._look
-        self._seen = -1  # the revision of the store
-        self._requests: dict[SharedGroup, Request] = {}
+        self.watch = Watch(self)
+        feed.look = self.watch.look
+        self._to_see = -1  # the revision at which somebody here may have changed engines
+        self.requests: dict[SharedGroup, Request] = {}  # by which the groups here were joined
+        self._described: set[str] = set()  # what the store has been told for the pipeline
         presence.revived = self._soon_rejoin
 
     # -- attaching ---------------------------------------------------------------------------------
@@ -75,6 +77,7 @@ class StoredRoster(Roster):
         lease: float | None = None,
         replace: bool = False,
         pinned: bool = True,
+        engine: EngineName = "direct",
     ) -> Subscription[Any]:
         """Subscribe: attach to what is kept, or begin with what is new."""
         if callback is not None:
@@ -82,6 +85,9 @@ class StoredRoster(Roster):
         if (interest.durable or "").startswith(GROUPS):
             accepted = f"a name that does not begin with {GROUPS!r}: those are the groups'"
             raise BadOption("durable", interest.durable, accepted=accepted)
+        if engine == "spark":
+            definition_of(interest, engine=engine)  # refuses what cannot be routed elsewhere
+            self._describe()
         self.feed.start()
         with self._lock:
             start = start_of(self.store, since)
@@ -90,7 +96,7 @@ class StoredRoster(Roster):
                 self._let_go(self._durables[interest.durable or ""])
             bus = self.presence.bus.id
             clock = self.services.clock
-            request = Request(interest, bus, clock, start, lease, replace, pinned)
+            request = Request(interest, bus, clock, start, lease, replace, pinned, engine)
             if known is not None and not self._still_ours(known, request):
                 known = None
             mailbox = self._made(request, settings) if known is None else known
@@ -109,17 +115,32 @@ class StoredRoster(Roster):
         mailbox.pump()
         return self.handle(consumer)
 
+    def _describe(self) -> None:
+        """Tell the store what the pipeline has to know of the types that are subscribed to."""
+        known = self.dispatcher.registry.descriptions()
+        new = [each for each in known if each.hash not in self._described]
+
+        def keep(tx: Transaction) -> None:
+            for each in new:
+                tx.describe(each)
+
+        if new:
+            self.store.write(keep).result()
+            self._described.update(each.hash for each in new)
+
     def _still_ours(self, mailbox: Mailbox, request: Request) -> bool:
         """Attach once more to what is attached here, unless somebody else has taken it over."""
         keeper = mailbox.keeper
         if not isinstance(keeper, CursorKeeper):
+            if request.interest.durable is not None:
+                self._to_see = self.store.write(request.join_here).result()
             return True
 
         def attach(tx: Transaction) -> bool:
             attachment = request.attach(tx)
             ours = attachment.before == keeper.number
             if ours:  # in the transaction: what is saved next has to have the new number
-                keeper.number = attachment.kept.token
+                keeper.number, self._to_see = attachment.kept.token, tx.revision()
             return ours
 
         ours = self.store.write(attach).result()
@@ -137,13 +158,14 @@ class StoredRoster(Roster):
         attachment = self.store.write(request.attach).result()
         kept = attachment.kept
         mailbox = self._new(interest.starting(kept.start), settings)
+        mailbox.route = attachment.route
         mailbox.waits_for = mailbox.behind = max(kept.start, kept.cursor)
         if isinstance(mailbox, SharedGroup):
             mailbox.floor, mailbox.joined = kept.cursor, request.bus
-            self._requests[mailbox] = request
+            self.requests[mailbox] = request
         else:
             keeper = mailbox.keeper = self._keeper(mailbox, attachment)
-            self._take_up(mailbox, keeper, attachment.flights)
+            self.take_up(mailbox, keeper, attachment.flights)
         left = rest_of_lease(kept, self.services.clock)
         if left is not None:
             mailbox.set_lease(max(left, 0.0))
@@ -170,9 +192,10 @@ class StoredRoster(Roster):
 
     def _rejoin(self) -> None:
         """This bus had counted as dead: the groups go on without what it had claimed."""
-        for box, request in list(self._requests.items()):
+        for box, request in list(self.requests.items()):
             box.rejoin()
-            again = dataclasses.replace(request, bus=self.presence.bus.id, start=None)
+            bus = self.presence.bus.id
+            again = dataclasses.replace(request, bus=bus, start=None, engine=None)
             self.store.write(again.attach).result()
             box.joined = again.bus
             box.claim_soon()
@@ -196,14 +219,14 @@ class StoredRoster(Roster):
         """End it from a thread that holds no lock."""
         self.services.timers.after(0.0, lambda: mailbox.end(why))
 
-    def _take_up(self, mailbox: Mailbox, keeper: CursorKeeper, flights: list[Flight]) -> None:
+    def take_up(self, mailbox: Mailbox, keeper: CursorKeeper, flights: list[Flight]) -> None:
         """Go on with what was in flight."""
         keeper.restore(flights)
         now = self.services.clock.time()
         found = []
         for flight in flights:
             at = flight.position
-            wanted = self.feed.wanted(mailbox, self._records(mailbox.name, at))
+            wanted = self.feed.wanted(mailbox, record_at(self.store, mailbox.name, at))
             found += [(e, verdict, flight.attempts, flight.due - now) for e, verdict in wanted]
             if not wanted:  # a new definition does not want it, or it is not kept any more
                 keeper.forget(at)
@@ -223,10 +246,19 @@ class StoredRoster(Roster):
                 mailbox.interest = mailbox.interest.starting(mailbox.waits_for)
             consumer.interest = consumer.interest.starting(mailbox.interest.start)
 
-        self.dispatcher.add(mailbox, begin)
+        self.feed.join(mailbox, begin)
         mailbox.refresh()
         if mailbox.behind is not None:
             self.feed.behind(mailbox)
+
+    def reroute(self, box: Mailbox, kept: Kept, route: Route | None) -> None:
+        """The pipeline routes for it from now on, or no more. In the thread of the feed."""
+        keeper = box.keeper
+        ours = not isinstance(keeper, CursorKeeper) or kept.token == keeper.number
+        with self._lock:  # not while somebody attaches to it
+            is_here = self.mailboxes.get(box.name) is box and box.ended is None
+            if ours and is_here and route != box.route:
+                self.feed.move(box, route)
 
     # -- leaving -----------------------------------------------------------------------------------
 
@@ -253,8 +285,9 @@ class StoredRoster(Roster):
 
     def _out_of_here(self, mailbox: Mailbox) -> None:
         super().forget(mailbox)
+        self.feed.leave(mailbox)
         if isinstance(mailbox, SharedGroup):
-            self._requests.pop(mailbox, None)
+            self.requests.pop(mailbox, None)
 
     def forget(self, mailbox: Mailbox) -> None:
         """It has ended: for good, or only here."""
@@ -284,102 +317,41 @@ class StoredRoster(Roster):
         if consumer.interest.durable is not None:
             self.store.write(keep).result()
 
-    # -- what others have done ---------------------------------------------------------------------
+    def move_on(self) -> None:
+        """Tell the store how far those have come who got nothing: they hold nothing back."""
+        boxes = [box for box in list(self.mailboxes.values()) if is_kept(box)]
+        groups = [box for box in boxes if isinstance(box, SharedGroup)]
+        keepers = [k for box in boxes if isinstance(k := box.keeper, CursorKeeper)]
+        moved = [keeper for keeper in keepers if keeper.has_moved()]
 
-    def _look(self) -> None:
-        """In the thread of the feed, after it has read: who took over, cancelled, or replayed.
+        def save(tx: Transaction) -> None:
+            for keeper in moved:
+                with suppress(Fenced):  # it is seen elsewhere that somebody has taken over
+                    keeper.save(tx)
+            for group in groups:
+                group.move_on(tx)
 
-        What it has read is brought afterwards, so that nobody gets what was published after he
-        was taken over.
-        """
-        for group in list(self._requests):
-            self._look_for_free(group)
-        with self.store.view() as view:
-            revision = view.revision()
-            if revision == self._seen:
-                return
-            changed = view.changed(self._seen)
-            boxes = list(self.mailboxes.values()) if changed is None else map(self._box, changed)
-            found = {
-                box: view.subscription(box.name)
-                for box in boxes
-                if box is not None and _is_kept(box)
-            }
-            if all(bus.id != self.presence.bus.id for bus in view.buses()):
-                return  # this bus counts as dead, and will join its groups again
-            replayed = view.documents(REPLAYED).keys() & self.mailboxes.keys()
-        self._seen = revision
-        for box, kept in found.items():
-            self._see(box, kept)
-        for name in replayed:
-            self._take_up_replayed(name)
-
-    def _take_up_replayed(self, name: str) -> None:
-        """Take what is new in flight; in a transaction, so that nothing is saved meanwhile."""
-        box = self._box(name)
-        keeper = None if box is None else box.keeper
-
-        def take(tx: Transaction) -> list[Flight]:
-            tx.remove_document(REPLAYED, name)
-            if not isinstance(keeper, CursorKeeper):
-                return []
-            new = [each for each in tx.flights(name) if not keeper.knows(each.position)]
-            keeper.restore(new)
-            return new
-
-        new = self.store.write(take).result()
-        if box is not None and isinstance(keeper, CursorKeeper) and _is_kept(box):
-            self._take_up(box, keeper, new)
-            box.pump_later()
-
-    def _records(self, name: str, position: int) -> list[Stored]:
-        """The record at a position, or that of a letter that was replayed after it had gone."""
-        found = self.store.read(position, limit=1, until=position + 1).entries
-        if found:
-            return found
-        with self.store.view() as view:
-            body = view.document(OUTLIVING, outliving(name, position))
-        return [] if body is None else [Stored(position, decode_record(body))]
-
-    def _box(self, name: str) -> Mailbox | None:
-        return self.mailboxes.get(name)
-
-    def _see(self, box: Mailbox, kept: Kept | None) -> None:
-        """What the store has of a mailbox has changed."""
-        if isinstance(box, SharedGroup) and box.joined != self.presence.bus.id:
-            return  # it counted as dead, and will join again
-        keeper = box.keeper
-        if kept is None:
-            box.end(Cancelled(box.title))
-        elif isinstance(keeper, CursorKeeper) and kept.token > keeper.number:
-            box.end(TakenOver(box.title))
-
-    def _look_for_free(self, group: SharedGroup) -> None:
-        """What other members have let go of, and what order forbade to claim before."""
-        with self.store.view() as view:
-            free = view.free(group.name, at=self.services.clock.time(), limit=FREE)
-            waiting = [each for each in view.under_way(group.name) if each.holder is None]
-            free = group.allowed(free, view)
-            blocked = group.is_blocked(view)
-        offers = []
-        for flight in free:
-            wanted = self.feed.wanted(group, self._records(group.name, flight.position))
-            offers += [(flight, entry, verdict) for entry, verdict in wanted]
-            if not wanted:
-                group.refuse(flight)
-        group.offer(offers)
-        if group.offers or not blocked:
-            group.claim_soon()
-        now = self.services.clock.time()
-        later = [each.due for each in waiting if each.due > now]
-        if later:  # nobody else may be there to say that it is due
-            self.services.timers.after(min(later) - now, self.feed.ring)
+        if moved or groups:
+            self.store.write(save).result()
 
     # -- looking after it --------------------------------------------------------------------------
 
-    def is_caught_up(self, position: int) -> bool:
+    def awaited(self) -> tuple[int, int]:
+        """What flush() waits for: the newest position, and all that is routed so far."""
+        routed = 0
+        with suppress(StoreError):
+            if self.feed.is_routed:
+                with self.store.view() as view:
+                    routed = view.routed().high
+        return self.published(), routed
+
+    def is_caught_up(self, position: int, routed: int = 0) -> bool:
         """Whether the feed has brought all up to a position; without subscriptions it does not."""
-        return self.dispatcher.routed > position or not self.feed.running
+        if not self.feed.running:
+            return True
+        if self.watch.seen < self._to_see or (self.feed.is_routed and self.feed.front < routed):
+            return False
+        return self.dispatcher.routed > position
 
     def announce(self, advertisement: Advertisement) -> None:
         """Tell all buses over this store."""
@@ -431,7 +403,7 @@ class StoredRoster(Roster):
     def has_unnamed(self, letter: DeadLetter) -> bool:
         """Whether a letter is of a subscription of this bus that the store does not know."""
         box = self.mailboxes.get(letter.subscription)
-        return box is not None and not _is_kept(box)
+        return box is not None and not is_kept(box)
 
     def published(self) -> int:
         """The newest position, as far as it can be known."""
@@ -444,6 +416,19 @@ class StoredRoster(Roster):
         """Whether some of the log cannot be read."""
         return self.feed.failure is not None
 
+    def pipeline(self) -> PipelineHealth | None:
+        """How far the pipeline has come, if it routes for anybody here."""
+        if not self.feed.is_routed:
+            return None
+        try:
+            with self.store.view() as view:
+                routed, newest = view.routed(), view.newest()
+        except StoreError:
+            return None
+        since = self.feed.waits_since
+        still = 0.0 if since is None else self.services.clock.monotonic() - since
+        return PipelineHealth(routed.high, newest + 1 - routed.high, routed.token > 0, still)
+
     def problems(self) -> list[str]:
         """What is wrong with the store."""
         found: list[Exception | None] = [self.store.failure, self.feed.failure]
@@ -453,8 +438,6 @@ class StoredRoster(Roster):
             full = []
         except StoreError as error:
             full = [str(error)]
-        return [str(each) for each in found if each is not None] + full
-
-
-def _is_kept(mailbox: Mailbox) -> bool:
-    return isinstance(mailbox.keeper, StoreKeeper) and mailbox.ended is None
+        pipeline = self.pipeline()
+        idle = [str(pipeline)] if pipeline is not None and pipeline.is_idle else []
+        return [str(each) for each in found if each is not None] + full + idle

@@ -79,8 +79,16 @@ class Subscription(Generic[T_co]):
         """What it means; with an event, why it gets it or not."""
         if event is _NOTHING:
             kept = self.mailbox.services.source is not None
-            return explain_subscription(self.interest, self.mailbox.settings, self.state, kept=kept)
+            routed = self._routed() if self.mailbox.route is not None else None
+            return explain_subscription(
+                self.interest, self.mailbox.settings, self.state, kept=kept, routed=routed
+            )
         return explain_event(self.interest, event, topic, self.state)
+
+    def _routed(self) -> str:
+        """How far the pipeline has come, in words."""
+        pipeline = self._roster.pipeline()
+        return "how far it has come is not known" if pipeline is None else str(pipeline)
 
     def cancel(self) -> None:
         """It is over, and so is its durable name; what waits is let go. Twice is once."""

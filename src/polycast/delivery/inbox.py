@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polycast.delivery.pool import Pool
     from polycast.delivery.timers import Timers
     from polycast.matching import Interest
-    from polycast.stores import Entry
+    from polycast.stores import Entry, Route
 
 __all__ = ["Inbox", "Services"]
 
@@ -83,6 +83,7 @@ class Inbox:
         self.let_go: list[Parcel] = []  # dropped, and freed when no lock is held
         self.behind: int | None = None  # from here on it has to be read from the log
         self.stopped_at: int | None = None  # from here on nothing was taken
+        self.route: Route | None = None  # by which the pipeline says what it takes
         self.keeper = Keeper()
 
     @property
@@ -125,7 +126,16 @@ class Inbox:
                 return
             for entry, verdict in entries:
                 self._keep(entry, verdict)
-            self.behind = None if upto >= live else upto
+            if upto >= live:  # who brings what is live may still be at an earlier place
+                self.waits_for, self.behind = max(self.waits_for, upto), None
+            else:
+                self.behind = upto
+
+    def fall_behind(self, position: int) -> None:
+        """From a position on it is to be read from the log, unless that is so already."""
+        with self.lock:
+            if self.ended is None and self.behind is None:
+                self.behind = max(self.waits_for, position)
 
     def _bury(self, parcel: Parcel, error: BaseException) -> None:
         """To the dead letters with it. The lock is held."""

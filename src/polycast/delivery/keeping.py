@@ -170,7 +170,7 @@ class CursorKeeper(StoreKeeper):
         self._open: dict[int, None] = {}  # taken and not done
         self._noted: dict[int, Flight] = {}  # of these, what has been tried, or is in the store
         self._rows: dict[int, Flight] = {}  # what is in the store
-        self._top = cursor  # after the last that is done
+        self._top = self._saved_at = cursor  # after the last that is done; as the store has it
         self._sorted = True  # whether the first that is open came first
 
     def fence(self, parcel: Parcel) -> int:
@@ -244,6 +244,11 @@ class CursorKeeper(StoreKeeper):
                 break
         return cursor, before
 
+    def has_moved(self) -> bool:
+        """Whether it has come farther than the store knows."""
+        with self._lock:
+            return self.cursor()[0] > self._saved_at
+
     def forget(self, position: int) -> None:
         """It is wanted no more."""
         with self._lock:
@@ -259,7 +264,7 @@ class CursorKeeper(StoreKeeper):
             cursor, rows = self.cursor()
             changed = [each for at, each in rows.items() if self._rows.get(at) != each]
             gone = self._rows.keys() - rows.keys()
-            self._rows = rows
+            self._rows, self._saved_at = rows, cursor
         if not tx.move(self.name, token=self.number, cursor=cursor):
             raise Fenced
         if changed:

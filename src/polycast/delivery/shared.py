@@ -128,6 +128,15 @@ class SharedGroup(Group):
         first = self.candidates[0][0].position if self.candidates else self._position()
         return max(first, self.floor)
 
+    def move_on(self, tx: Transaction) -> None:
+        """Say how far it has looked, even if there was nothing to claim."""
+        kept, bus = tx.subscription(self.name), self._bus()
+        with self.lock:
+            looked = self.looked()
+        if kept and any(m.bus == bus and m.looked < looked for m in tx.members(self.name)):
+            tx.join(Member(self.name, bus, looked))
+            tidy(tx, kept)
+
     # -- claiming ----------------------------------------------------------------------------------
 
     def _wanted_now(self) -> int:

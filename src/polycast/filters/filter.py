@@ -40,18 +40,22 @@ class Filter(Generic[T_contra]):
     Two filters are equal if their trees are.
     """
 
-    __slots__ = ("_generated", "_indexed", "_topical", "tree")
+    __slots__ = ("_generated", "_indexed", "_topical", "origin", "tree")
 
     def __init__(self, function: Callable[[T_contra], object] | nodes.Node) -> None:
         self._generated: Generated | None = None
         self._topical: bool | None = None
         self._indexed: bool | None = None
+        self.origin: Callable[..., object] | None = None
+        """The function that it was lifted from."""
         if isinstance(function, Filter):
+            self.origin = function.origin
             self.tree: nodes.Node = function.tree
             self._generated, self._topical = function._generated, function._topical
             return
         if not isinstance(function, nodes.Node | Condition):
             _check_shape(function)
+            self.origin = function
             self.tree = lift_function(function)
             return
         tree = function if isinstance(function, nodes.Node) else function.node()

@@ -9,7 +9,6 @@ import msgspec
 
 from polycast.errors import FilterError, NotRoutable
 from polycast.filters import Filter
-from polycast.filters.nodes import Opaque
 from polycast.filters.weakening import EVERYTHING, is_open, weakened
 from polycast.typesystem import describe, wire_name, wire_version
 
@@ -104,18 +103,13 @@ def definition_of(
 
 def _routable(where: Filter[Any]) -> dict[str, Any]:
     """A filter that has no form as data: the function it is, or what can be said of it."""
-    tree = where.tree
-    if isinstance(tree, Opaque) and not tree.topical:
-        path = path_of(tree.function)
-        if path is None:
-            raise NotRoutable(where, why=tree.why)
-        return {"function": path, "filter": EVERYTHING.to_json(), "partial": True}
-    less: Filter[Any] = Filter(weakened(tree, is_open))
+    less: Filter[Any] = Filter(weakened(where.tree, is_open))
+    path = None if where.origin is None else path_of(where.origin)
     why = ", ".join(part.why for part in where.opaque_parts())
-    if less == EVERYTHING:
+    if less == EVERYTHING and path is None:
         raise NotRoutable(where, why=why)
     try:
-        return {"filter": less.to_json(), "partial": True}
+        return {"filter": less.to_json(), "partial": True, "function": path}
     except FilterError as error:
         raise NotRoutable(where, why=str(error)) from None
 

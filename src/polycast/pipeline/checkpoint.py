@@ -16,25 +16,37 @@ from polycast.errors import BadCheckpoint
 __all__ = ["MARK", "prepare_checkpoint"]
 
 MARK = "polycast.json"  # says which store a checkpoint is of
+_ASIDE = f"{MARK}.new"
 _FORMAT = 1
 
 
-def prepare_checkpoint(folder: str | os.PathLike[str], *, identity: str, high: int) -> None:
-    """Make a folder a checkpoint, or see that it is one; `BadCheckpoint` if it is not."""
+def prepare_checkpoint(
+    folder: str | os.PathLike[str], *, identity: str, high: int, end: int
+) -> None:
+    """Make a folder a checkpoint, or see that it is one; `BadCheckpoint` if it is not.
+
+    All before `high` is routed, and the log ends before `end`.
+    """
     path = Path(folder)
     if path.exists() and not path.is_dir():
         raise BadCheckpoint(path, why="it is a file", high=high)
-    if not path.exists() or not any(path.iterdir()):
+    try:
         path.mkdir(parents=True, exist_ok=True)
-        _mark(path, identity)
-        return
-    _check_mark(path, identity, high)
-    _check_files(path, high)
+        is_new = all(each.name == _ASIDE for each in path.iterdir())
+        if is_new:
+            _mark(path, identity)
+    except OSError as error:
+        raise BadCheckpoint(path, why=f"it cannot be used: {error}", high=high) from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise BadCheckpoint(path, why="it cannot be used: it may not be written", high=high)
+    if not is_new:
+        _check_mark(path, identity, high)
+        _check_files(path, high, end)
 
 
 def _mark(path: Path, identity: str) -> None:
     body = json.dumps({"format": _FORMAT, "store": identity})
-    aside = path / f"{MARK}.new"
+    aside = path / _ASIDE
     with aside.open("w") as file:
         file.write(body)
         file.flush()
@@ -62,7 +74,7 @@ def _json(path: Path, file: Path, high: int, text: str | None = None) -> Any:
         raise BadCheckpoint(path, why=why, high=high) from None
 
 
-def _check_files(path: Path, high: int) -> None:
+def _check_files(path: Path, high: int, end: int) -> None:
     offsets, commits = _numbered(path / "offsets"), _numbered(path / "commits")
     metadata = path / "metadata"
     if metadata.exists():
@@ -80,6 +92,9 @@ def _check_files(path: Path, high: int) -> None:
     done = max((ends[number] for number in commits), default=0)
     if done > high:
         why = f"it has come to position {done}, the store only to {high}"
+        raise BadCheckpoint(path, why=why, high=high)
+    if max(ends.values(), default=0) > end:
+        why = f"it has planned to position {max(ends.values())}, and the log ends at {end}"
         raise BadCheckpoint(path, why=why, high=high)
 
 
@@ -101,9 +116,9 @@ def _numbered(folder: Path) -> dict[int, Path]:
 def _lines(path: Path, file: Path, high: int, *, at_least: int) -> list[str]:
     """Spark writes a version, then JSON, one object in each line."""
     try:
-        version, *rest = file.read_text().splitlines()
+        version, *rest = file.read_text().splitlines() or [""]
     except (OSError, ValueError) as error:
-        why = f"{file.relative_to(path)} is damaged: {error or 'it is empty'}"
+        why = f"{file.relative_to(path)} is damaged: {error}"
         raise BadCheckpoint(path, why=why, high=high) from None
     if not version.startswith("v") or len(rest) + 1 < at_least:
         raise BadCheckpoint(path, why=f"{file.relative_to(path)} is torn", high=high)

@@ -9,21 +9,24 @@ import shutil
 import tempfile
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from polycast.config import SystemClock
-from polycast.errors import BadOption, NotAStore, NotAvailable, PipelineError, PipelineFailed
+from polycast.errors import BadOption, PipelineError, PipelineFailed
 from polycast.pipeline.checkpoint import prepare_checkpoint
 from polycast.pipeline.session import session, tuned
 from polycast.pipeline.shipping import check_imports, ship
 from polycast.pipeline.sink import Sink
 from polycast.pipeline.source import RouteSource
+from polycast.routing.status import Status, file_of, keep_status, status_of
 from polycast.stores import open_store
-from polycast.stores.urls import path_of
+from polycast.stores.processes import here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,37 +41,8 @@ __all__ = ["Pipeline", "Status", "status_of"]
 
 RECENT = 10.0  # seconds over which a rate is told
 TOLD = 1.0  # seconds after which the store is told again how it goes
-_KIND, _NAME = "pipeline", "status"
+_GONE = (Py4JError, OSError)  # what is raised when the JVM is asked, and has died
 _log = logging.getLogger("polycast")
-
-
-class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How a pipeline is getting on."""
-
-    state: str
-    """`running`, `stopped`, `failed`, or `never started`."""
-    position: int
-    """All before it is routed."""
-    lag: int
-    """How many events in the log are not routed yet."""
-    subscriptions: int = 0
-    """How many are routed for."""
-    plan: int = 0
-    """The version of the plan: the position at which it last changed."""
-    batch: int | None = None
-    events: int = 0
-    """How many events it has routed since it was started."""
-    pairs: int = 0
-    """To how many subscriptions these go, all in all."""
-    rate: float = 0.0
-    """Events a second, of late."""
-    failure: str | None = None
-    process: int | None = None
-    time: float | None = None
-    """When it last said so, by the wall clock."""
-
-
-_decode = msgspec.json.Decoder(Status).decode
 
 
 class Pipeline:
@@ -93,7 +67,7 @@ class Pipeline:
         log: str | os.PathLike[str] | None = None,
         on_batch: Callable[[Status], object] | None = None,
     ) -> None:
-        self.url, self._path = url, _file_of(url)
+        self.url, self._path = url, file_of(url)
         self._imports = check_imports(imports)
         if type(batch) is not int or batch < 1:
             raise BadOption("batch", batch, accepted="how many events a batch has at most")
@@ -113,14 +87,14 @@ class Pipeline:
 
     # -- its life ----------------------------------------------------------------------------------
 
-    def start(self) -> Pipeline:
-        """Begin to route, and go on until `stop()`."""
-        self._start(available=False)
+    def start(self, *, once: bool = False) -> Pipeline:
+        """Begin to route, and go on until `stop()`; or `once`, with what is in the log now."""
+        self._start(available=once)
         return self
 
     def run_available(self) -> Status:
         """Route what is in the log now, and stop."""
-        self._start(available=True)
+        self.start(once=True)
         try:
             self.wait()
             return self.status()
@@ -134,7 +108,7 @@ class Pipeline:
             return True
         try:
             ended = _forever(query) if timeout is None else _within(query, timeout)
-        except StreamingQueryException as error:
+        except (StreamingQueryException, *_GONE) as error:
             raise self._failed(error) from None
         return ended
 
@@ -149,10 +123,13 @@ class Pipeline:
                 self._let_go()
 
     def _settle(self, query: StreamingQuery) -> None:
-        error = query.exception()
-        if error is None:
-            query.stop()
-        else:
+        error = _failure_of(query)
+        try:
+            if error is None:
+                query.stop()
+        except _GONE as gone:
+            error = gone
+        if error is not None:
             self._failed(error)
         self._state = "failed" if self._failure else "stopped"
         self._tell()
@@ -181,16 +158,16 @@ class Pipeline:
     def _begin(self, *, available: bool) -> None:
         store = self._store = open_store(self._path, create=False)
         with store.view() as view:
-            identity, high = view.identity(), view.routed().high
+            identity, high, end = view.identity(), view.routed().high, view.newest() + 1
         folder = self._folder()
-        prepare_checkpoint(folder, identity=identity, high=high)
+        prepare_checkpoint(folder, identity=identity, high=high, end=end)
         spark = self._session()
         ship(spark, self._imports)
         routed = store.write(lambda tx: tx.take_routing()).result()
         self._sink = self.sink(store, routed.token, self._clock, self._done)
         self._state, self._failure, self._totals = "running", "", [0, 0]
         self._batches.clear()
-        ours = tuned(spark, local=self._is_local(spark))
+        ours = tuned(spark)
         ours.dataSource.register(RouteSource)
         reading = ours.readStream.format(RouteSource.name())
         for name, value in self._options(identity, spark).items():
@@ -224,16 +201,14 @@ class Pipeline:
             active = self._own = session(self._master, log=self._log)
         return active
 
-    def _is_local(self, spark: SparkSession) -> bool:
-        return str(spark.sparkContext.master).startswith("local")
-
     def _let_go(self) -> None:
         store, self._store = self._store, None
         if store is not None:
             store.close()
         own, self._own = self._own, None
         if own is not None:
-            own.stop()
+            with suppress(*_GONE):
+                own.stop()
         scratch, self._scratch = self._scratch, None
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -242,7 +217,7 @@ class Pipeline:
         """What has ended it, as far as possible as it was before Spark made a text of it."""
         known = None if self._sink is None else self._sink.failure
         if not isinstance(known, PipelineError):
-            text = str(known) if known is not None else str(error)
+            text = str(known) if known is not None else _in_words(error)
             known = PipelineFailed(f"position {self._position()}", why=text)
         self._failure = str(known)
         return known
@@ -267,15 +242,15 @@ class Pipeline:
         if store is None or store.failure is not None:
             return
         self._told = self._clock.monotonic()
-        body = msgspec.json.encode(self.status())
-        store.write(lambda tx: tx.put_document(_KIND, _NAME, body))
+        status = self.status()
+        store.write(lambda tx: keep_status(tx, status))
 
     def status(self) -> Status:
         """How it is getting on."""
         last = self._batches[-1] if self._batches else None
         there = status_of(self.url, store=self._store)
         query = self._query
-        failed = self._failure or (query is not None and query.exception() is not None)
+        failed = self._failure or (query is not None and _failure_of(query) is not None)
         state = "failed" if failed else self._state
         if query is not None and not failed and not query.isActive:
             state = "stopped"
@@ -288,6 +263,7 @@ class Pipeline:
             rate=self._rate(),
             failure=self._failure or None,
             process=os.getpid(),
+            place=here(),
             time=self._clock.time(),
         )
 
@@ -306,39 +282,6 @@ class Pipeline:
             return view.routed().high
 
 
-def status_of(url: str, *, store: Any = None) -> Status:
-    """How the pipeline over a store is getting on, told by the store."""
-    if store is None:
-        from polycast.stores.doctor.looking import looking
-
-        with looking(_file_of(url)) as found:
-            return status_of(url, store=found)
-    with store.view() as view:
-        high, end = view.routed().high, view.newest() + 1
-        body = view.document(_KIND, _NAME)
-        told = None if body is None else _decode(body)
-        count, plan = view.in_effect(end)[0], view.last_turn(end)
-    if told is None:
-        told = Status(state="never started", position=high, lag=0)
-    lag = max(0, end - high)
-    return msgspec.structs.replace(told, position=high, lag=lag, subscriptions=count, plan=plan)
-
-
-def _file_of(url: str) -> str:
-    path = path_of(url)
-    if path is None:
-        raise NotAvailable(
-            "a pipeline over a bus in memory",
-            why="Spark's workers are other processes, which cannot see it",
-            instead="Use a store in a file: 'sqlite:///events.db'",
-        )
-    path = os.path.abspath(path)
-    if not os.path.exists(path):
-        instead = "Open a bus over it first, which makes it"
-        raise NotAStore(path, why="there is no such file", instead=instead)
-    return path
-
-
 def _forever(query: StreamingQuery) -> bool:
     """Wait so that Ctrl-C is heard."""
     while not _within(query, 0.5):
@@ -348,3 +291,17 @@ def _forever(query: StreamingQuery) -> bool:
 
 def _within(query: StreamingQuery, timeout: float) -> bool:
     return bool(query.awaitTermination(max(timeout, 0.001)))  # type: ignore[arg-type]
+
+
+def _failure_of(query: StreamingQuery) -> Exception | None:
+    """Why a query has ended, if not by itself."""
+    try:
+        return query.exception()
+    except _GONE as error:
+        return error
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, _GONE):
+        return f"Spark's JVM has died ({type(error).__name__}). Start again: nothing is lost"
+    return str(error)

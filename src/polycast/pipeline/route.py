@@ -105,8 +105,10 @@ class Worker:
             self._set = wanted
 
     def _slice(self, low: int, high: int) -> Row:
-        entries = self._store.read(low, limit=high - low, until=high).entries
-        if any(self._plan.registry.described(each.record.hash) is None for each in entries):
+        batch = self._store.read(low, limit=high - low, until=high)
+        entries, high = batch.entries, batch.upto  # less, if there is damage behind it
+        described = self._plan.registry.described
+        if any(described(each) is None for each in {each.record.hash for each in entries}):
             with self._store.view() as view:
                 self._plan.learn(view)
         found = self._plan.find(entries)

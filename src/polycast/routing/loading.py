@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ class Found:
     """Who takes some events: those that somebody takes, in order."""
 
     positions: list[int] = field(default_factory=list)
-    takers: list[list[int]] = field(default_factory=list)
+    takers: list[Sequence[int]] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     decoded: int = 0
 
@@ -167,24 +168,21 @@ class RoutingPlan:
 
     def find(self, records: Sequence[Stored]) -> Found:
         """Who takes each of some records, which are in log order."""
-        groups: dict[Key, list[int]] = {}
-        for place, stored in enumerate(records):
-            record = stored.record
-            key: Key = (record.hash, record.topic, record.codec)
-            try:
-                groups[key].append(place)
-            except KeyError:
-                groups[key] = [place]
         found = Found()
+        keys: list[Key] = [(s.record.hash, s.record.topic, s.record.codec) for s in records]
+        groups: dict[Key, list[int]] = {key: [] for key in keys}
+        if len(groups) == 1:
+            groups[keys[0]] = list(range(len(records)))
+        else:
+            for place, key in enumerate(keys):
+                groups[key].append(place)
         takers: list[Sequence[int]] = [()] * len(records)
         for key, places in groups.items():
             first = records[places[0]].record
             if self._wants(key, first):
                 self._ask(first, records, places, takers, found)
-        for stored, numbers in zip(records, takers, strict=True):
-            if numbers:
-                found.positions.append(stored.position)
-                found.takers.append(list(numbers))
+        found.positions = [s.position for s, who in zip(records, takers, strict=True) if who]
+        found.takers = list(filter(None, takers))
         return found
 
     def _wants(self, key: Key, record: Record) -> bool:
@@ -215,16 +213,7 @@ class RoutingPlan:
         found: Found,
     ) -> None:
         """Ask about records of one class on one topic."""
-        decode, registry = codec_for(first.codec).decode, self.registry
-        events: list[Any] = []
-        good: list[int] = []
-        for place in places:
-            try:
-                events.append(decode(records[place].record, registry=registry))
-                good.append(place)
-            except NotDecodable:  # nobody can look into it: whoever may want it is told
-                cls = self.class_of(first)
-                takers[place] = self._matcher.covering(cls, topic=first.topic)
+        events, good = self._decoded(first, records, places, takers)
         found.decoded += len(events)
         try:
             answers = self._matcher.match_batch(events, topic=first.topic)
@@ -237,6 +226,27 @@ class RoutingPlan:
             ]
         for place, numbers in zip(good, answers, strict=True):
             takers[place] = numbers
+
+    def _decoded(
+        self,
+        first: Record,
+        records: Sequence[Stored],
+        places: list[int],
+        takers: list[Sequence[int]],
+    ) -> tuple[list[Any], list[int]]:
+        """The events of some records of one class, and where they are."""
+        decode, registry = codec_for(first.codec).decode, self.registry
+        with suppress(NotDecodable):
+            return [decode(records[each].record, registry=registry) for each in places], places
+        events, good = [], []
+        for place in places:
+            try:
+                events.append(decode(records[place].record, registry=registry))
+                good.append(place)
+            except NotDecodable:  # nobody can look into it: whoever may want it is told
+                cls = self.class_of(first)
+                takers[place] = self._matcher.covering(cls, topic=first.topic)
+        return events, good
 
     def _ask_each(self, event: Any, stored: Stored, found: Found) -> list[int]:
         """Ask about one event, route by route: one that breaks does not harm the others."""

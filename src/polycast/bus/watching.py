@@ -1,0 +1,128 @@
+"""What others have done to the subscriptions of a bus over a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polycast.bus.letters import REPLAYED
+from polycast.delivery import CursorKeeper, SharedGroup, StoreKeeper
+from polycast.delivery.keeping import OUTLIVING, outliving
+from polycast.errors import Cancelled, TakenOver
+from polycast.events import decode_record
+from polycast.stores import Stored
+
+if TYPE_CHECKING:
+    from polycast.bus.stored import StoredRoster
+    from polycast.delivery import Mailbox
+    from polycast.stores import Flight, Kept, Store, Transaction
+
+__all__ = ["Watch", "is_kept", "record_at"]
+
+FREE = 64  # of what others have let go of, how many are looked at
+
+
+class Watch:
+    """Looks, in the thread of the feed, after it has read.
+
+    What it has read is brought afterwards, so that nobody gets what was published after he was
+    taken over.
+    """
+
+    def __init__(self, roster: StoredRoster) -> None:
+        self._roster = roster
+        self.seen = -1  # the revision of the store
+
+    def look(self) -> None:
+        """Who took over, cancelled, replayed, or had the pipeline route for it."""
+        roster = self._roster
+        for group in list(roster.requests):
+            self._look_for_free(group)
+        with roster.store.view() as view:
+            revision = view.revision()
+            if revision == self.seen:
+                return
+            changed = view.changed(self.seen)
+            names = list(roster.mailboxes) if changed is None else changed
+            boxes = [box for name in names if (box := roster.mailboxes.get(name)) is not None]
+            found = {box: view.subscription(box.name) for box in boxes if is_kept(box)}
+            routes = {box: view.route(box.name) for box in found}
+            is_dead = all(bus.id != roster.presence.bus.id for bus in view.buses())
+            replayed = view.documents(REPLAYED).keys() & roster.mailboxes.keys()
+        for box, kept in found.items():
+            if kept is not None and routes[box] != box.route:
+                roster.reroute(box, kept, routes[box])
+        if is_dead:
+            return  # this bus counts as dead, and will join its groups again
+        self.seen = revision
+        for box, kept in found.items():
+            self._see(box, kept)
+        for name in replayed:
+            self._take_up_replayed(name)
+
+    def _see(self, box: Mailbox, kept: Kept | None) -> None:
+        """What the store has of a mailbox has changed."""
+        if isinstance(box, SharedGroup) and box.joined != self._roster.presence.bus.id:
+            return  # it counted as dead, and will join again
+        keeper = box.keeper
+        if kept is None:
+            box.end(Cancelled(box.title))
+        elif isinstance(keeper, CursorKeeper) and kept.token > keeper.number:
+            box.end(TakenOver(box.title))
+
+    def _take_up_replayed(self, name: str) -> None:
+        """Take what is new in flight; in a transaction, so that nothing is saved meanwhile."""
+        roster = self._roster
+        box = roster.mailboxes.get(name)
+        keeper = None if box is None else box.keeper
+
+        def take(tx: Transaction) -> list[Flight]:
+            tx.remove_document(REPLAYED, name)
+            if not isinstance(keeper, CursorKeeper):
+                return []
+            new = [each for each in tx.flights(name) if not keeper.knows(each.position)]
+            keeper.restore(new)
+            return new
+
+        new = roster.store.write(take).result()
+        if box is not None and isinstance(keeper, CursorKeeper) and is_kept(box):
+            roster.take_up(box, keeper, new)
+            box.pump_later()
+
+    def _look_for_free(self, group: SharedGroup) -> None:
+        """What other members have let go of, and what order forbade to claim before."""
+        roster = self._roster
+        clock = roster.services.clock
+        with roster.store.view() as view:
+            free = view.free(group.name, at=clock.time(), limit=FREE)
+            waiting = [each for each in view.under_way(group.name) if each.holder is None]
+            free = group.allowed(free, view)
+            blocked = group.is_blocked(view)
+        offers = []
+        for flight in free:
+            records = record_at(roster.store, group.name, flight.position)
+            wanted = roster.feed.wanted(group, records)
+            offers += [(flight, entry, verdict) for entry, verdict in wanted]
+            if not wanted:
+                group.refuse(flight)
+        group.offer(offers)
+        if group.offers or not blocked:
+            group.claim_soon()
+        now = clock.time()
+        later = [each.due for each in waiting if each.due > now]
+        if later:  # nobody else may be there to say that it is due
+            roster.services.timers.after(min(later) - now, roster.feed.ring)
+
+
+def is_kept(mailbox: Mailbox) -> bool:
+    """Whether a store knows it, and it is not over."""
+    return isinstance(mailbox.keeper, StoreKeeper) and mailbox.ended is None
+
+
+def record_at(store: Store, name: str, position: int) -> list[Stored]:
+    """The record at a position, or that of a letter that was replayed after it had gone."""
+    found = store.read(position, limit=1, until=position + 1).entries
+    if found:
+        return found
+    with store.view() as view:
+        body = view.document(OUTLIVING, outliving(name, position))
+    return [] if body is None else [Stored(position, decode_record(body))]
