@@ -6,12 +6,15 @@ EXAMPLES := examples/talks.py examples/chat.py examples/alerts.py examples/order
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test java check bench torture docs lock clean lint
+.PHONY: help demo examples test java check bench torture docs lock clean lint
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(VENV)/.ready  ## Run the examples.
+demo: java $(VENV)/.ready  ## The main job: a supply chain on Spark, end to end, with a report.
+	@PYTHONPATH=examples $(BIN)/python -m supply_chain --out build/demo
+
+examples: $(VENV)/.ready  ## Run the small examples.
 	@for example in $(EXAMPLES); do \
 		printf '\n-- %s\n' "$$example"; \
 		$(BIN)/python "$$example" || exit 1; \

@@ -1,14 +1,24 @@
-"""Every example is a script that runs, ends and has something to show."""
+"""Every example is a script that runs, ends and has something to show; so is the main job."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+sys.path.append(str(EXAMPLES))
+
+from supply_chain.programs import Job  # noqa: E402
+from supply_chain.recount import Received, load_received, recount  # noqa: E402
+
 PATIENCE = 60.0
 
 
@@ -52,3 +62,99 @@ def test_an_example_is_judged_by_its_end_and_its_output(
     script.write_text(source, encoding="utf-8")
     found = complaint(run(script, where=tmp_path))
     assert (said is None and found is None) or (said is not None and said in str(found))
+
+
+# -- the main job, in small ------------------------------------------------------------------------
+
+EVENTS, SUBSCRIPTIONS = 2_000, 60
+AUDITOR = "auditor/everything"
+
+
+def run_main_job(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run the main job as its reader would, without a terminal."""
+    size = ["--events", str(EVENTS), "--subscriptions", str(SUBSCRIPTIONS)]
+    return subprocess.run(
+        [sys.executable, "-m", "supply_chain", *size, "--out", str(folder), *options],
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * PATIENCE,
+    )
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder that a run has left, and what it said."""
+    folder = tmp_path_factory.mktemp("demo")
+    done = run_main_job(folder, "--engine", "direct")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder, done.stdout
+
+
+def verdict_of(folder: Path, tamper: Callable[[Received], Any] = lambda received: None) -> Any:
+    """What the recount says of a run, of which something may be changed."""
+    job = Job("", str(folder), EVENTS, SUBSCRIPTIONS, 1, "direct", 0.0, parts=2)
+    received = load_received(job)
+    tamper(received)
+    with np.load(folder / "published.npz") as saved:
+        return recount(job, saved["positions"], received)
+
+
+def test_the_main_job_ends_by_itself_and_leaves_a_report(played: tuple[Path, str]) -> None:
+    folder, said = played
+    assert "exactly what it asked for" in said
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 3
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("pyspark") is None, reason="the extra `spark` is not installed")
+def test_the_main_job_runs_on_spark(tmp_path: Path) -> None:
+    done = run_main_job(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "by Spark" in done.stdout
+
+
+def test_a_folder_of_somebody_else_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    done = run_main_job(tmp_path, "--engine", "direct")
+    assert done.returncode == 1
+    assert "use another" in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_run_that_is_right_is_found_right(played: tuple[Path, str]) -> None:
+    verdict = verdict_of(played[0])
+    assert verdict.is_right
+    assert verdict.delivered == verdict.wanted > EVENTS
+
+
+@pytest.mark.parametrize(
+    ("tamper", "counted"),
+    [
+        (lambda came: came[1:], ("lost", 1)),
+        (lambda came: np.delete(came, 700), ("lost", 1)),
+        (lambda came: np.append(came, came[-1]), ("duplicated", 1)),
+        (lambda came: np.append(came, EVENTS + 7), ("unwanted", 1)),
+    ],
+)
+def test_the_recount_notices_what_is_wrong(
+    played: tuple[Path, str], tamper: Callable[[Any], Any], counted: tuple[str, int]
+) -> None:
+    def change(received: Received) -> None:
+        received.positions[AUDITOR] = tamper(received.positions[AUDITOR])
+
+    verdict = verdict_of(played[0], change)
+    what, count = counted
+    assert not verdict.is_right
+    assert getattr(verdict, what) == count
+    assert AUDITOR in verdict.wrong[0]
+
+
+def test_the_recount_notices_a_change_that_took_effect_elsewhere(played: tuple[Path, str]) -> None:
+    def change(received: Received) -> None:
+        for fact in received.history:
+            fact["start"] = EVENTS
+
+    assert not verdict_of(played[0], change).is_right

@@ -1,0 +1,1 @@
+"""A supply chain on polycast: the main job, end to end. Run it: make demo"""
