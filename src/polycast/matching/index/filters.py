@@ -11,6 +11,7 @@ import importlib.util
 import random
 import threading
 from itertools import chain, pairwise
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters.backends.python import generate
@@ -41,6 +42,7 @@ WORTH = 1.3  # how much fewer rows have to be asked for a new layout
 SMALL = 128  # filters for which a new layout costs little
 FEW_KEYS = 8
 SMALL_BATCH = 64  # events that are matched one by one
+TRIAL = 512  # events that tell whether that is faster for more of them, too
 
 Waiting = list[tuple[int, "Callable[[Any], object]"]]
 
@@ -59,6 +61,7 @@ class State:
         self.trees, self.keys, self.normal = trees, keys, normal  # by the number of a filter
         self.waiting: Waiting = []
         self.made_for, self.asked = len(trees), 0
+        self.singly: bool | None = None  # whether one by one is faster than in batches
         self._table: Table | None = None
 
     def rows(self) -> list[Row]:
@@ -271,9 +274,27 @@ class Index:
 
     def match_batch(self, events: list[Any]) -> list[list[Any]]:
         """The keys that each of many events is for."""
-        if len(events) < SMALL_BATCH or not _has_numpy():
+        state = self.state()
+        if len(events) < SMALL_BATCH or state.singly or not _has_numpy():
             return [self.match(event) for event in events]
+        if state.singly is None and len(events) >= TRIAL:
+            return self._tried(state, events)
         return self.match_rows(Objects(events)).lists()
+
+    def _tried(self, state: State, events: list[Any]) -> list[list[Any]]:
+        """Match a batch both ways, and find out which is faster: that depends on the filters."""
+        some, rest = events[:SMALL_BATCH], events[SMALL_BATCH:]
+        self.match_rows(Objects(some))  # makes what either way needs
+        for event in some:
+            self.match(event)
+        begun = perf_counter()
+        found = [self.match(event) for event in some]
+        between = perf_counter()
+        found += self.match_rows(Objects(rest)).lists()
+        share = (perf_counter() - between) / len(rest)
+        if state.layout.watcher is None:
+            state.singly = (between - begun) / len(some) < share
+        return found
 
     def match_rows(self, batch: Batch) -> Matches:
         """The keys that each event of a batch is for."""

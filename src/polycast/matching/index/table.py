@@ -172,8 +172,9 @@ class Table:
         events = np.concatenate([each[1] for each in found])
         if self._tests:
             keep = np.ones(len(rows), dtype=bool)
-            for at in np.flatnonzero(self._asked[rows]).tolist():
-                keep[at] = _passes(self._tests[int(rows[at])], event(int(events[at])))
+            asked = np.flatnonzero(self._asked[rows])
+            pairs = zip(rows[asked].tolist(), events[asked].tolist(), strict=True)
+            keep[asked] = [_passes(self._tests[row], event(number)) for row, number in pairs]
             rows, events = rows[keep], events[keep]
         return Found(events, self._filters[rows])
 
