@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from polycast.delivery import DeadLetter, DeadLetters
 from polycast.delivery.keeping import OUTLIVING, letter_of, outliving
+from polycast.delivery.replaying import REPLAYED
 from polycast.errors import StoreError
 from polycast.events import encode_record
 from polycast.stores import Flight, Stored
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["REPLAYED", "StoredLetters", "fly_again"]
 
 PAGE = 500
-REPLAYED = "replayed"  # the kind of the documents that say who has flights to look for
 
 
 class StoredLetters(DeadLetters):

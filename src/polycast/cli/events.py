@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from polycast.stores.doctor import ReadOnlyStore
     from polycast.typesystem import Description
 
-__all__ = ["show_events"]
+__all__ = ["LIMIT", "bound_of", "line_of", "meant_by", "show_events"]
 
 _PAGE = 500
-_LIMIT = 100  # without --limit, unless it follows
+LIMIT = 100  # without --limit, unless it follows
 _LOOK = 0.1  # seconds between two looks at whether something was written
 
 
@@ -45,7 +45,7 @@ def show_events(given: Namespace, terminal: Terminal) -> int:
             if left > 0:
                 shown = shown[:left]
             for stored in shown:
-                terminal.line(_line(stored, log.payloads_for(stored), as_json=terminal.as_json))
+                terminal.line(line_of(stored, log.payloads_for(stored), as_json=terminal.as_json))
             left -= len(shown)
             at = batch.upto if left else shown[-1].position + 1
             terminal.flush()
@@ -62,27 +62,33 @@ def _most(given: Namespace, terminal: Terminal) -> int:
     """How many to show; a negative number never comes to 0."""
     if given.limit is not None:
         return int(given.limit)
-    return -1 if given.follow or terminal.as_json else _LIMIT
+    return -1 if given.follow or terminal.as_json else LIMIT
 
 
 def _start(given: Namespace, store: ReadOnlyStore) -> int:
-    since: object = given.since
-    if since is None:
+    if given.since is None:
         return store.newest() + 1 if given.follow else store.oldest()
-    if given.since.isdecimal():
-        since = int(given.since)
-    elif given.since != "beginning":
-        try:
-            since = datetime.fromisoformat(given.since).astimezone()
-        except ValueError:
-            raise Refused(
-                f"--since {given.since} is neither 'beginning', nor a position, nor a time such as "
-                f"2030-12-31T08:00 or 2030-12-31T08:00+01:00"
-            ) from None
-    return cast("int", start_of(store, since))
+    return cast("int", start_of(store, bound_of("--since", given.since)))
 
 
-def _line(stored: Stored, payloads: Payloads, *, as_json: bool) -> str:
+def bound_of(option: str, text: str | None) -> int | str | datetime | None:
+    """A bound of the log as it is written: a position, a time, or where it may be 'beginning'."""
+    first = "'beginning', nor " if option == "--since" else ""
+    if text is None or (first and text == "beginning"):
+        return text
+    if text.isdecimal():
+        return int(text)
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise Refused(
+            f"{option} {text} is neither {first}a position, nor a time such as 2030-12-31T08:00 "
+            f"or 2030-12-31T08:00+01:00"
+        ) from None
+
+
+def line_of(stored: Stored, payloads: Payloads, *, as_json: bool) -> str:
+    """An event on one line."""
     record = stored.record
     if as_json:
         data: dict[str, Any] = {
@@ -137,7 +143,7 @@ class _Log:
         if len(types) != self._known or self._numbers is None:
             above = _above(self._descriptions())
             known = {each.name for each in types.values()} | above.keys()
-            meant = _meant(self._name, known)
+            meant = meant_by(self._name, known)
             self._numbers = [
                 number
                 for number, each in types.items()
@@ -164,7 +170,7 @@ def _closure(name: str, direct: dict[str, set[str]]) -> Iterator[str]:
         yield from new
 
 
-def _meant(name: str, known: set[str]) -> str:
+def meant_by(name: str, known: set[str]) -> str:
     """The one known type that a name means: all of it, or its end."""
     found = [each for each in known if each == name] or sorted(
         each for each in known if each.endswith(f".{name}")

@@ -11,19 +11,26 @@ from polycast.cli.copies import make_backup, restore_backup
 from polycast.cli.doctor import doctor
 from polycast.cli.events import show_events
 from polycast.cli.letters import list_letters, purge_letters, replay_letters, show_letter
+from polycast.cli.pipelines import run_pipeline, show_status
+from polycast.cli.replaying import replay_events
 from polycast.cli.subscriptions import list_subscriptions, remove_subscription
 from polycast.cli.terminal import Refused
+from polycast.delivery.replaying import MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from polycast.cli.terminal import Terminal
 
     Run = Callable[[argparse.Namespace, Terminal], int]
 
-__all__ = ["parser"]
+__all__ = ["parser", "understood"]
 
 STORE = "path of the store, or sqlite:///path"
+REPLAY = (
+    f"At most {MOST:,} events go to a subscription at a time. What it is busy with, or gets "
+    "anyway, is left alone."
+)
 STATUS = "Exit status: 0 healthy, 1 damaged or no store, 3 warnings only."
 
 
@@ -52,8 +59,22 @@ def parser() -> argparse.ArgumentParser:
     _add_letters(commands)
     _add_subscriptions(commands)
     _add_events(commands)
+    _add_replay(commands)
+    _add_pipeline(commands)
     _add_completion(commands, top)
     return top
+
+
+def understood(words: Sequence[str]) -> argparse.Namespace:
+    """What a command line means."""
+    top = parser()
+    given, left = top.parse_known_args(words)
+    # A type that comes after options is left over: argparse has decided before that there is none.
+    if given.run is replay_events and given.type is None and left and left[0][0] != "-":
+        given.type = left.pop(0)
+    if left:
+        top.error(f"unrecognized arguments: {' '.join(left)}")
+    return given
 
 
 def _command(
@@ -162,6 +183,68 @@ def _add_events(commands: Any) -> None:
         help="at most so many; by default 100, all with --follow or --json",
     )
     one.add_argument("--follow", action="store_true", help="go on with what is published next")
+
+
+def _add_replay(commands: Any) -> None:
+    what = "show events of the past, or give them to a subscription once more"
+    example = "replay events.db Sale --since 2030-12-31 --to billing --dry-run"
+    one = _command(commands, "replay", replay_events, what, example, more=REPLAY)
+    one.add_argument("store", metavar="STORE", help=STORE)
+    one.add_argument(
+        "type",
+        metavar="TYPE",
+        nargs="?",
+        help="only this type, and what conforms to it; with --to by default what that wants",
+    )
+    one.add_argument("--where", metavar="TEXT", help="a filter, as in 'event.number > 3'")
+    one.add_argument("--topic", metavar="PATTERN", help="only on these topics, as in '/shop/**'")
+    one.add_argument("--exact", action="store_true", help="this very type, and none below it")
+    one.add_argument(
+        "--since",
+        metavar="WHEN",
+        help="a position, a time such as 2030-12-31T08:00, or 'beginning', which is the default",
+    )
+    one.add_argument(
+        "--until", metavar="WHEN", help="up to this position or time, which is not meant any more"
+    )
+    one.add_argument("--to", metavar="NAME", help="give them to this durable subscription")
+    one.add_argument("--dry-run", action="store_true", help="count and sample, change nothing")
+    one.add_argument(
+        "--limit",
+        metavar="N",
+        type=_whole,
+        help="at most so many; by default 100 are shown, all with --json",
+    )
+    one.add_argument("--spark", action="store_true", help="search with Spark, on all cores")
+    _add_yes(one)
+
+
+def _add_pipeline(commands: Any) -> None:
+    what = "run the data pipeline over a store, or see how it is getting on"
+    family = _family(commands, "pipeline", what, "pipeline run events.db")
+    what = "run the pipeline until Ctrl-C; with --json one report per line"
+    example = "pipeline run events.db --imports shop.events"
+    one = _command(family, "run", run_pipeline, what, example)
+    one.add_argument("store", metavar="STORE", help=STORE)
+    one.add_argument(
+        "--checkpoint", metavar="FOLDER", help="a folder that Spark goes on from; none is needed"
+    )
+    one.add_argument(
+        "--imports",
+        metavar="MODULES",
+        help="modules that define types and functions, separated by commas",
+    )
+    one.add_argument(
+        "--master", metavar="URL", default="local[*]", help="where Spark runs (local[*]: here)"
+    )
+    one.add_argument(
+        "--batch", metavar="N", type=_whole, default=50_000, help="events in a batch (50000)"
+    )
+    one.add_argument("--once", action="store_true", help="route what is there now, and end")
+    one.add_argument("--log", metavar="FILE", help="where Spark's own words go; - is the terminal")
+    what = "show how the pipeline over a store is getting on"
+    one = _command(family, "status", show_status, what, "pipeline status events.db")
+    one.add_argument("store", metavar="STORE", help=STORE)
 
 
 def _add_completion(commands: Any, top: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from polycast.cli.parsing import parser
+from polycast.cli.parsing import understood
 from polycast.cli.terminal import Refused, Terminal
 from polycast.errors import PolycastError
 
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None, *, clock: Clock | None = None) 
     words = list(sys.argv[1:] if arguments is None else arguments)
     terminal = Terminal(as_json="--json" in words, clock=clock)
     try:
-        given = parser().parse_args(_complete(words))
+        given = understood(_complete(words))
         return int(given.run(given, terminal) or 0)
     except Refused as error:
         terminal.fail(error)

@@ -15,6 +15,18 @@ except ImportError as error:
     ) from error
 
 from polycast.pipeline.pipeline import Pipeline, Status, status_of
+from polycast.pipeline.replaying import Replayed, deliver
 from polycast.pipeline.session import session
+from polycast.pipeline.tables import replay, stream, table
 
-__all__ = ["Pipeline", "Status", "session", "status_of"]
+__all__ = [
+    "Pipeline",
+    "Replayed",
+    "Status",
+    "deliver",
+    "replay",
+    "session",
+    "status_of",
+    "stream",
+    "table",
+]

@@ -113,7 +113,7 @@ class Worker:
                 self._plan.learn(view)
         found = self._plan.find(entries)
         pairs = sum(map(len, found.takers))
-        unsure = self._plan.unsure
+        unsure = self._plan.unsure | found.unsure
         takers = encode_takers(low, found.positions, found.takers, unsure)
         return Row(low, high, len(entries), found.decoded, pairs, takers, _troubles(found), None)
 

@@ -12,7 +12,7 @@ from polycast.events import codec_for
 from polycast.filters import Filter
 from polycast.filters.weakening import weakened
 from polycast.matching import Definition, Matcher, Selector, TopicPattern
-from polycast.routing.runnable import runnable_by
+from polycast.routing.runnable import is_ambiguous, runnable_by
 from polycast.typesystem import (
     Registry,
     describe,
@@ -54,6 +54,7 @@ class Found:
     takers: list[Sequence[int]] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     decoded: int = 0
+    unsure: set[int] = field(default_factory=set)  # besides those of the plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,9 @@ class RoutingPlan:
         self._matcher: Matcher[int] = Matcher()
         self._routes: dict[int, Route] = {}
         self._unsure: set[int] = set()
+        self._asked: dict[int, tuple[Filter[Any] | None, bool]] = {}  # what, and whether it is all
         self._classes: dict[str, type] = {}
+        self._ambiguous: dict[str, bool] = {}
         self._wanted: dict[Key, bool] = {}
 
     def __len__(self) -> int:
@@ -115,19 +118,31 @@ class RoutingPlan:
 
     def learn(self, view: View) -> None:
         """Learn the descriptions that the store has."""
+        before = len(self.registry.descriptions())
         for description in view.descriptions():
             self.registry.add(description)
+        if len(self.registry.descriptions()) > before:
+            self._ambiguous, self._wanted = {}, {}
+            self._reconsider()
+
+    def _reconsider(self) -> None:
+        """Types have come: what could be asked of a filter may mean something else for them."""
+        for route in list(self._routes.values()):
+            if self._filter(Definition.decoded(route.definition)) != self._asked[route.number]:
+                self._remove(route.number)
+                self._add(route)
 
     def _remove(self, number: int) -> None:
         del self._routes[number]
         self._unsure.discard(number)
+        del self._asked[number]
         if number in self._matcher:
             self._matcher.remove(number)
 
     def _add(self, route: Route) -> None:
         definition = Definition.decoded(route.definition)
         selector = self._selector(definition)
-        where, sure = self._filter(definition)
+        where, sure = self._asked[route.number] = self._filter(definition)
         self._matcher.add(route.number, selector, where)
         if not sure:
             self._unsure.add(route.number)
@@ -213,6 +228,12 @@ class RoutingPlan:
         found: Found,
     ) -> None:
         """Ask about records of one class on one topic."""
+        if self._is_ambiguous(first.hash):
+            covering = self._matcher.covering(self.class_of(first), topic=first.topic)
+            found.unsure.update(covering)
+            for place in places:
+                takers[place] = covering
+            return
         events, good = self._decoded(first, records, places, takers)
         found.decoded += len(events)
         try:
@@ -226,6 +247,12 @@ class RoutingPlan:
             ]
         for place, numbers in zip(good, answers, strict=True):
             takers[place] = numbers
+
+    def _is_ambiguous(self, digest: str) -> bool:
+        known = self._ambiguous.get(digest)
+        if known is None:
+            known = self._ambiguous[digest] = is_ambiguous(digest, self.registry)
+        return known
 
     def _decoded(
         self,
@@ -252,8 +279,7 @@ class RoutingPlan:
         """Ask about one event, route by route: one that breaks does not harm the others."""
         numbers = []
         for number in self._matcher.covering(type(event), topic=stored.record.topic):
-            route = self._routes[number]
-            where, _ = self._filter(Definition.decoded(route.definition))
+            route, (where, _) = self._routes[number], self._asked[number]
             try:
                 if where is None or where.matches(event, topic=stored.record.topic):
                     numbers.append(number)

@@ -7,12 +7,14 @@ by names alone, so some parts are left that could be asked.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from polycast.filters.nodes import (
     Attribute,
     Call,
     InstanceOf,
+    Item,
     Node,
     Opaque,
     Quantified,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from polycast.typesystem import Description, Registry, TypeExpression
 
-__all__ = ["runnable_by"]
+__all__ = ["is_ambiguous", "runnable_by"]
 
 _ENUMS = ("enum", "flag")
 _SEQUENCES = ("builtins.list", "builtins.tuple", "builtins.set", "builtins.frozenset")
@@ -40,6 +42,8 @@ class _Names:
         known = registry.descriptions()
         missing = [each for each in known if registry.resolve(each.name) is None]
         made = {each.name for each in missing if each.kind not in _ENUMS}
+        versions = Counter(each.name for each in missing)
+        self.several = {name for name, count in versions.items() if count > 1}
         self.behaving = {name for each in missing for name in _behaviour(each)}
         self.objects: set[str] = set()  # fields with objects, alone or in containers
         self.sequences: set[str] = set()  # of these, those that are containers for sure
@@ -65,6 +69,28 @@ def runnable_by(registry: Registry) -> Callable[[Node], bool]:
     return can_ask
 
 
+def is_ambiguous(digest: str, registry: Registry) -> bool:
+    """Whether events of a description may be read as another version of it, where the class is.
+
+    That may have attributes, with defaults, that a class made from the description has not.
+    """
+    found, seen = registry.described(digest), set[str]()
+    versions = Counter(each.name for each in registry.descriptions())
+    waiting = [] if found is None else [found.name]
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if versions[name] > 1 and registry.resolve(name) is None:
+            return True
+        known = registry.describe(name)
+        if known is not None:
+            waiting += known.supertypes
+            waiting += [each for part in known.attributes for each in _names(part.type)]
+    return False
+
+
 def _behaviour(description: Description) -> Iterator[str]:
     """What objects of a class offer besides their fields."""
     fields = description.attribute_names
@@ -79,9 +105,11 @@ def _is_doubtful(node: Node, names: _Names) -> bool:
     if isinstance(node, Call):
         return node.method in names.behaving or any(_is_object(e, names) for e in node.arguments)
     if isinstance(node, InstanceOf):
-        return any(describe(cls).kind == "protocol" for cls in node.classes)
-    if isinstance(node, Quantified):
-        return _is_object(node.over, names) and not _is_sequence(node.over, names)
+        described = map(describe, node.classes)
+        return any(each.kind == "protocol" or each.name in names.several for each in described)
+    if isinstance(node, Quantified | Item):
+        over = node.over if isinstance(node, Quantified) else node.of
+        return _is_object(over, names) and not _is_sequence(over, names)
     return any(_is_object(each, names) for each in node.children())
 
 
@@ -89,6 +117,8 @@ def _is_object(node: Node, names: _Names) -> bool:
     """Whether a part may be an object that has a way of its own to be compared."""
     if isinstance(node, Variable):
         return bool(names.sequences)
+    if isinstance(node, Item):
+        return _is_object(node.of, names)
     return isinstance(node, Attribute) and node.name in names.objects
 
 

@@ -1,0 +1,238 @@
+"""`polycast replay`: a subscription over any stretch of history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from polycast.cli.events import LIMIT, bound_of, line_of, meant_by
+from polycast.cli.payloads import Payloads
+from polycast.cli.stores import changing, file_of, looking
+from polycast.cli.terminal import Refused
+from polycast.cli.words import ago, count, moment, table
+from polycast.delivery.replaying import MOST, check_count, check_limit, replay_to, told
+from polycast.filters import Filter
+from polycast.routing.history import History, known_types, search_for
+from polycast.stores.bounds import end_of, start_of
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from polycast.cli.terminal import Terminal
+    from polycast.delivery.replaying import Replayed
+    from polycast.routing.history import Findings, Search
+    from polycast.stores import Stored
+    from polycast.stores.doctor import ReadOnlyStore
+    from polycast.typesystem import Registry
+
+__all__ = ["replay_events"]
+
+SAMPLES = 3
+_STEP = 50_000  # positions after which it is shown how far it is
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is looked for, and where."""
+
+    path: str
+    search: Search
+    low: int
+    high: int
+    is_sure: bool
+
+
+def replay_events(given: Namespace, terminal: Terminal) -> int:
+    """Show events of the past, count them, or give them to a subscription once more."""
+    if given.spark and given.to is None and not given.dry_run:
+        raise Refused("--spark finds and counts: give --to NAME or --dry-run with it")
+    with looking(file_of(given.store)) as store:
+        asked = _asked(given, store)
+        if given.to is None and not given.dry_run:
+            _show(given, asked, store, terminal)
+            return 0
+        found = _found(given, asked, store, terminal)
+        if given.dry_run:
+            _tell(given, asked, found, store, terminal)
+            return 0
+    _deliver(given, asked, found, terminal)
+    return 0
+
+
+# -- what is asked ---------------------------------------------------------------------------------
+
+
+def _asked(given: Namespace, store: ReadOnlyStore) -> _Asked:
+    with store.view() as view:
+        registry = known_types(view)
+        search = search_for(
+            view,
+            _type(given.type, registry),
+            where=_filter(given.where, registry),
+            topic=given.topic,
+            exact=given.exact,
+            to=given.to,
+            most=SAMPLES if given.to is None else check_limit(given.limit),
+        )
+    low = start_of(store, bound_of("--since", given.since)) or store.oldest()
+    high = end_of(store, bound_of("--until", given.until))
+    history = History(search, store)  # what is wrong with it is told before anybody searches
+    return _Asked(store.path, search, low, high, history.is_sure)
+
+
+def _type(name: str | None, registry: Registry) -> str | None:
+    """A type by its whole name or the end of it; or a topic."""
+    if name is None or name.startswith("/") or registry.describe(name) is not None:
+        return name
+    return meant_by(name, {each.name for each in registry.descriptions()})
+
+
+def _filter(text: str | None, registry: Registry) -> Filter[Any] | None:
+    if text is None:
+        return None
+    named = partial(_class_named, registry)
+    return Filter.from_json({"format": 1, "filter": text}, class_named=named)
+
+
+def _class_named(registry: Registry, name: str) -> type | None:
+    known = registry.resolve(name)
+    described = registry.describe(name) if known is None else None
+    return known if described is None else registry.made(described)
+
+
+# -- searching -------------------------------------------------------------------------------------
+
+
+def _found(given: Namespace, asked: _Asked, store: ReadOnlyStore, terminal: Terminal) -> Findings:
+    if given.spark:
+        from polycast.pipeline.replaying import find, some_session
+
+        with some_session() as spark:
+            return find(spark, asked.path, asked.search, asked.low, asked.high)
+    history = History(asked.search, store)
+    found = history.findings(asked.low, asked.low)
+    for low in range(asked.low, asked.high, _STEP):
+        later = history.findings(low, min(low + _STEP, asked.high))
+        found.extend(later, asked.search.most)
+        terminal.progress("searching", low - asked.low, asked.high - asked.low)
+    return found
+
+
+def _show(given: Namespace, asked: _Asked, store: ReadOnlyStore, terminal: Terminal) -> None:
+    """The events themselves, as `polycast events` shows them."""
+    payloads = _payloads(store)
+    left = given.limit
+    if left is None:
+        left = -1 if terminal.as_json else LIMIT
+    for stored in _events(asked, store):
+        if left == 0:
+            if given.limit is None:
+                more = f"go on with --since {stored.position}, or give --limit"
+                terminal.note(f"... there is more: {more}")
+            return
+        terminal.line(line_of(stored, payloads, as_json=terminal.as_json))
+        left -= 1
+
+
+def _events(asked: _Asked, store: ReadOnlyStore) -> Iterator[Stored]:
+    for page in History(asked.search, store).matching(asked.low, asked.high):
+        yield from page
+
+
+def _payloads(store: ReadOnlyStore) -> Payloads:
+    with store.view() as view:
+        return Payloads(view.descriptions())
+
+
+# -- telling ---------------------------------------------------------------------------------------
+
+
+def _tell(
+    given: Namespace, asked: _Asked, found: Findings, store: ReadOnlyStore, terminal: Terminal
+) -> None:
+    """Count and sample; nothing is changed."""
+    payloads = _payloads(store)
+    samples = [_at(store, position) for position, _ in found.listed[:SAMPLES]]
+    times = [None if at is None else _time(store, at) for at in (found.first, found.last)]
+    data: dict[str, Any] = {
+        "dry_run": True,
+        "events": found.events,
+        "types": found.types,
+        "first": found.first,
+        "last": found.last,
+        "times": times,
+        "samples": [
+            msgspec.json.decode(line_of(each, payloads, as_json=True))
+            for page in samples
+            for each in page
+        ],
+    }
+    lines = list(_counted(found, times, terminal.clock.time()))
+    if given.to is not None:
+        would = told(found, to=given.to, count=len(found.listed), is_sure=asked.is_sure)
+        if given.limit is None:
+            would = msgspec.structs.replace(would, count=found.going)
+        data |= msgspec.to_builtins(would)
+        lines += ["", *_fates(would, "would go", given.limit)]
+    if samples:
+        lines += ["", "the first of them:"]
+        lines += [line_of(each, payloads, as_json=False) for page in samples for each in page]
+    terminal.show(data, [*lines, "", "nothing was changed"])
+
+
+def _counted(found: Findings, times: list[float | None], now: float) -> Iterator[str]:
+    if not found.events:
+        yield "no event is meant"
+        return
+    where = f"positions {found.first:,} to {found.last:,}"
+    yield f"{count(found.events, 'event')} meant, {where}"
+    for what, time in zip(("first", "last"), times, strict=True):
+        yield f"{what:<6} {moment(time)} ({ago(time, now)})"
+    yield ""
+    rows = sorted(found.types.items(), key=lambda each: (-each[1], each[0]))
+    yield from table(("type", "events"), rows, indent=2)
+
+
+def _fates(replayed: Replayed, what: str, limit: int | None = None) -> Iterator[str]:
+    most = " at most" if replayed.at_most else ""
+    yield f"{count(replayed.count, 'event')}{most} {what} to {replayed.to!r} once more"
+    if replayed.coming:
+        yield f"{replayed.coming:,} it gets anyway: they are not before its place"
+    if replayed.under_way:
+        yield f"{replayed.under_way:,} it is busy with"
+    if replayed.at_most:
+        yield "what it does not want of these it leaves out: only its own process knows"
+    if limit is None and replayed.count > MOST:
+        yield f"these are more than go at a time ({MOST:,}): give --limit, --since or --until"
+
+
+def _at(store: ReadOnlyStore, position: int) -> list[Stored]:
+    return store.read(position, limit=1, until=position + 1).entries
+
+
+def _time(store: ReadOnlyStore, position: int) -> float | None:
+    return next((each.record.time for each in _at(store, position)), None)
+
+
+# -- delivering ------------------------------------------------------------------------------------
+
+
+def _deliver(given: Namespace, asked: _Asked, found: Findings, terminal: Terminal) -> None:
+    """Let the subscription have them."""
+    check_count(found, to=given.to, limit=given.limit)
+    going, went = found.listed, 0
+    what = f"{count(len(going), 'event')} would go to {given.to!r} once more"
+    if going:
+        what += f", positions {going[0][0]:,} to {going[-1][0]:,}"
+        if terminal.confirm(what, yes=given.yes):
+            with changing(asked.path) as writable:
+                went = replay_to(writable, given.to, going)
+    replayed = told(found, to=given.to, count=went, is_sure=asked.is_sure)
+    lines = list(_fates(replayed, "go" if went != 1 else "goes"))
+    if went:
+        lines.append("it gets them now if somebody is attached, else when somebody is")
+    terminal.show(msgspec.to_builtins(replayed) | {"dry_run": False}, lines)

@@ -1,0 +1,142 @@
+"""Values to Arrow arrays, a column at a time.
+
+Values are in their plain form: numbers, texts, bytes, Decimals, dates, datetimes, UUIDs; an enum is
+the name of its member, an array is a list, an object is something with `f0`, `f1`, ... in the order
+of its fields. What does not fit raises `Unfit`, or an error of Arrow's.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from polycast.events.forms import CLASS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+    from polycast.pipeline.shapes import Field, Shape
+
+__all__ = ["Unfit", "arrays_of"]
+
+
+class Unfit(ValueError):
+    """A value that a column cannot hold."""
+
+
+def arrays_of(fields: Sequence[Field], rows: Sequence[Any], schema: Any) -> list[pa.Array]:
+    """The columns of some rows, none of which is None."""
+    return [
+        _array(field.shape, list(map(attrgetter(f"f{at}"), rows)), kind)
+        for at, (field, kind) in enumerate(zip(fields, schema, strict=True))
+    ]
+
+
+def _array(shape: Shape, values: list[Any], kind: pa.DataType) -> pa.Array:
+    rule = _RULES.get(shape.kind)
+    if rule is not None:
+        return rule(shape, values, kind)
+    import pyarrow as pa
+
+    return pa.array(values, kind)
+
+
+def _enum(shape: Shape, values: list[Any], kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    strange = set(values) - shape.members - {None}
+    if strange:
+        raise Unfit(f"{min(strange)!r} is no member of {shape.name}")
+    return pa.array(values, kind)
+
+
+def _uuid(shape: Shape, values: list[Any], kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array([None if each is None else str(each) for each in values], kind)
+
+
+def _datetime(shape: Shape, values: list[Any], kind: pa.StructType) -> pa.Array:
+    """Its time in UTC and its offset; or the time as it is, if it has no zone."""
+    import pyarrow as pa
+
+    at = [None if each is None else each.replace(tzinfo=None) for each in values]
+    if all(each is None or each.tzinfo is None for each in values):
+        offsets: list[Any] = [None] * len(values)
+    else:
+        offsets = [None if each is None else each.utcoffset() for each in values]
+        at = [one if other is None else one - other for one, other in zip(at, offsets, strict=True)]
+    parts = [pa.array(at, kind.field(0).type), pa.array(offsets, kind.field(1).type)]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=_mask(values))
+
+
+def _sequence(shape: Shape, values: list[Any], kind: pa.ListType) -> pa.Array:
+    import pyarrow as pa
+
+    assert shape.element is not None
+    inside = list(chain.from_iterable(each for each in values if each is not None))
+    elements = _array(shape.element, inside, kind.value_type)
+    return pa.ListArray.from_arrays(_offsets(values), elements, type=kind, mask=_mask(values))
+
+
+def _mapping(shape: Shape, values: list[Any], kind: pa.MapType) -> pa.Array:
+    import pyarrow as pa
+
+    assert shape.element is not None
+    present = [each for each in values if each is not None]
+    names = list(chain.from_iterable(present))
+    if CLASS in names:  # it may be a mark, and the value something else
+        raise Unfit(f"{CLASS!r} is among its keys")
+    inside = list(chain.from_iterable(each.values() for each in present))
+    items = _array(shape.element, inside, kind.item_type)
+    keys = pa.array(names, kind.key_type)
+    return pa.MapArray.from_arrays(_offsets(values), keys, items, type=kind, mask=_mask(values))
+
+
+def _object(shape: Shape, values: list[Any], kind: pa.StructType) -> pa.Array:
+    import pyarrow as pa
+
+    mask = _mask(values)
+    parts = []
+    for at, field in enumerate(shape.fields):
+        take = attrgetter(f"f{at}")
+        if mask is None:
+            inside = list(map(take, values))
+        else:
+            inside = [None if each is None else take(each) for each in values]
+        parts.append(_array(field.shape, inside, kind.field(at).type))
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
+
+
+def _offsets(values: list[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    lengths = (0 if each is None else len(each) for each in values)
+    return pa.array(accumulate(lengths, initial=0), pa.int32())
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+def _mask(values: list[Any]) -> pa.Array | None:
+    """Which of them are None, if any is."""
+    import pyarrow as pa
+
+    return pa.array([each is None for each in values]) if any(map(_is_none, values)) else None
+
+
+_RULES: dict[str, Callable[[Shape, list[Any], Any], Any]] = {
+    "enum": _enum,
+    "uuid": _uuid,
+    "datetime": _datetime,
+    "list": _sequence,
+    "tuple": _sequence,
+    "set": _sequence,
+    "frozenset": _sequence,
+    "dict": _mapping,
+    "object": _object,
+}

@@ -1,0 +1,324 @@
+"""How records of a log become the rows of a table; the same in every process that is asked."""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from polycast.errors import BadOption, HistoryGone, NoRow, NotDecodable
+from polycast.filters import Filter
+from polycast.matching import TopicPattern
+from polycast.pipeline.arrays import arrays_of
+from polycast.pipeline.rows import NoColumn, Rows, Texts
+from polycast.pipeline.shapes import PAYLOAD, common, fields_of, schema_of
+from polycast.pipeline.shipping import Functions, import_all
+from polycast.routing.loading import DescribedSelector
+from polycast.routing.runnable import runnable_by
+from polycast.typesystem import Registry
+from polycast.typesystem.standard import STANDARD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from polycast.pipeline.questions import Question
+    from polycast.pipeline.shapes import Field
+    from polycast.stores import EventType, Stored
+    from polycast.stores.doctor.looking import ReadOnlyStore
+    from polycast.typesystem import Description, TypeExpression
+
+__all__ = ["Reading", "reading_of"]
+
+_CHUNK = 10_000  # records that are read at once
+_FEW = 200  # records that are looked at one by one if something is wrong with one of them
+_TROUBLE = (ValueError, TypeError, ArithmeticError, msgspec.MsgspecError)
+_log = logging.getLogger("polycast.pipeline")
+
+
+class Reading:
+    """Answers one question. It learns from the store what it does not know yet."""
+
+    def __init__(self, question: Question) -> None:
+        import_all(question.imports)
+        self.question = question
+        self.registry = Registry() if question.imports else _Names()
+        for each in question.descriptions:
+            self.registry.add(each)
+        self.numbers: list[int] | None = []
+        """The types whose records are wanted; None if all are."""
+        self._revision = -1
+        self._verdicts: dict[EventType, bool] = {}
+        self._topics: dict[str | None, bool] = {}
+        self._checked: set[EventType] = set()
+
+    # -- which records -----------------------------------------------------------------------------
+
+    def look(self, store: ReadOnlyStore) -> None:
+        """See which types there are now."""
+        with store.view() as view:
+            if view.revision() != self._revision:
+                for each in view.descriptions():
+                    self.registry.add(each)
+                self._revision = view.revision()
+        kinds = store.types()
+        self.numbers = None
+        if self.question.types:
+            kinds = {number: kind for number, kind in kinds.items() if self.covers(kind)}
+            self.numbers = list(kinds)
+        if self.where is not None and self.question.function is None:
+            self._check_filter(self.where, set(kinds.values()))
+
+    def covers(self, kind: EventType) -> bool:
+        """Whether events of a type are wanted."""
+        found = self._verdicts.get(kind)
+        if found is None:
+            found = self._verdicts[kind] = self._decided(kind)
+        return found
+
+    def _decided(self, kind: EventType) -> bool:
+        cls = self.registry.class_for(kind.name, kind.version, kind.hash)
+        return self._selector.covers_class(cls)
+
+    @cached_property
+    def _selector(self) -> DescribedSelector:
+        types = tuple(
+            self.registry.class_for(each.name, each.version, each.hash)
+            for each in self.question.types
+        )
+        question = self.question
+        return DescribedSelector(types, question.every, question.exact, registry=self.registry)
+
+    @cached_property
+    def targets(self) -> list[Description]:
+        """The types that are asked for."""
+        found = [self.registry.described(each.hash) for each in self.question.types]
+        return [each for each in found if each is not None]
+
+    # -- which events ------------------------------------------------------------------------------
+
+    @cached_property
+    def where(self) -> Filter[Any] | None:
+        """The filter."""
+        question = self.question
+        if question.function is not None:
+            function = Functions(question.imports).get(question.function)
+            if function is None:
+                accepted = f"a function of {', '.join(question.imports)}"
+                raise BadOption("where", question.function, accepted=accepted)
+            return Filter(function)
+        if question.where is None:
+            return None
+        data = {"format": 1, "filter": question.where}
+        return Filter.from_json(data, class_named=self._class_named)
+
+    def _class_named(self, name: str) -> type | None:
+        known = self.registry.resolve(name)
+        described = self.registry.describe(name) if known is None else None
+        return known if described is None else self.registry.made(described)
+
+    def _check_filter(self, where: Filter[Any], kinds: set[EventType]) -> None:
+        """Refuse a filter that needs more of a class than its fields, where the class is not."""
+        if kinds <= self._checked:
+            return
+        here = [self.registry.described(kind.hash) for kind in kinds]
+        seen = self._reached([*self.targets, *(each for each in here if each is not None)])
+        if not runnable_by(seen)(where.tree):
+            raise BadOption(
+                "where",
+                str(where),
+                why="it asks for methods, properties or comparisons that only the classes have",
+                accepted="a filter of attributes, or imports= with the modules of the classes",
+            )
+        self._checked = kinds
+
+    def _reached(self, waiting: list[Description]) -> Registry:
+        """Some types, and all that they mention."""
+        seen = type(self.registry)()
+        while waiting:
+            each = waiting.pop()
+            if seen.described(each.hash) is None:
+                seen.add(each)
+                names = {name for part in each.attributes for name in _names(part.type)}
+                found = map(self.registry.describe, names.union(each.supertypes))
+                waiting += [other for other in found if other is not None]
+        return seen
+
+    def _wanted(self, entries: list[Stored], missed: _Missed) -> list[Stored]:
+        if self.question.topic is not None:
+            entries = [each for each in entries if self._is_on_topic(each.record.topic)]
+        if self.where is None:
+            return entries
+        return [each for each in entries if self._passes(each, self.where, missed)]
+
+    def _is_on_topic(self, topic: str | None) -> bool:
+        if topic not in self._topics:
+            pattern = TopicPattern(self.question.topic or "**")
+            self._topics[topic] = topic is not None and pattern.matches(topic)
+        return self._topics[topic]
+
+    def _passes(self, stored: Stored, where: Filter[Any], missed: _Missed) -> bool:
+        try:
+            event = self._rows.decoded(stored.record)
+        except NotDecodable as error:
+            missed.add(NoRow(stored.position, stored.record.name, why=str(error)))
+            return False
+        return where.matches(event)
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The attributes that are columns."""
+        every = [fields_of(each, self.registry) for each in self.targets]
+        return common(every, all_of=self.question.every)
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The columns."""
+        return schema_of(self.fields, str(self.question)) if self.question.types else PAYLOAD
+
+    @cached_property
+    def _rows(self) -> Rows | Texts:
+        return Rows(self.fields, self.registry) if self.question.types else Texts(self.registry)
+
+    @cached_property
+    def _arrow(self) -> pa.Schema:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(self.schema, timezone="UTC")
+
+    def batches(self, store: ReadOnlyStore, low: int, high: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a stretch of the log, in its order."""
+        self.look(store)
+        missed = _Missed(self.question)
+        while low < high and self.numbers != []:
+            with store.snapshot():
+                oldest = store.oldest()
+                if low < oldest:
+                    raise HistoryGone(low, oldest=oldest)
+                found = store.read(low, limit=_CHUNK, until=high, types=self.numbers)
+            low = found.upto if found.entries else high
+            yield from self._made(self._wanted(found.entries, missed), missed)
+        missed.tell()
+
+    def _made(self, entries: Sequence[Stored], missed: _Missed) -> Iterator[pa.RecordBatch]:
+        """The rows of some records: all at once, or if that fails in ever smaller parts."""
+        if not entries:
+            return
+        made = self._quickly(entries)
+        if made is None and len(entries) > _FEW:
+            half = len(entries) // 2
+            yield from self._made(entries[:half], missed)
+            yield from self._made(entries[half:], missed)
+            return
+        if made is None:
+            made = self._batch(*self._one_by_one(entries, missed))
+        if made.num_rows:
+            yield made
+
+    def _quickly(self, entries: Sequence[Stored]) -> pa.RecordBatch | None:
+        try:
+            return self._batch(entries, self._rows.read([each.record for each in entries]))
+        except _TROUBLE:
+            return None
+
+    def _one_by_one(
+        self, entries: Sequence[Stored], missed: _Missed
+    ) -> tuple[list[Stored], list[Any]]:
+        kept, rows = [], []
+        for each in entries:
+            try:
+                rows.append(self._rows.row(each.record))
+                kept.append(each)
+            except NotDecodable as error:
+                missed.add(NoRow(each.position, each.record.name, why=str(error)))
+            except NoColumn as error:
+                why, about = str(error), (error.path, error.value)
+                missed.add(NoRow(each.position, each.record.name, why=why, about=about))
+        return kept, rows
+
+    def _batch(self, entries: Sequence[Stored], rows: Sequence[Any]) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        kinds = [field.type for field in self._arrow]
+        about = _about(entries, kinds)
+        if self.question.types:
+            return pa.RecordBatch.from_arrays(
+                [*about, *arrays_of(self.fields, rows, kinds[len(about) :])], schema=self._arrow
+            )
+        return pa.RecordBatch.from_arrays([*about, pa.array(rows, kinds[-1])], schema=self._arrow)
+
+
+def _about(entries: Sequence[Stored], kinds: list[pa.DataType]) -> list[pa.Array]:
+    import numpy as np
+    import pyarrow as pa
+
+    records = [each.record for each in entries]
+    times = np.rint(np.array([each.time for each in records]) * 1_000_000).astype(np.int64)
+    columns: list[Any] = [
+        [each.position for each in entries],
+        [each.name for each in records],
+        times,
+        [each.topic for each in records],
+        [each.identity.publisher for each in records],
+    ]
+    return [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=False)]
+
+
+def _names(expression: TypeExpression) -> Iterator[str]:
+    yield expression.name
+    for each in expression.arguments:
+        yield from _names(each)
+
+
+class _Names(Registry):
+    """Names without the classes behind them: what else a process has imported must not matter."""
+
+    def resolve(self, name: str, *, version: int | None = None) -> type | None:
+        return STANDARD.get(name)
+
+
+class _Missed:
+    """The events that have no row: an error, or left out and counted."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._count = 0
+        self._first: NoRow | None = None
+
+    def add(self, error: NoRow) -> None:
+        if self._question.misfits == "raise":
+            raise error
+        self._count += 1
+        self._first = self._first or error
+
+    def tell(self) -> None:
+        if self._first is not None:
+            _log.warning(
+                "%d events of %s have no row and were left out. The first: %s",
+                self._count,
+                self._question,
+                self._first,
+            )
+
+
+# A worker process serves one task after the other.
+_readings: dict[tuple[str, str], Reading] = {}
+_MOST = 16
+
+
+def reading_of(question: Question, store: ReadOnlyStore) -> Reading:
+    """What answers a question in this process, with what it has learnt before."""
+    with store.view() as view:
+        key = (question.encoded(), view.identity())  # a file may be replaced by another
+    found = _readings.get(key)
+    if found is None:
+        if len(_readings) >= _MOST:
+            _readings.clear()
+        found = _readings[key] = Reading(question)
+    return found

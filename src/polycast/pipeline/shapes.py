@@ -1,0 +1,236 @@
+"""What the columns of a table hold, from descriptions alone: no class has to be there.
+
+It says the same as `filters.backends.spark.schema` says of classes: see there which rows are exact.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from polycast.errors import NoSparkType
+from polycast.filters.backends.spark import spark_type
+from polycast.filters.backends.spark.kinds import CLASSES
+from polycast.filters.backends.spark.refusals import Refusal
+from polycast.typesystem import wire_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from polycast.typesystem import Attribute, Description, Registry, TypeExpression
+
+__all__ = ["ABOUT", "PAYLOAD", "Field", "Shape", "common", "field_of", "fields_of", "schema_of"]
+
+ABOUT = StructType(
+    [
+        StructField("_position", LongType(), nullable=False),
+        StructField("_type", StringType(), nullable=False),
+        StructField("_time", TimestampType(), nullable=False),
+        StructField("_topic", StringType(), nullable=True),
+        StructField("_publisher", StringType(), nullable=False),
+    ]
+)
+"""The columns that every table has."""
+PAYLOAD = StructType([*ABOUT.fields, StructField("payload", StringType(), nullable=False)])
+"""The columns of a table of no type: the event is JSON."""
+
+_NAMES = {wire_name(classes[0]): name for name, classes in CLASSES.items()} | {
+    "pydantic.types.AwareDatetime": "datetime",
+    "pydantic.types.NaiveDatetime": "datetime",
+}
+_CONTAINERS = ("list", "tuple", "set", "frozenset", "dict")
+_WITH_ATTRIBUTES = ("dataclass", "attrs", "struct", "pydantic", "class", "protocol")
+_PLAIN: dict[str, Any] = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "str": str,
+    "bytes": bytes,
+    "decimal": decimal.Decimal,
+    "date": datetime.date,
+    "datetime": datetime.datetime,
+    "enum": str,
+    "uuid": uuid.UUID,
+}
+_ACCEPTED = (
+    "bool, int, float, str, bytes, Decimal, date, datetime, UUID, enums, classes with declared "
+    "attributes, list[X], tuple[X, ...], set[X], frozenset[X], dict[str, X], each of them or None"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a column, or a part of one, holds."""
+
+    kind: str
+    nullable: bool = False
+    name: str = ""  # of the class, if it is a user's
+    fields: tuple[Field, ...] = ()  # of an object
+    element: Shape | None = None  # of a container, of a dict its values
+    members: frozenset[str] = frozenset()  # of an enum
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An attribute, and what stands for it in an event that was written before it was there."""
+
+    name: str
+    shape: Shape
+    default: Any = msgspec.UNSET
+
+
+def fields_of(description: Description, registry: Registry) -> tuple[Field, ...]:
+    """The columns of a class; `NoSparkType` if an attribute has no column."""
+    try:
+        return _fields(description, registry, ())
+    except Refusal as refusal:
+        raise NoSparkType(description.name, why=refusal.why, accepted=refusal.accepted) from None
+
+
+def field_of(attribute: Attribute, registry: Registry) -> Field | None:
+    """The column of an attribute; None if it has none."""
+    try:
+        return _field(attribute, registry, ())
+    except Refusal:
+        return None
+
+
+def common(every: Sequence[tuple[Field, ...]], *, all_of: bool) -> tuple[Field, ...]:
+    """The columns of several types: with `all_of` events have the attributes of all of them.
+
+    An attribute that two of them declare in different ways has no column.
+    """
+    found: dict[str, list[Field]] = {}
+    for fields in every:
+        for each in fields:
+            found.setdefault(each.name, []).append(each)
+    kept = [each for each in found.values() if all_of or len(each) == len(every)]
+    merged = (_merged(each) for each in kept)
+    return tuple(each for each in merged if each is not None)
+
+
+def _merged(same: list[Field]) -> Field | None:
+    first = same[0]
+    plain = [replace(each.shape, nullable=False) for each in same]
+    if any(each != plain[0] for each in plain):
+        return None
+    nullable = any(each.shape.nullable for each in same)
+    default = (
+        first.default if all(each.default == first.default for each in same) else msgspec.UNSET
+    )
+    return Field(first.name, replace(first.shape, nullable=nullable), default)
+
+
+def _fields(
+    description: Description, registry: Registry, around: tuple[str, ...]
+) -> tuple[Field, ...]:
+    title = description.name
+    if title in around:
+        raise Refusal(f"{title} is made of itself", accepted="classes whose parts have an end")
+    _check_names([each.name for each in description.attributes])
+    found = []
+    for each in description.attributes:
+        try:
+            found.append(_field(each, registry, (*around, title)))
+        except Refusal as refusal:
+            why = f"attribute {each.name!r}: {refusal.why}"
+            raise Refusal(why, accepted=refusal.accepted) from None
+    return tuple(found)
+
+
+def _field(attribute: Attribute, registry: Registry, around: tuple[str, ...]) -> Field:
+    shape, default = _shape(attribute.type, registry, around), attribute.default
+    if shape.kind == "float" and type(default) is int:
+        default = float(default)  # as it is read back
+    return Field(attribute.name, shape, default)
+
+
+def _check_names(names: list[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        key = name.upper().lower()
+        if key in seen:
+            why = f"{seen[key]!r} and {name!r} are the same to Spark, which may not care for case"
+            accepted = f"names that differ by more than case, and from {', '.join(ABOUT.names)}"
+            raise Refusal(why, accepted=accepted)
+        seen[key] = name
+
+
+def _shape(expression: TypeExpression, registry: Registry, around: tuple[str, ...]) -> Shape:
+    if expression.form in ("union", "literal"):
+        parts = [part for part in expression.arguments if part.form != "none"]
+        if len(parts) != 1:
+            raise Refusal(f"{expression} is of several types", accepted=_ACCEPTED)
+        inner = _shape(parts[0], registry, around)
+        return replace(inner, nullable=inner.nullable or len(expression.arguments) > 1)
+    if expression.form != "class":
+        raise Refusal(f"{expression} does not say which values there are", accepted=_ACCEPTED)
+    kind = _NAMES.get(expression.name)
+    if kind in _CONTAINERS:
+        return Shape(kind, element=_shape(_element(expression, kind), registry, around))
+    return Shape(kind) if kind in _PLAIN else _own(expression, registry, around)
+
+
+def _element(expression: TypeExpression, kind: str) -> TypeExpression:
+    """The type of the elements, of a dict that of its values."""
+    match kind, expression.arguments:
+        case "dict", (key, value) if key.name == "builtins.str":
+            return value
+        case "tuple", (value, rest) if rest.form == "...":
+            return value
+        case "list" | "set" | "frozenset", (value,):
+            return value
+        case _:
+            raise Refusal(f"{expression} has no one type of elements", accepted=_ACCEPTED)
+
+
+def _own(expression: TypeExpression, registry: Registry, around: tuple[str, ...]) -> Shape:
+    described = registry.describe(expression.name, version=expression.version)
+    if described is not None and described.kind == "enum":
+        members = frozenset(each.name for each in described.constants)
+        return Shape("enum", name=described.name, members=members)
+    if described is None or described.kind not in _WITH_ATTRIBUTES or not described.attributes:
+        raise Refusal(f"{expression} has no form as columns", accepted=_ACCEPTED)
+    return Shape("object", name=described.name, fields=_fields(described, registry, around))
+
+
+# -- as Spark has it -------------------------------------------------------------------------------
+
+
+def schema_of(fields: Sequence[Field], where: str) -> StructType:
+    """The columns of a table: what is known of every event, then its attributes."""
+    try:
+        _check_names([*ABOUT.names, *(each.name for each in fields)])
+    except Refusal as refusal:
+        raise NoSparkType(where, why=refusal.why, accepted=refusal.accepted) from None
+    return StructType([*ABOUT.fields, *map(_spark_field, fields)])
+
+
+def _spark_field(field: Field) -> StructField:
+    return StructField(field.name, _spark_type(field.shape), field.shape.nullable)
+
+
+def _spark_type(shape: Shape) -> DataType:
+    if shape.element is not None:
+        inner, nullable = _spark_type(shape.element), shape.element.nullable
+        if shape.kind == "dict":
+            return MapType(StringType(), inner, nullable)
+        return ArrayType(inner, nullable)
+    if shape.kind == "object":
+        return StructType([_spark_field(each) for each in shape.fields])
+    return spark_type(_PLAIN[shape.kind])

@@ -1,0 +1,159 @@
+"""Events as DataFrames: what is there, what comes, what a subscription would have been given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polycast.errors import BadOption
+from polycast.matching import selector_for
+from polycast.pipeline.questions import MAX_ROWS, ask
+from polycast.pipeline.reader import QUESTION, PolycastSource
+from polycast.pipeline.reading import Reading
+from polycast.pipeline.shipping import ship
+from polycast.stores.doctor.looking import looking
+from polycast.typesystem import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from polycast.pipeline.questions import Bound, Question
+    from polycast.stores import EventType
+
+__all__ = ["replay", "stream", "table"]
+
+
+def table(
+    spark: SparkSession,
+    url: str,
+    what: Any,
+    *,
+    where: Callable[[Any], object] | None = None,
+    since: Bound = None,
+    until: Bound = None,
+    topic: str | None = None,
+    exact: bool = False,
+    imports: Iterable[str] = (),
+    misfits: str = "raise",
+) -> DataFrame:
+    """The events of a type, and of all that conforms to it, with its attributes as columns.
+
+    `what` is what `subscribe` takes, or the wire name of a type. It has what is there when a query
+    over it is planned.
+    """
+    question = _asked(
+        spark,
+        url,
+        what,
+        where=where,
+        since=since,
+        until=until,
+        topic=topic,
+        exact=exact,
+        imports=imports,
+        misfits=misfits,
+    )
+    return spark.read.format(PolycastSource.name()).option(QUESTION, question.encoded()).load()
+
+
+def stream(
+    spark: SparkSession,
+    url: str,
+    what: Any,
+    *,
+    where: Callable[[Any], object] | None = None,
+    since: Bound = None,
+    until: Bound = None,
+    topic: str | None = None,
+    exact: bool = False,
+    imports: Iterable[str] = (),
+    misfits: str = "raise",
+    max_rows: int = MAX_ROWS,
+) -> DataFrame:
+    """The same table as it grows: a streaming DataFrame.
+
+    It begins with the oldest event kept, or with `since`; a query that has a checkpoint goes on
+    from there. A micro-batch has at most `max_rows` events.
+    """
+    question = _asked(
+        spark,
+        url,
+        what,
+        where=where,
+        since=since,
+        until=until,
+        topic=topic,
+        exact=exact,
+        imports=imports,
+        misfits=misfits,
+        max_rows=max_rows,
+    )
+    reader = spark.readStream.format(PolycastSource.name())
+    return reader.option(QUESTION, question.encoded()).load()
+
+
+def replay(
+    spark: SparkSession,
+    url: str,
+    what: Any,
+    *,
+    where: Callable[[Any], object] | None = None,
+    since: Bound = None,
+    until: Bound = None,
+    topic: str | None = None,
+    exact: bool = False,
+    imports: Iterable[str] = (),
+    misfits: str = "raise",
+) -> DataFrame:
+    """What `subscribe(what, where=, topic=, exact=)` would have been given, in log order."""
+    found = table(
+        spark,
+        url,
+        what,
+        where=where,
+        since=since,
+        until=until,
+        topic=topic,
+        exact=exact,
+        imports=imports,
+        misfits=misfits,
+    )
+    return found.orderBy("_position")
+
+
+def _asked(spark: SparkSession, url: str, what: Any, **options: Any) -> Question:
+    """The question; what is wrong with it is told here, and not by a worker."""
+    if what is None:
+        raise BadOption("what", what, accepted="a type, or the wire name of a type")
+    tasks = spark.sparkContext.defaultParallelism
+    question = ask(url, what, partitions=tasks, **options)
+    reading = Reading(question)
+    with looking(question.store) as store:
+        reading.look(store)
+        if not isinstance(what, str) and not question.imports:
+            _check_verdicts(reading, what, list(store.types().values()))
+    reading.schema  # noqa: B018 - it may be refused
+    ship(spark, question.imports)
+    spark.dataSource.register(PolycastSource)
+    return question
+
+
+def _check_verdicts(reading: Reading, what: Any, kinds: list[EventType]) -> None:
+    """Refuse what the workers would decide otherwise, because classes say more than they declare.
+
+    `ABC.register` and `__subclasshook__` are not in a description.
+    """
+    selector = selector_for(what, exact=reading.question.exact)
+    registry = Registry()
+    for each in reading.registry.descriptions():
+        registry.add(each)
+    for kind in kinds:
+        cls = registry.class_for(kind.name, kind.version, kind.hash)
+        if selector.covers_class(cls) != reading.covers(kind):
+            raise BadOption(
+                "imports",
+                [],
+                why=f"whether {kind.name} is a {selector} only the classes can say",
+                accepted="the modules that define them",
+            )

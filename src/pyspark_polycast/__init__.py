@@ -1,0 +1,5 @@
+"""Where Spark finds the data source `polycast` by itself: it looks for modules called so."""
+
+from polycast.pipeline.reader import PolycastSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -1,0 +1,48 @@
+"""Tables without a JVM: what Spark calls in its Python processes, called here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from polycast.pipeline.questions import Question, ask
+from polycast.pipeline.reader import BatchReader, PolycastSource
+from polycast.pipeline.reading import Reading
+from polycast.stores.doctor.looking import looking
+
+
+def reading_of(question: Question) -> Reading:
+    """A new reading, which has looked at its store."""
+    reading = Reading(question)
+    with looking(question.store) as store:
+        reading.look(store)
+    return reading
+
+
+def rows_for(question: Question) -> list[dict[str, Any]]:
+    """The rows, read as Spark does."""
+    reader = BatchReader(question)
+    batches = [each for span in reader.partitions() for each in reader.read(span)]
+    schema = to_arrow_schema(reading_of(question).schema, timezone="UTC")
+    assert all(each.schema == schema for each in batches)
+    for each in batches:
+        each.validate(full=True)
+    rows: list[dict[str, Any]] = pa.Table.from_batches(batches, schema).to_pylist()
+    return rows
+
+
+def rows(url: str, what: Any, **options: Any) -> list[dict[str, Any]]:
+    """The rows of a table."""
+    return rows_for(ask(url, what, **options))
+
+
+def rows_of_options(**options: str) -> list[dict[str, Any]]:
+    """The rows that a user of the data source gets."""
+    return rows_for(PolycastSource(options)._question())
+
+
+def numbers(url: str, what: Any, **options: Any) -> list[int]:
+    """The numbers of the events of a table."""
+    return [each["number"] for each in rows(url, what, **options)]
