@@ -86,7 +86,7 @@ def subscribe(store: Path, *names: str) -> None:
 def test_one_that_never_ran_is_said_to_be_so(run: Any, store: Path) -> None:
     out = run("pipeline", "status", store).out
     assert out.splitlines() == [
-        "pipeline      never started: `polycast pipeline run STORE` does",
+        "pipeline      never started; `polycast pipeline run STORE` starts it",
         "routed        to position 0, 10 events behind",
         "plan          0 subscriptions",
     ]

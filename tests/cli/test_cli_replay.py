@@ -299,7 +299,9 @@ def test_a_subscription_may_get_what_was_before_it(run: Any, store: Path) -> Non
     assert received(store, name="late") == [4, 5, 6]
 
 
-def test_one_member_of_a_durable_group_gets_each(run: Any, tmp_path: Path) -> None:
+def test_one_member_of_a_durable_group_gets_each(
+    run: Any, tmp_path: Path, eventually: Eventually
+) -> None:
     path = tmp_path / "a.db"
     with pc.Bus(url(path)) as bus:
         bus.subscribe(Sale, lambda sale: None, durable="crew", group="crew")
@@ -311,12 +313,36 @@ def test_one_member_of_a_durable_group_gets_each(run: Any, tmp_path: Path) -> No
             bus.subscribe(Sale, lambda sale: seen.append(sale.number), durable="crew", group="crew")
         data = run("replay", path, "--to", "crew", "--yes", "--json").data
         assert data["count"] == 5
+        eventually(lambda: len(seen) == 5)
         assert one.flush(30)
         assert other.flush(30)
         one.publish(Sale(5))
         assert one.flush(30)
         assert other.flush(30)
     assert sorted(seen) == list(range(6))
+
+
+def test_a_member_has_a_higher_token_the_second_time(
+    run: Any, tmp_path: Path, eventually: Eventually
+) -> None:
+    path = tmp_path / "a.db"
+    tokens: list[int] = []
+
+    def take(sale: Sale, delivery: pc.Delivery[Sale]) -> None:
+        tokens.append(delivery.token)
+
+    with pc.Bus(url(path)) as bus:
+        bus.subscribe(Sale, take, durable="crew", group="crew")
+        bus.publish(Sale(0))
+        assert bus.flush(30)
+    with pc.Bus(url(path)) as bus:
+        bus.subscribe(Sale, take, durable="crew", group="crew")
+        assert bus.flush(30)
+        for times in (2, 3):
+            run("replay", path, "--to", "crew", "--yes")
+            eventually(lambda times=times: len(tokens) == times)
+            assert bus.flush(30)
+    assert tokens == sorted(set(tokens))
 
 
 def test_a_group_that_is_not_durable_has_no_history(run: Any, store: Path) -> None:

@@ -65,7 +65,7 @@ def attend(pipeline: Pipeline, terminal: Terminal, *, once: bool) -> int:
                 if clock.monotonic() - shown >= progress.every:
                     shown = clock.monotonic()
                     progress.show(pipeline.status())
-        except KeyboardInterrupt:  # before it has begun, or twice
+        except KeyboardInterrupt:  # before it has begun
             pass
         finally:
             pipeline.stop()
@@ -153,7 +153,7 @@ def _lines(status: Status, now: float, *, gone: bool) -> Iterator[str]:
 
 def _state(status: Status, now: float, *, gone: bool) -> str:
     if status.time is None:
-        return f"{status.state}: `polycast pipeline run STORE` does"
+        return f"{status.state}; `polycast pipeline run STORE` starts it"
     when = ago(status.time, now)
     if status.state != "running":
         return f"{status.state} {when} ({moment(status.time)}), in process {status.process}"

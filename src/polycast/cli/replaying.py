@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +16,7 @@ from polycast.cli.terminal import Refused
 from polycast.cli.words import ago, count, moment, table
 from polycast.delivery.replaying import MOST, check_count, check_limit, replay_to, told
 from polycast.filters import Filter
-from polycast.routing.history import History, known_types, search_for
+from polycast.routing.history import Findings, History, known_types, search_for
 from polycast.stores.bounds import end_of, start_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from polycast.cli.terminal import Terminal
     from polycast.delivery.replaying import Replayed
-    from polycast.routing.history import Findings, Search
+    from polycast.routing.history import Search
     from polycast.stores import Stored
     from polycast.stores.doctor import ReadOnlyStore
     from polycast.typesystem import Registry
@@ -41,9 +42,9 @@ class _Asked:
 
     path: str
     search: Search
+    history: History
     low: int
     high: int
-    is_sure: bool
 
 
 def replay_events(given: Namespace, terminal: Terminal) -> int:
@@ -55,7 +56,7 @@ def replay_events(given: Namespace, terminal: Terminal) -> int:
         if given.to is None and not given.dry_run:
             _show(given, asked, store, terminal)
             return 0
-        found = _found(given, asked, store, terminal)
+        found = _found(given, asked, terminal)
         if given.dry_run:
             _tell(given, asked, found, store, terminal)
             return 0
@@ -80,8 +81,7 @@ def _asked(given: Namespace, store: ReadOnlyStore) -> _Asked:
         )
     low = start_of(store, bound_of("--since", given.since)) or store.oldest()
     high = end_of(store, bound_of("--until", given.until))
-    history = History(search, store)  # what is wrong with it is told before anybody searches
-    return _Asked(store.path, search, low, high, history.is_sure)
+    return _Asked(store.path, search, History(search, store), low, high)
 
 
 def _type(name: str | None, registry: Registry) -> str | None:
@@ -107,16 +107,15 @@ def _class_named(registry: Registry, name: str) -> type | None:
 # -- searching -------------------------------------------------------------------------------------
 
 
-def _found(given: Namespace, asked: _Asked, store: ReadOnlyStore, terminal: Terminal) -> Findings:
+def _found(given: Namespace, asked: _Asked, terminal: Terminal) -> Findings:
     if given.spark:
         from polycast.pipeline.replaying import find, some_session
 
         with some_session() as spark:
             return find(spark, asked.path, asked.search, asked.low, asked.high)
-    history = History(asked.search, store)
-    found = history.findings(asked.low, asked.low)
+    found = Findings()
     for low in range(asked.low, asked.high, _STEP):
-        later = history.findings(low, min(low + _STEP, asked.high))
+        later = asked.history.findings(low, min(low + _STEP, asked.high))
         found.extend(later, asked.search.most)
         terminal.progress("searching", low - asked.low, asked.high - asked.low)
     return found
@@ -128,7 +127,7 @@ def _show(given: Namespace, asked: _Asked, store: ReadOnlyStore, terminal: Termi
     left = given.limit
     if left is None:
         left = -1 if terminal.as_json else LIMIT
-    for stored in _events(asked, store):
+    for stored in chain.from_iterable(asked.history.matching(asked.low, asked.high)):
         if left == 0:
             if given.limit is None:
                 more = f"go on with --since {stored.position}, or give --limit"
@@ -136,11 +135,6 @@ def _show(given: Namespace, asked: _Asked, store: ReadOnlyStore, terminal: Termi
             return
         terminal.line(line_of(stored, payloads, as_json=terminal.as_json))
         left -= 1
-
-
-def _events(asked: _Asked, store: ReadOnlyStore) -> Iterator[Stored]:
-    for page in History(asked.search, store).matching(asked.low, asked.high):
-        yield from page
 
 
 def _payloads(store: ReadOnlyStore) -> Payloads:
@@ -173,7 +167,7 @@ def _tell(
     }
     lines = list(_counted(found, times, terminal.clock.time()))
     if given.to is not None:
-        would = told(found, to=given.to, count=len(found.listed), is_sure=asked.is_sure)
+        would = told(found, to=given.to, count=len(found.listed), is_sure=asked.history.is_sure)
         if given.limit is None:
             would = msgspec.structs.replace(would, count=found.going)
         data |= msgspec.to_builtins(would)
@@ -231,7 +225,7 @@ def _deliver(given: Namespace, asked: _Asked, found: Findings, terminal: Termina
         if terminal.confirm(what, yes=given.yes):
             with changing(asked.path) as writable:
                 went = replay_to(writable, given.to, going)
-    replayed = told(found, to=given.to, count=went, is_sure=asked.is_sure)
+    replayed = told(found, to=given.to, count=went, is_sure=asked.history.is_sure)
     lines = list(_fates(replayed, "go" if went != 1 else "goes"))
     if went:
         lines.append("it gets them now if somebody is attached, else when somebody is")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -96,13 +97,33 @@ def _gateway(wanted: SparkConf, log: str | os.PathLike[str] | None) -> object:
 
 def _launched(wanted: SparkConf, streams: dict[str, object]) -> object:
     try:
-        return launch_gateway(wanted, streams)  # type: ignore[no-untyped-call]
+        return _uninterrupted(wanted, streams)
     except Exception as error:
         raise NotAvailable(
             "a Spark session",
             why=f"its JVM did not start ({_java()})",
             instead="Install Java 17 or newer, or let JAVA_HOME name it; a log= says more",
         ) from error
+
+
+def _uninterrupted(wanted: SparkConf, streams: dict[str, object]) -> object:
+    """Interrupted halfway, it would leave a JVM behind that nobody ever ends."""
+    with ThreadPoolExecutor(1) as apart:
+        launching = apart.submit(launch_gateway, wanted, streams)
+        try:
+            return launching.result()
+        except Exception:
+            raise
+        except BaseException:
+            _end(launching.result())
+            raise
+
+
+def _end(gateway: Any) -> None:
+    gateway.shutdown()
+    if gateway.proc is not None:
+        gateway.proc.stdin.close()  # which it takes as the end
+        gateway.proc.wait(30)
 
 
 def _java() -> str:
