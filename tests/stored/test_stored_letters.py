@@ -204,6 +204,7 @@ def test_an_event_that_cannot_be_read_is_a_dead_letter(
     eventually(lambda: seen.events)
     assert shop.flush(5)
     assert seen.events == [Thing(3, 4)]
+    eventually(lambda: len(shop.dead_letters()) == 2)
     letters = list(shop.dead_letters())
     assert [letter.position for letter in letters] == [1, 2]
     assert "no field 'y'" in letters[0].reason

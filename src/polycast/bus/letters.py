@@ -95,8 +95,9 @@ def fly_again(tx: Transaction, letters: Iterable[tuple[int, str, int, str]]) -> 
         kept = tx.subscription(subscription)
         found = [] if kept is None else tx.exhume([number])
         for letter in found:
-            tx.fly([Flight(subscription, position, publisher, token=tx.revision())])
             tx.put_document(REPLAYED, subscription, b"")
+            token = tx.revision() + 1  # higher than that of anybody who had claimed it
+            tx.fly([Flight(subscription, position, publisher, token=token)])
             if position < oldest:  # the log has let go of it, the letter has not
                 body = encode_record(letter.record)
                 tx.put_document(OUTLIVING, outliving(subscription, position), body)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polycast.delivery.claims import tidy
+from polycast.stores.processes import has_ended, here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +38,7 @@ class Presence:
     def _open(self, tx: Transaction) -> OpenBus:
         self._bury_dead(tx)
         return tx.open_bus(
-            self._publisher, until=self._until(), address=_here(), process=os.getpid()
+            self._publisher, until=self._until(), address=here(), process=os.getpid()
         )
 
     def _until(self) -> float:
@@ -58,7 +57,7 @@ class Presence:
         known = tx.keep_bus(self.bus.id, until=self._until())
         if not known:
             self.bus = tx.open_bus(
-                self._publisher, until=self._until(), address=_here(), process=os.getpid()
+                self._publisher, until=self._until(), address=here(), process=os.getpid()
             )
         self._bury_dead(tx)
         return known
@@ -99,23 +98,4 @@ class Presence:
 
 def has_died(bus: OpenBus) -> bool:
     """Whether its process is certainly gone; one that cannot be seen from here may live."""
-    if bus.address != _here() or bus.process == os.getpid():
-        return False
-    try:
-        os.kill(bus.process, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def _here() -> str:
-    """Where process numbers mean what they mean here: this boot, this name space."""
-    parts = [platform.node()]
-    try:
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
-    except OSError:
-        pass
-    return "/".join(parts)
+    return has_ended(bus.process, bus.address)

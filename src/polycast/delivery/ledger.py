@@ -113,6 +113,7 @@ class Ledger(Inbox):
     def take_up(self, flights: Iterable[tuple[Entry, object, int, float]]) -> None:
         """Go on with what was under way elsewhere: entry, verdict, attempts so far, delay."""
         with self.lock:
+            ready = []
             for entry, verdict, attempts, delay in flights:
                 parcel = self._parcel(entry, verdict)
                 parcel.count, parcel.prior, parcel.begun = attempts, True, True
@@ -125,7 +126,8 @@ class Ledger(Inbox):
                 elif delay > 0:
                     self._try_again(parcel, delay)
                 else:
-                    self.backlog.merge([parcel])
+                    ready.append(parcel)
+            self.backlog.merge(ready)
 
     def _bury(self, parcel: Parcel, error: BaseException) -> None:
         self.counts.dead += 1

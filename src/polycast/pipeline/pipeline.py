@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
 
 from polycast.config import SystemClock
 from polycast.errors import BadOption, PipelineError, PipelineFailed
 from polycast.pipeline.checkpoint import prepare_checkpoint
-from polycast.pipeline.session import session, tuned
+from polycast.pipeline.session import active_session, session, tuned
 from polycast.pipeline.shipping import check_imports, ship
 from polycast.pipeline.sink import Sink
 from polycast.pipeline.source import RouteSource
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from polycast.pipeline.sink import Batch
@@ -196,7 +196,7 @@ class Pipeline:
     def _session(self) -> SparkSession:
         if self._given is not None:
             return self._given
-        active = SparkSession.getActiveSession()
+        active = active_session()
         if active is None:
             active = self._own = session(self._master, log=self._log)
         return active

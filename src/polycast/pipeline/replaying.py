@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from polycast.delivery.replaying import Replayed, check_count, check_limit, replay_to, told
 from polycast.errors import PipelineError, PolycastError
-from polycast.pipeline.session import session
+from polycast.pipeline.session import active_session, session
 from polycast.pipeline.shipping import Functions, check_imports, import_all, ship
 from polycast.routing.history import Findings, History, Search, search_for
 from polycast.routing.status import file_of
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from polycast.pipeline.questions import Bound
 
@@ -135,7 +135,7 @@ class _Look:
 @contextmanager
 def some_session(master: str = "local[*]") -> Iterator[SparkSession]:
     """The session of this process, or one that lasts as long as it is needed."""
-    active = SparkSession.getActiveSession()
+    active = active_session()
     spark = active if active is not None else session(master)
     try:
         yield spark

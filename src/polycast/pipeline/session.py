@@ -18,7 +18,7 @@ from polycast.errors import NotAvailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["TERMINAL", "session", "tuned"]
+__all__ = ["TERMINAL", "active_session", "session", "tuned"]
 
 TERMINAL = "-"  # where Spark's words go if somebody wants to see them at once
 
@@ -60,7 +60,7 @@ def session(
 
     What Spark has to say goes to the file `log`; with "-" to the terminal; without it, nowhere.
     """
-    active = SparkSession.getActiveSession()
+    active = active_session()
     if active is not None:
         return active
     # Workers have to have what this process has.
@@ -72,6 +72,13 @@ def session(
     if SparkContext._gateway is None:
         SparkContext._ensure_initialized(gateway=_gateway(wanted, log))
     return SparkSession(SparkContext.getOrCreate(_whole(wanted)))
+
+
+def active_session() -> SparkSession | None:
+    """The session of this process, whichever thread made it."""
+    found: SparkSession | None = SparkSession._instantiatedSession
+    alive = found is not None and found.sparkContext._jsc is not None
+    return found if alive else None
 
 
 def _patient(master: str) -> str:
