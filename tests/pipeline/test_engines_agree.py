@@ -26,11 +26,12 @@ class Twins:
         self.got: dict[str, dict[str, list[tuple[int, Any]]]] = {"direct": {}, "spark": {}}
 
     def subscribe(self, name: str, what: Any, where: Any, **options: Any) -> None:
+        got = {engine: self.got[engine].get(name, []) for engine in self.got}
         try:
             twins = [
                 self._bus.subscribe(
                     what,
-                    self._taking(self.got[engine].setdefault(name, [])),
+                    self._taking(got[engine]),
                     where=where,
                     durable=f"{name} {engine}",
                     engine=engine,
@@ -41,6 +42,8 @@ class Twins:
         except FilterError:  # it cannot be right, or cannot be routed
             return
         self._live[name] = twins
+        for engine, events in got.items():
+            self.got[engine][name] = events
 
     def _taking(self, into: list[tuple[int, Any]]) -> Callable[..., None]:
         def take(event: Any, delivery: pc.Delivery[Any]) -> None:
