@@ -39,12 +39,13 @@ java:
 check: lint  ## The fast part: format, lint, types, architecture rules.
 	@$(BIN)/pytest -q tests/architecture
 
-bench: $(VENV)/.ready  ## Measure against the peers, side by side.
+bench: java $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/in_process.py
 	@$(BIN)/python benchmarks/wire.py
 	@$(BIN)/python benchmarks/filters.py
 	@$(BIN)/python benchmarks/matching.py
 	@$(BIN)/python benchmarks/durable.py
+	@$(BIN)/python benchmarks/pipeline.py
 	@$(BIN)/python benchmarks/page.py
 
 torture: $(VENV)/.ready  ## Kill, pause, flood, cut the power, fail the disk, flip bits; and stress.

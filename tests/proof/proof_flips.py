@@ -5,14 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import apsw
 from proof_power import NAME, Snapshot, draft_of, snapshot
 
+from polycast.config import level_named
 from polycast.errors import StoreError
 from polycast.events import Identity
-from polycast.stores.contract import Flight, Kept, Letter, Store, Stored
+from polycast.matching import Interest, definition_of, topic
+from polycast.routing import encode_takers
+from polycast.stores.contract import Flight, Kept, Letter, Store, Stored, Stretch, Transaction
 from polycast.stores.doctor import examine
 from polycast.stores.memory import MemoryStore
 
@@ -29,7 +33,15 @@ CLASSES = (
     "wrong record",
 )
 
-STATE = ("subscriptions", "flights", "letters", "documents")
+STATE = (
+    "subscriptions",
+    "flights",
+    "letters",
+    "documents",
+    "routes",
+    "routing",
+    "stretches",
+)
 """The tables of the state that `fill` writes to."""
 
 Answers = dict[str, object]
@@ -51,6 +63,22 @@ def fill(store: Store, *, events: int = 150, seed: int = 0) -> None:
         tx.put_document("retention", "", dice.randbytes(50))  # type: ignore[attr-defined]
 
     store.write(state).result(30)
+    store.write(lambda tx: _route(tx, dice)).result(30)
+
+
+def _route(tx: Transaction, dice: random.Random) -> None:
+    """What a pipeline keeps: what it routes for, how far it has come, and who takes what."""
+    for number in range(20):
+        what = topic(f"/a/{dice.getrandbits(64)}/**")
+        definition = definition_of(Interest(what, None, level_named("list"))).encoded()
+        tx.save(Kept(f"route {number}", definition, 3, 40))
+        tx.begin_route(f"route {number}", definition)
+    token, end = tx.take_routing().token, tx.newest() + 1
+    cuts = [*range(1, end, 10), end]
+    tx.advance(
+        [Stretch(a, b, encode_takers(a, [a, a + 1], [[1], [2, 3]])) for a, b in pairwise(cuts)],
+        token=token,
+    )
 
 
 def answers(store: Store) -> Answers:
@@ -70,7 +98,18 @@ def answers(store: Store) -> Answers:
 
 def _state(store: Store) -> Snapshot:
     with store.view() as view:
-        return (*view.descriptions(), *view.buses(), *view.adverts(), snapshot(store))
+        return (
+            *view.descriptions(),
+            *view.buses(),
+            *view.adverts(),
+            view.routed(),
+            *view.routes(),
+            *view.routes(at=view.newest() + 1),
+            *view.turns(0, view.newest() + 2),
+            *view.stretches(0, limit=1_000),
+            *(view.route(each.name) for each in view.subscriptions()),
+            snapshot(store),
+        )
 
 
 EMPTY = _state(MemoryStore())

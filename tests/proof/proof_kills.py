@@ -205,14 +205,14 @@ class Troupe:
             chosen.append(self.dice.choice(self.subscribers))
         return chosen
 
-    def kill(self, victims: list[_Worker]) -> None:
+    def kill(self, victims: list[_Worker], *, counted_as: str = "kills") -> None:
         """Kill some and start them again under their names."""
         for worker in victims:
             self._expect_alive(worker)
             worker.kill()
         for worker in victims:
             worker.ended()
-            self.verdict.figures["kills"] += 1
+            self.verdict.figures[counted_as] += 1
             worker.start()
         if self.dice.random() < 0.7:  # else the next may be killed while it opens
             self._wait_ready(victims)

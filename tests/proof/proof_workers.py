@@ -45,6 +45,7 @@ class Listening(msgspec.Struct, frozen=True):
     stops_after: int = 0  # events; then it handles nothing until there is the file `GATE`
     failing: float = 0.0  # how often the first attempt fails
     queue: int = 10_000
+    engine: str = "direct"
 
     @property
     def kept_as(self) -> str:
@@ -168,7 +169,7 @@ def subscribe(job: SubscriberJob, history: History, stopping: threading.Event) -
     with pc.Bus(job.url, publisher=job.name, alive_for=job.alive_for) as bus:
         for mine in job.subscriptions:
             options: dict[str, object] = {"level": mine.level, "ack_within": job.ack_within}
-            options["durable"] = mine.kept_as
+            options |= {"durable": mine.kept_as, "engine": mine.engine}
             if mine.group:
                 options["group"] = mine.group
             history.write("subscribed", subscription=mine.name)

@@ -24,6 +24,8 @@ from proof_disk import FailAt, FullAfter, Ran, run_on
 from proof_flips import CLASSES, STATE, flips
 from proof_kills import Troupe, careless, flooded
 from proof_model import FAULTS, good_run
+from proof_pipeline import AIMED, JVM, PLANNER, TREATMENTS, Works
+from proof_pipeline_driver import MOMENTS
 from proof_power import NAME, losses, record_run
 from proof_vfs import TapeVFS
 
@@ -33,6 +35,7 @@ from polycast.stores.sqlite import SqliteStore
 Step = Callable[[str], None]
 STATES_PER_RUN = 100
 DISTURBANCES_PER_RUN = 25
+LIVES_PER_RUN = 8  # of a pipeline
 APPENDS = 600  # enough for any of the faults to happen
 FLOOD_SIZE = 20_000  # bytes of an event
 MISLEADING = ("not explained", "silent", "wrong record")  # neither harmless nor told as damage
@@ -258,6 +261,72 @@ def flood(asked: argparse.Namespace, part: Part, step: Step) -> None:
     }
 
 
+WAYS: list[tuple[Callable[[Works], None], int]] = [
+    *((lambda works, moment=moment: works.die_at(moment), 4) for moment in AIMED),
+    (Works.die_at_random, 4),
+    (Works.die_early, 3),
+    (lambda works: works.lose_workers(2), 4),
+    (Works.lose_a_worker_too_often, 2),
+    (lambda works: works.lose(JVM), 2),
+    (lambda works: works.lose(PLANNER), 2),
+    (Works.be_taken_over, 1),
+]
+"""How a pipeline is hurt, and how often in so many."""
+
+
+def pipelines(asked: argparse.Namespace, part: Part, step: Step) -> None:
+    """The driver of a pipeline and its workers are killed, and its checkpoint is damaged."""
+    dice, total, seed = random.Random(asked.seed), Counter[str](), asked.seed
+    deck: list[Callable[[Works], None]] = []
+    while total["kills"] < asked.pipelines:
+        with scratch() as folder, Works(folder, seed=seed) as works:
+            for _ in range(LIVES_PER_RUN):
+                before = works.verdict.figures["kills"]
+                if total["kills"] + before >= asked.pipelines:
+                    break
+                if not deck:
+                    deck = [way for way, times in WAYS for _ in range(times)]
+                    dice.shuffle(deck)
+                deck.pop()(works)
+                _meanwhile(works, dice)
+                for _ in range(works.verdict.figures["kills"] - before):
+                    step("kills")
+            verdict = works.finish()
+        total += verdict.figures
+        told = [*verdict.problems, *map(str, verdict.violations)]
+        part.broken += [f"seed {seed}: {each}" for each in told]
+        seed += 1
+    part.figures |= {"runs": seed - asked.seed} | _in_words(total)
+
+
+def _meanwhile(works: Works, dice: random.Random) -> None:
+    """What else may happen: to the checkpoint of one that does not run, and to the others."""
+    if not works.is_running() and dice.random() < 0.6:
+        name = dice.choice([*TREATMENTS, "elsewhere"])
+        works.move() if name == "elsewhere" else works.treat(name)
+    if dice.random() < 0.5:
+        works.kill([dice.choice([*works.subscribers, *works.publishers])], counted_as="others")
+
+
+def _in_words(total: Counter[str]) -> dict[str, int | float | str]:
+    names = {f"killed: {moment}": f"of the driver {told}" for moment, told in MOMENTS.items()}
+    names |= {"killed: at random": "of the driver at random"}
+    for key in ("a worker", "every worker", "the JVM", "the process that plans"):
+        names[f"killed: {key}"] = f"of {key}"
+    names |= {
+        "taken over": "times taken over by another pipeline",
+        "others": "kills of publishers and subscribers meanwhile",
+        "found: in a batch that is not kept": "found with a batch that was not kept",
+        "found: in a batch that is kept": "found with a batch that was kept and not committed",
+        "refused": "checkpoints refused",
+    }
+    names |= {f"checkpoint {name}": f"checkpoints {name}" for name in [*TREATMENTS, "elsewhere"]}
+    names |= {key: key for key in ("events", "routes")}
+    names |= {"pairs": "pairs of event and route", "effect": "effects in subscribers"}
+    names |= {key: f"pairs {key}" for key in ("lost", "duplicated", "wrong")}
+    return {"kills": total["kills"]} | {name: total[key] for key, name in names.items()}
+
+
 PARTS: dict[str, tuple[str, Callable[[argparse.Namespace, Part, Step], None]]] = {
     "checker": ("the checker itself", planted),
     "power": ("loss of power", power),
@@ -267,6 +336,7 @@ PARTS: dict[str, tuple[str, Callable[[argparse.Namespace, Part, Step], None]]] =
     "flips": ("flipped bits", flipped),
     "kills": ("kill -9 and pauses", kills),
     "flood": ("flood", flood),
+    "pipelines": ("kill -9 of a pipeline", pipelines),
 }
 
 
@@ -305,6 +375,7 @@ def _asked(arguments: list[str]) -> argparse.Namespace:
         ("flips", 1_000),
         ("kills", 300),
         ("flood", 6_000),
+        ("pipelines", 50),
         ("seed", 1),
     ):
         parser.add_argument(f"--{name}", type=int, default=default)

@@ -1,0 +1,74 @@
+"""What the benchmarks of the pipeline share: how much of everything, and how to begin anew.
+
+It does not import the class of the events, nor does anything that a process with workers imports:
+so these are of a class made from its description, as in any pipeline that is told of no modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polycast.stores import open_store
+
+Report = Callable[[str], None]
+
+
+# -- how much --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much of everything."""
+
+    sizes: dict[int, int]  # numbers of subscriptions, and how many events there are for each
+    alone: int = 100_000  # events for a worker without Spark
+    longest: float = 4.0  # seconds that one shape runs after its warm-up
+    rounds: int = 2
+    batch: int = 50_000
+    batches: tuple[int, ...] = (5_000, 20_000, 50_000, 200_000)
+    plain_batches: int = 2  # of the plain way, after one that warms up
+    rate: int = 20_000  # events per second offered, where latency is measured
+    warming: float = 10.0  # seconds of that
+    lasting: float = 20.0  # seconds of that, measured
+    is_quick: bool = False
+
+
+FULL = Plan({100: 800_000, 2_000: 300_000, 10_000: 200_000})
+QUICK = Plan(
+    {100: 200_000, 2_000: 50_000},
+    alone=20_000,
+    longest=1.5,
+    rounds=1,
+    batch=20_000,
+    batches=(5_000, 50_000),
+    plain_batches=1,
+    warming=3.0,
+    lasting=4.0,
+    is_quick=True,
+)
+
+
+# -- stores ----------------------------------------------------------------------------------------
+
+
+def store_of(folder: Path, size: int) -> Path:
+    """Where the store with so many subscriptions is."""
+    return folder / f"{size}-subscriptions.db"
+
+
+def rewind(path: Path) -> None:
+    """Let a pipeline begin anew: nothing is routed. No program but this one would want that."""
+    store = open_store(str(path))
+
+    def write(tx: Any) -> None:
+        _, token, numbers = tx._routing()
+        tx.drop_stretches(tx.newest() + 1)
+        tx._put_routing(1, token, numbers)
+
+    try:
+        store.write(write).result()
+    finally:
+        store.close()

@@ -1,0 +1,139 @@
+"""What Spark's workers do in a benchmark of the pipeline: all of the work, or less of it.
+
+It is imported by the workers. It does not import the class of the events: so they are of a class
+made from its description, as in any pipeline that is told of no modules.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from polycast.events.codec import codec_for
+from polycast.pipeline.route import Piece, Row, Worker
+from polycast.pipeline.source import RouteReader, RouteSource, _batch
+from polycast.routing import encode_takers
+
+READ = "read"
+DECODE = "decode"
+STUB = "stub"
+MATCH = "match"
+STUB_ARROW = "stub in mapInArrow"
+
+STUB_COST = 1e-6  # seconds for each event
+STUB_TAKERS = 12
+
+
+class StubMatcher:
+    """Costs a microsecond of the processor's time for each event, and finds a dozen takers."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._numbers = list(numbers)
+        self._last = max(1, len(self._numbers) - STUB_TAKERS)
+
+    def covering(self, cls: type, *, topic: str | None = None) -> list[int]:
+        """Everybody may want everything."""
+        del cls, topic
+        return self._numbers
+
+    def match_batch(self, events: list[Any], *, topic: str | None = None) -> list[list[int]]:
+        """Another dozen for each event, when the time is up."""
+        del topic
+        end = time.thread_time() + STUB_COST * len(events)
+        numbers, last = self._numbers, self._last
+        found = [numbers[at : at + STUB_TAKERS] for at in (n % last for n in range(len(events)))]
+        while time.thread_time() < end:
+            pass
+        return found
+
+
+class ReadOnly(Worker):
+    """Reads, and says that nobody takes anything."""
+
+    def _slice(self, low: int, high: int) -> Row:
+        entries = self._store.read(low, limit=high - low, until=high).entries
+        count = self._looked_at(entries)
+        return Row(low, high, len(entries), count, 0, encode_takers(low, (), ()), b"", None)
+
+    def _looked_at(self, entries: list[Any]) -> int:
+        return 0
+
+
+class Decoding(ReadOnly):
+    """Decodes, too."""
+
+    def _looked_at(self, entries: list[Any]) -> int:
+        decode, registry = codec_for("msgpack").decode, self._plan.registry
+        return len([decode(each.record, registry=registry) for each in entries])
+
+
+class Stubbed(Worker):
+    """Does all that a worker does, but with a stub in place of the matcher."""
+
+    def _follow(self, piece: Piece) -> None:
+        if self._set != (piece.routes, piece.highest):
+            super()._follow(piece)
+            plan: Any = self._plan
+            plan._matcher = StubMatcher(list(plan._matcher))
+
+
+WORKERS: dict[str, Callable[..., Worker]] = {
+    READ: ReadOnly,
+    DECODE: Decoding,
+    STUB: Stubbed,
+    STUB_ARROW: Stubbed,
+    MATCH: Worker,
+}
+
+_workers: dict[tuple[str, str], Worker] = {}
+
+
+def worker_for(shape: str, path: str) -> Worker:
+    """The worker of this process; one at a time, as plans are large."""
+    if (shape, path) not in _workers:
+        for other in _workers.values():
+            other.close()
+        _workers.clear()
+        _workers[shape, path] = WORKERS[shape](path, ())
+    return _workers[shape, path]
+
+
+class ShapeSource(RouteSource):
+    """The data source of a pipeline, with an option more."""
+
+    def streamReader(self, schema: Any) -> ShapeReader:  # noqa: N802 - Spark's name
+        """What plans batches, and reads them."""
+        return ShapeReader(self.options)
+
+
+class ShapeReader(RouteReader):
+    """Plans as a pipeline does."""
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._shape = options["shape"]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Do what the shape is about; or only tell what is to be done."""
+        if self._shape == STUB_ARROW:
+            for low, high, routes, highest in partition.value:
+                yield _batch(Row(low, high, routes, highest, 0, b"", b"", None))
+            return
+        for row in worker_for(self._shape, self._path).rows(partition.value):
+            yield _batch(row)
+
+
+def in_arrow(shape: str, path: str) -> Callable[[Iterable[pa.RecordBatch]], Any]:
+    """For `mapInArrow`: the same work, on rows that say what is to be done."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = [batch.column(place).to_pylist() for place in range(4)]
+            pieces = [Piece(*each) for each in zip(*columns, strict=True)]
+            for row in worker_for(shape, path).rows(pieces):
+                yield _batch(row)
+
+    return work
