@@ -55,15 +55,15 @@ def fill(store: Store, *, events: int = 150, seed: int = 0) -> None:
         store.append([draft_of(f"p{number % 3}", number, dice.choice((5, 60, 700)), dice)])
     record = store.read(1, limit=1).entries[0].record
 
-    def state(tx: object) -> None:
+    def state(tx: Transaction) -> None:
         for name in ("one", "two"):
-            tx.save(Kept(name, dice.randbytes(90), 3, 40, token=2))  # type: ignore[attr-defined]
-            tx.fly([Flight(name, at, "p1", None, 3, 1, 5.0) for at in range(9)])  # type: ignore[attr-defined]
-            tx.bury([Letter(0, name, 1, record, "no", 5, 1.0)])  # type: ignore[attr-defined]
-        tx.put_document("retention", "", dice.randbytes(50))  # type: ignore[attr-defined]
+            tx.save(Kept(name, dice.randbytes(90), 3, 40, token=2))
+            tx.fly([Flight(name, at, "p1", None, 3, 1, 5.0) for at in range(9)])
+            tx.bury([Letter(0, name, 1, record, "no", 5, 1.0)])
+        tx.put_document("retention", "", dice.randbytes(50))
+        _route(tx, dice)
 
     store.write(state).result(30)
-    store.write(lambda tx: _route(tx, dice)).result(30)
 
 
 def _route(tx: Transaction, dice: random.Random) -> None:
