@@ -317,5 +317,5 @@ def draw(found: Results, folder: Path) -> None:
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("µs for each event, on two cores")
         axes.set_title("Where the time of the pipeline goes")
-        axes.legend(loc="lower right")
+        axes.legend(loc="upper right")
         plots._save(figure, folder / "pipeline.png")

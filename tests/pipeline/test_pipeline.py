@@ -260,7 +260,7 @@ def test_an_event_that_cannot_be_decoded_is_a_dead_letter_of_all_who_may_want_it
         store.append([Draft(*names, "msgpack", b"\xc1")])
         bus.publish(Order(3))
         Pipeline(url, spark=spark).run_available()
-        eventually(lambda: len(got) == 2)
+        eventually(lambda: len(got) == 2 and len(bus.dead_letters()) == 1)
         assert [letter.position for letter in bus.dead_letters()] == [2]
         store.close()
 
