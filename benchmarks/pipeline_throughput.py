@@ -289,30 +289,27 @@ def _plain_run(run: Run) -> dict[str, object]:
     }
 
 
-def draw(found: Results, folder: Path) -> None:
-    """A bar for each shape: what each event costs on two cores, and what of it."""
+def draw(written: dict[str, Any], folder: Path) -> None:
+    """A bar for each shape, as the file of results has it: what an event costs, and what of it."""
     import plots  # here, so that the processes that measure do not load it
 
-    most = max(found.shapes)
-    shapes = list(found.shapes[most])
-    runs = [found.best(most, shape) for shape in shapes]
-    parts = [run.parts() for run in runs]
+    most = max(each["cores"] for each in written["shapes"])
+    chosen = [each for each in written["shapes"] if each["cores"] == most]
+    runs = [max(each["rounds"], key=lambda run: run["rate"]) for each in chosen]
     names = {"workers": "workers", "Spark": "Spark around them", "store": "store, synced"}
     with plots.mpl.rc_context(plots.STYLE):
         figure, axes = plots.plt.subplots(figsize=(9.0, 4.2))
-        left = [0.0] * len(shapes)
+        left = [0.0] * len(runs)
         for (name, label), colour in zip(names.items(), plots.COLOURS[::2], strict=False):
-            wide = [
-                each[name] / run.steady()[0].events * 1e6
-                for each, run in zip(parts, runs, strict=True)
-            ]
-            axes.barh(range(len(shapes)), wide, left=left, label=label, color=colour)
+            wide = [run["parts"][name] / run["events"] * 1e6 for run in runs]
+            axes.barh(range(len(runs)), wide, left=left, label=label, color=colour)
             left = [a + b for a, b in zip(left, wide, strict=True)]
         for place, (end, run) in enumerate(zip(left, runs, strict=True)):
-            text = f" {run.rate:,.0f} events/s"
+            text = f" {run['rate']:,.0f} events/s"
             axes.annotate(text, (end, place), va="center", fontsize=9)
-        axes.set_yticks(range(len(shapes)), [str(shape) for shape in shapes])
+        axes.set_yticks(range(len(runs)), [each["shape"] for each in chosen])
         axes.invert_yaxis()
+        axes.set_axisbelow(True)
         axes.set_xlim(0, max(left) * 1.25)
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("µs for each event, on two cores")
