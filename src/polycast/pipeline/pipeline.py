@@ -19,7 +19,7 @@ from pyspark.errors import StreamingQueryException
 from polycast.config import SystemClock
 from polycast.errors import BadOption, PipelineError, PipelineFailed
 from polycast.pipeline.checkpoint import prepare_checkpoint
-from polycast.pipeline.session import active_session, session, tuned
+from polycast.pipeline.session import LEAN, active_session, session, tuned
 from polycast.pipeline.shipping import check_imports, ship
 from polycast.pipeline.sink import Sink
 from polycast.pipeline.source import RouteSource
@@ -198,7 +198,7 @@ class Pipeline:
             return self._given
         active = active_session()
         if active is None:
-            active = self._own = session(self._master, log=self._log)
+            active = self._own = session(self._master, log=self._log, settings=LEAN)
         return active
 
     def _let_go(self) -> None:

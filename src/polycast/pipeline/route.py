@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -102,6 +103,9 @@ class Worker:
         if self._set != wanted:
             with self._store.view() as view:
                 self._plan.move_to(view.routes(at=piece.low), view)
+            if self._set == (0, 0):
+                gc.collect()
+                gc.freeze()  # the plan stays: nobody need look at it for garbage again
             self._set = wanted
 
     def _slice(self, low: int, high: int) -> Row:

@@ -18,7 +18,7 @@ from polycast.errors import NotAvailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["TERMINAL", "active_session", "session", "tuned"]
+__all__ = ["LEAN", "TERMINAL", "active_session", "session", "tuned"]
 
 TERMINAL = "-"  # where Spark's words go if somebody wants to see them at once
 
@@ -34,6 +34,10 @@ _SETTINGS = {
     # Without checksums of its own, which nobody reads: they are half of what a checkpoint costs.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
+
+# For who runs nothing but a pipeline: the JVM sees no events, so compiling itself, and collecting
+# garbage beside it, cost more than they bring, and that in time that the workers need.
+LEAN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 # A micro-batch is small, and its plan is always the same: what costs time is all around it. The
 # checkpoint needs no care, because the store knows how far the pipeline has come.

@@ -43,6 +43,8 @@ SMALL = 128  # filters for which a new layout costs little
 FEW_KEYS = 8
 SMALL_BATCH = 64  # events that are matched one by one
 TRIAL = 512  # events that tell whether that is faster for more of them, too
+WARM = 3  # such batches before that is found out: functions are made when they are first needed
+CLEARLY = 0.7
 
 Waiting = list[tuple[int, "Callable[[Any], object]"]]
 
@@ -62,6 +64,7 @@ class State:
         self.waiting: Waiting = []
         self.made_for, self.asked = len(trees), 0
         self.singly: bool | None = None  # whether one by one is faster than in batches
+        self.batches = 0
         self._table: Table | None = None
 
     def rows(self) -> list[Row]:
@@ -278,22 +281,23 @@ class Index:
         if len(events) < SMALL_BATCH or state.singly or not _has_numpy():
             return [self.match(event) for event in events]
         if state.singly is None and len(events) >= TRIAL:
-            return self._tried(state, events)
+            state.batches += 1
+            if state.batches > WARM:
+                return self._tried(state, events)
         return self.match_rows(Objects(events)).lists()
 
     def _tried(self, state: State, events: list[Any]) -> list[list[Any]]:
         """Match a batch both ways, and find out which is faster: that depends on the filters."""
         some, rest = events[:SMALL_BATCH], events[SMALL_BATCH:]
-        self.match_rows(Objects(some))  # makes what either way needs
         for event in some:
-            self.match(event)
+            self.match(event)  # makes what it needs; batches have made theirs before
         begun = perf_counter()
         found = [self.match(event) for event in some]
         between = perf_counter()
         found += self.match_rows(Objects(rest)).lists()
         share = (perf_counter() - between) / len(rest)
         if state.layout.watcher is None:
-            state.singly = (between - begun) / len(some) < share
+            state.singly = (between - begun) / len(some) < CLEARLY * share
         return found
 
     def match_rows(self, batch: Batch) -> Matches:
