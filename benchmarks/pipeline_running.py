@@ -172,7 +172,7 @@ def spark_on(cores: int) -> Iterator[Any]:
     """A session of this process on so many cores, whose workers can import the shapes."""
     paths = [str(HERE), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    spark = session(f"local[{cores}]")
+    spark = session(f"local[{cores}]", settings=LEAN)  # as a pipeline makes its own
     try:
         yield spark
     finally:
