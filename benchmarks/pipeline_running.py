@@ -20,8 +20,8 @@ from pipeline_shapes import STUB_ARROW, ShapeSource, in_arrow
 import polycast.pipeline.pipeline as streaming
 from polycast.errors import PipelineError
 from polycast.pipeline import Pipeline, session
-from polycast.pipeline.session import LEAN
 from polycast.pipeline.route import COLUMNS
+from polycast.pipeline.session import LEAN
 from polycast.pipeline.sink import Sink, _rows
 from polycast.stores.doctor.looking import looking
 
