@@ -1,0 +1,128 @@
+"""Every error polycast raises, as one tree.
+
+PolycastError
+├── NotAType            subscribing to, or publishing as, what is no event type
+├── NameClash           two different classes under one wire name on one bus
+├── NotShareable        a class that no other process could name, on a shared bus
+├── NotSerialisable     a value that has no form on the wire
+├── NotDecodable        bytes that are no event of the expected kind
+├── MethodNotHere       a method of a class this process does not have
+├── FilterError         a filter that is wrong
+│   ├── FilterMistake   it names what its type cannot have, or does what it cannot do
+│   ├── NotRoutable     the pipeline could ask nothing of it
+│   ├── NoSparkForm     a part of it that no Spark column can compute exactly
+│   └── NoSparkType     an annotation that no Spark column can hold exactly
+├── BadTopic            a topic that cannot be published to or subscribed to
+├── BadCallback         a callback that cannot take an event
+├── BadOption           an option that does not exist, or a value it does not take
+├── NotAvailable        a part that is not installed or not built
+├── BusClosed           using a bus after close()
+├── SubscriptionEnded   using a subscription that is over
+│   ├── Cancelled       it was cancelled
+│   ├── LeaseExpired    its lease ran out
+│   ├── TakenOver       its durable name was attached elsewhere
+│   └── CutOff          its queue was full and its policy is "cut_off"
+├── DurableChanged      a durable name attached with another definition
+├── NoHistory           since= on a bus that keeps no history
+├── HistoryGone         since= before the oldest event kept
+├── QueueFull           overflow="block" reached its deadline; nothing was accepted
+├── PublishUnknown      it is not known whether the event was accepted
+├── NotSettled          an acknowledgement that came too late or twice
+├── StoreError          a store that cannot be used as asked
+│   ├── NotAStore       a file that is no store, or one of a newer version
+│   ├── StoreClosed     using a store after it was closed
+│   ├── StoreFailed     the disk is full or failing: nothing more is accepted
+│   └── StoreDamaged    what was read is not what was written
+├── PipelineError       a pipeline that cannot be used as asked
+│   ├── BadCheckpoint   a folder that it cannot go on from
+│   ├── PipelineFailed  it had to stop
+│   └── PipelineTakenOver  another was started over the same store
+├── NoRow               an event that a table of its type cannot hold
+├── NotAPullCollection  get(), len() or iteration without pull=
+└── WouldDeadlock       waiting for itself, from inside a callback
+"""
+
+from polycast.errors.delivery import (
+    BusClosed,
+    Cancelled,
+    CutOff,
+    DurableChanged,
+    HistoryGone,
+    LeaseExpired,
+    NoHistory,
+    NotAPullCollection,
+    NotSettled,
+    PublishUnknown,
+    QueueFull,
+    SubscriptionEnded,
+    TakenOver,
+    WouldDeadlock,
+)
+from polycast.errors.filters import (
+    FilterError,
+    FilterMistake,
+    NoSparkForm,
+    NoSparkType,
+    NotRoutable,
+)
+from polycast.errors.options import BadCallback, BadOption, BadTopic, NotAvailable
+from polycast.errors.pipeline import (
+    BadCheckpoint,
+    NoRow,
+    PipelineError,
+    PipelineFailed,
+    PipelineTakenOver,
+)
+from polycast.errors.root import PolycastError
+from polycast.errors.stores import NotAStore, StoreClosed, StoreDamaged, StoreError, StoreFailed
+from polycast.errors.types import (
+    MethodNotHere,
+    NameClash,
+    NotAType,
+    NotDecodable,
+    NotSerialisable,
+    NotShareable,
+)
+
+__all__ = [
+    "BadCallback",
+    "BadCheckpoint",
+    "BadOption",
+    "BadTopic",
+    "BusClosed",
+    "Cancelled",
+    "CutOff",
+    "DurableChanged",
+    "FilterError",
+    "FilterMistake",
+    "HistoryGone",
+    "LeaseExpired",
+    "MethodNotHere",
+    "NameClash",
+    "NoHistory",
+    "NoRow",
+    "NoSparkForm",
+    "NoSparkType",
+    "NotAPullCollection",
+    "NotAStore",
+    "NotAType",
+    "NotAvailable",
+    "NotDecodable",
+    "NotRoutable",
+    "NotSerialisable",
+    "NotSettled",
+    "NotShareable",
+    "PipelineError",
+    "PipelineFailed",
+    "PipelineTakenOver",
+    "PolycastError",
+    "PublishUnknown",
+    "QueueFull",
+    "StoreClosed",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFailed",
+    "SubscriptionEnded",
+    "TakenOver",
+    "WouldDeadlock",
+]

@@ -1,0 +1,148 @@
+"""Publishing, and being given what was published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polycast.errors.root import PolycastError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "BusClosed",
+    "Cancelled",
+    "CutOff",
+    "DurableChanged",
+    "HistoryGone",
+    "LeaseExpired",
+    "NoHistory",
+    "NotAPullCollection",
+    "NotSettled",
+    "PublishUnknown",
+    "QueueFull",
+    "SubscriptionEnded",
+    "TakenOver",
+    "WouldDeadlock",
+]
+
+
+class BusClosed(PolycastError):
+    """Using a bus after close()."""
+
+    def __init__(self, operation: str) -> None:
+        self.operation = operation
+        super().__init__(f"{operation}: this bus is closed; open another with pc.Bus(...)")
+
+
+class SubscriptionEnded(PolycastError):
+    """Using a subscription that is over."""
+
+    how = "ended"
+
+    def __init__(self, subscription: str, *, detail: str = "") -> None:
+        self.subscription = subscription
+        more = f" ({detail})" if detail else ""
+        super().__init__(f"the subscription to {subscription} {self.how}{more}; subscribe again")
+
+
+class Cancelled(SubscriptionEnded):
+    """It was cancelled."""
+
+    how = "was cancelled"
+
+
+class LeaseExpired(SubscriptionEnded):
+    """Its lease ran out."""
+
+    how = "had a lease, which ran out"
+
+
+class TakenOver(SubscriptionEnded):
+    """Its durable name was attached elsewhere."""
+
+    how = "was taken over by another attachment of its durable name"
+
+
+class CutOff(SubscriptionEnded):
+    """Its queue was full and its policy is "cut_off"."""
+
+    how = "was cut off, because its queue was full; what it had not handled is in the dead letters"
+
+
+class DurableChanged(PolycastError):
+    """A durable name attached with another definition."""
+
+    def __init__(self, name: str, difference: Mapping[str, tuple[str, str]]) -> None:
+        self.name, self.difference = name, dict(difference)
+        rows = "; ".join(
+            f"{key}: {old} before, {new} now" for key, (old, new) in difference.items()
+        )
+        super().__init__(
+            f"the durable subscription {name!r} exists with another definition ({rows}). Use its "
+            f"definition, another name, or replace=True to keep its place with the new definition"
+        )
+
+
+class NoHistory(PolycastError):
+    """since= on a bus that keeps no history."""
+
+    def __init__(self) -> None:
+        super().__init__("since= needs events that were kept: open the bus with pc.Bus(history=n)")
+
+
+class HistoryGone(PolycastError):
+    """since= before the oldest event kept."""
+
+    def __init__(self, since: object, *, oldest: int | None) -> None:
+        self.since, self.oldest = since, oldest
+        kept = f"the oldest kept is at position {oldest}" if oldest else "nothing is kept yet"
+        super().__init__(f"since={since!r} is too far back: {kept}. since='beginning' starts there")
+
+
+class QueueFull(PolycastError):
+    """overflow="block" reached its deadline; nothing was accepted."""
+
+    def __init__(self, subscription: str, *, queue: int, waited: float) -> None:
+        self.subscription, self.queue, self.waited = subscription, queue, waited
+        super().__init__(
+            f"the queue of the subscription to {subscription} still has {queue} events after "
+            f"{waited:g} s; the event was not accepted by anyone and may be published again"
+        )
+
+
+class PublishUnknown(PolycastError):
+    """It is not known whether the event was accepted."""
+
+    def __init__(self, identity: object, *, why: str, identities: tuple[object, ...] = ()) -> None:
+        self.identity, self.identities = identity, identities or (identity,)
+        super().__init__(
+            f"it is not known whether the event was accepted: {why}. Publish it again with "
+            f"identity={identity!r}: it will be stored once"
+        )
+
+
+class NotSettled(PolycastError):
+    """An acknowledgement that came too late, twice, or from who lost the delivery."""
+
+    def __init__(self, action: str, *, why: str) -> None:
+        self.action = action
+        super().__init__(f"{action} was refused: {why}")
+
+
+class NotAPullCollection(PolycastError, TypeError):
+    """get(), len() or iteration on a collection without pull=."""
+
+    def __init__(self, operation: str, collection: str) -> None:
+        self.operation = operation
+        super().__init__(
+            f"{operation} needs a buffer, and {collection} has none: make it with pull='fifo' "
+            f"(a queue) or pull='lifo' (a stack)"
+        )
+
+
+class WouldDeadlock(PolycastError):
+    """Waiting for itself, from inside a callback."""
+
+    def __init__(self, operation: str, *, why: str) -> None:
+        super().__init__(f"{operation} would wait for itself: {why}")

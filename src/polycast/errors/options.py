@@ -1,0 +1,71 @@
+"""What was given and cannot be taken."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from polycast.errors.root import PolycastError, listed, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["BadCallback", "BadOption", "BadTopic", "NotAvailable"]
+
+
+class BadTopic(PolycastError, ValueError):
+    """A topic that cannot be published to or subscribed to."""
+
+    def __init__(self, topic: object, *, why: str) -> None:
+        self.topic = topic
+        super().__init__(
+            f"{topic!r} is not a topic: {why}. A topic looks like '/Chat/Insomnia'; "
+            f"in a subscription '*' stands for one level and '**' for any number of levels"
+        )
+
+
+class BadCallback(PolycastError, TypeError):
+    """A callback that cannot take an event."""
+
+    def __init__(self, callback: object, *, why: str) -> None:
+        self.callback = callback
+        super().__init__(
+            f"{shown(callback)} cannot be a callback: {why}. A callback takes (event) or "
+            f"(event, delivery), and may be async"
+        )
+
+
+class BadOption(PolycastError, ValueError):
+    """An option that does not exist, or a value that it does not take."""
+
+    def __init__(self, option: str, given: object, *, accepted: str, why: str = "") -> None:
+        self.option, self.given = option, given
+        reason = f": {why}" if why else ""
+        super().__init__(f"{option}={given!r:.200} is not accepted{reason}. Accepted: {accepted}")
+
+    @classmethod
+    def unknown(cls, option: str, given: object, known: Iterable[str]) -> BadOption:
+        """The error for an option nobody knows, with the nearest one that exists."""
+        names = sorted(known)
+        near = difflib.get_close_matches(option, names, n=1)
+        hint = f"; did you mean {near[0]}=?" if near else ""
+        return cls(option, given, accepted=listed(names), why=f"there is no such option{hint}")
+
+    @classmethod
+    def choice(cls, option: str, given: object, choices: Iterable[str]) -> BadOption:
+        """The error for a value that is none of the choices."""
+        names = list(choices)
+        near = difflib.get_close_matches(str(given), names, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return cls(option, given, accepted=f"one of {listed(map(repr, names))}{hint}")
+
+
+class NotAvailable(PolycastError):
+    """A part that is not installed, or that this version does not have."""
+
+    def __init__(self, what: str, *, why: str, instead: str) -> None:
+        self.what = what
+        super().__init__(f"{what} is not available: {why}. {instead}")
+
+
+# -- the life of a bus and its subscriptions -------------------------------------------------------

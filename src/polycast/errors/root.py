@@ -1,0 +1,33 @@
+"""The root of all errors, and how they show what was given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["PolycastError", "listed", "shown"]
+
+
+class PolycastError(Exception):
+    """The root of all errors."""
+
+
+# -- types and the wire ------------------------------------------------------------------------
+
+
+def shown(value: object) -> str:
+    """What was given, as short as it can be said."""
+    if isinstance(value, type):
+        return f"the class {value.__module__}.{value.__qualname__}"
+    try:
+        text = repr(value)
+    except Exception:  # an error must be told even of a value that cannot say what it is
+        text = object.__repr__(value)
+    return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a row."""
+    return ", ".join(names)

@@ -1,0 +1,50 @@
+"""Stores that cannot be used as asked."""
+
+from __future__ import annotations
+
+from polycast.errors.root import PolycastError
+
+__all__ = ["NotAStore", "StoreClosed", "StoreDamaged", "StoreError", "StoreFailed"]
+
+
+class StoreError(PolycastError):
+    """A store that cannot be used as asked."""
+
+
+class NotAStore(StoreError):
+    """A file that is no store, or one of a newer version."""
+
+    def __init__(self, path: str, *, why: str, instead: str) -> None:
+        self.path = path
+        super().__init__(f"{path} cannot be opened as a store: {why}. {instead}")
+
+
+class StoreClosed(StoreError):
+    """Using a store after it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("this store is closed; open it again")
+
+
+class StoreFailed(StoreError):
+    """The disk is full or failing: nothing more is accepted, what is there can still be read."""
+
+    def __init__(self, path: str, *, why: str, unknown: bool = False) -> None:
+        self.path, self.why = path, why
+        self.unknown = unknown
+        """Whether what was under way may have been stored."""
+        super().__init__(
+            f"{path} takes nothing more: {why}. The file is kept as it is, and reading goes on. "
+            f"See to the disk, then open the bus again"
+        )
+
+
+class StoreDamaged(StoreError):
+    """What was read is not what was written."""
+
+    def __init__(self, path: str, *, place: str, why: str) -> None:
+        self.path, self.place = path, place
+        super().__init__(
+            f"{path} is damaged at {place}: {why}. Nothing was deleted. Run `polycast doctor` on "
+            f"it, and restore a back-up"
+        )
