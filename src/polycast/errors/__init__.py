@@ -37,11 +37,23 @@ PolycastError
 │   ├── BadCheckpoint   a folder that it cannot go on from
 │   ├── PipelineFailed  it had to stop
 │   └── PipelineTakenOver  another was started over the same store
+├── ContextError        a context that cannot be used as asked
+│   ├── BadContext      what was given is no context, or no part of one
+│   ├── ContextRefused  a check found errors
+│   ├── ContextFrozen   changing a context that is in a federation
+│   └── NotTranslated   an event that cannot get from one context to another
 ├── NoRow               an event that a table of its type cannot hold
 ├── NotAPullCollection  get(), len() or iteration without pull=
 └── WouldDeadlock       waiting for itself, from inside a callback
 """
 
+from polycast.errors.contexts import (
+    BadContext,
+    ContextError,
+    ContextFrozen,
+    ContextRefused,
+    NotTranslated,
+)
 from polycast.errors.delivery import (
     BusClosed,
     Cancelled,
@@ -87,10 +99,14 @@ from polycast.errors.types import (
 __all__ = [
     "BadCallback",
     "BadCheckpoint",
+    "BadContext",
     "BadOption",
     "BadTopic",
     "BusClosed",
     "Cancelled",
+    "ContextError",
+    "ContextFrozen",
+    "ContextRefused",
     "CutOff",
     "DurableChanged",
     "FilterError",
@@ -112,6 +128,7 @@ __all__ = [
     "NotSerialisable",
     "NotSettled",
     "NotShareable",
+    "NotTranslated",
     "PipelineError",
     "PipelineFailed",
     "PipelineTakenOver",

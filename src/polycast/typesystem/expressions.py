@@ -17,7 +17,15 @@ import typing_extensions
 from polycast.typesystem.naming import wire_name, wire_version
 from polycast.typesystem.standard import is_standard
 
-__all__ = ["ANY", "TypeExpression", "classes_in", "expression_of", "is_class_variable", "is_plain"]
+__all__ = [
+    "ANY",
+    "TypeExpression",
+    "classes_in",
+    "expression_of",
+    "is_class_variable",
+    "is_plain",
+    "unwrapped",
+]
 
 _WRAPPERS = {
     typing.ClassVar,
@@ -72,7 +80,7 @@ def expression_of(hint: object) -> TypeExpression:
     """The annotation as data; what has no form as data is `any`."""
     if type(hint) is type and is_standard(hint):
         return _standard(hint)
-    hint, notes = _unwrapped(hint)
+    hint, notes = unwrapped(hint)
     found = ANY if _is_alias(hint) else _bare_expression(hint)
     return msgspec.structs.replace(found, notes=notes) if notes else found
 
@@ -84,7 +92,7 @@ def _standard(cls: type) -> TypeExpression:
 
 def classes_in(hint: object) -> list[type]:
     """All classes an annotation names, at any depth."""
-    hint, _ = _unwrapped(hint)
+    hint, _ = unwrapped(hint)
     if _is_alias(hint):
         return []
     origin = typing.get_origin(hint)
@@ -130,7 +138,8 @@ def _bare_expression(hint: object) -> TypeExpression:
     return ANY
 
 
-def _unwrapped(hint: object) -> tuple[object, tuple[str, ...]]:
+def unwrapped(hint: object) -> tuple[object, tuple[str, ...]]:
+    """An annotation without `Annotated`, `Final`, aliases and the like, and its strings."""
     notes: tuple[str, ...] = ()
     while True:
         origin = typing.get_origin(hint)

@@ -1,0 +1,238 @@
+"""From rules and mappings to recipes: how each attribute of a target comes about."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from polycast.contexts.derivation import is_subtype
+from polycast.contexts.findings import Finding
+from polycast.contexts.fitting import class_fits, fits, hint_text, holds
+from polycast.contexts.recipes import Apply, Build, Choice, Duplicate, Each, Keep
+from polycast.contexts.shapes import Shape, has_attributes
+from polycast.contexts.values import NoMaker, is_closed, is_unchangeable, maker_of
+from polycast.typesystem.standard import is_machinery, is_standard
+
+if TYPE_CHECKING:
+    from polycast.contexts.functions import Function
+    from polycast.contexts.inheritance import Settled
+    from polycast.contexts.lines import Direction, Mapping, Rule
+    from polycast.contexts.recipes import Recipe
+    from polycast.contexts.resolution import Node, Resolver
+    from polycast.contexts.shapes import Container
+
+__all__ = ["Builder"]
+
+_ANYTHING = Shape(Any, opaque=True)
+
+
+class _Misfit(Exception):
+    """A value that the target does not take."""
+
+
+class Builder:
+    """Makes recipes for one direction of a context; what is wrong goes to `findings`."""
+
+    def __init__(self, settled: Settled, resolver: Resolver, direction: Direction) -> None:
+        self._settled, self._resolver, self._direction = settled, resolver, direction
+        self._types = settled.types
+        self._builds: dict[tuple[Node, type], Build] = {}
+        self._where = ""
+        self.findings: list[Finding] = []
+
+    def event(self, cls: type, mapping: Mapping) -> Build:
+        """How an event of a class is made what a mapping says."""
+        self._where = mapping.where
+        return self._build(self._resolver.root(cls), mapping.target, mapping)
+
+    def case(self, choice: Choice, met: type) -> Recipe:
+        """What is done with a value of a class that was not known when a choice was made."""
+        try:
+            return self._case(choice.node.child(choice.attribute, met), choice.wanted)
+        except _Misfit as error:
+            path = choice.node.path.to(choice.attribute, met)
+            self._error("bad-result", f"at {path} met as {met.__name__}: {error}")
+            return Keep()
+
+    # -- objects -----------------------------------------------------------------------------------
+
+    def _build(self, node: Node, target: type, mapping: Mapping | None) -> Build:
+        known = self._builds.get((node, target))
+        if known is not None:
+            known.recursive = True
+            return known
+        build = self._builds[node, target] = Build(node.met, target)
+        whole = None if mapping is None else self._settled.wholes.get(mapping.source)
+        if whole is not None and self._runs_before(whole.function, node.met, target):
+            build.target, build.whole = node.met, whole.function
+        elif whole is not None:
+            build.whole = whole.function
+        self._fill(node, build)
+        return build
+
+    def _runs_before(self, function: Function, source: type, target: type) -> bool:
+        """Whether a function of whole events takes the source, its attributes being translated."""
+        if not fits(function.result, target):
+            text = f"{function.name} gives {hint_text(function.result)}, not {target.__name__}"
+            self._error("bad-result", text)
+        if fits(target, function.argument):
+            return False
+        if not fits(source, function.argument):
+            text = (
+                f"{function.name} takes {hint_text(function.argument)}, which is neither "
+                f"{target.__name__} nor {source.__name__}"
+            )
+            self._error("bad-argument", text)
+        return True
+
+    def _fill(self, node: Node, build: Build) -> None:
+        try:
+            maker = maker_of(build.target)
+        except NoMaker as error:
+            self._error("not-buildable", str(error))
+            return
+        given = self._types.shapes(build.source)
+        for name, wanted in self._types.shapes(build.target).items():
+            if name in maker.own:
+                continue
+            try:
+                if name not in given:
+                    raise _Misfit(f"{build.source.__name__} has no attribute {name!r}")
+                build.parts[name] = self._convert(node, name, given[name], wanted)
+            except _Misfit as error:
+                if name not in maker.optional:
+                    self._nothing_produces(node, build.target, name, str(error))
+        self._observe_dropped(node, build, given)
+
+    def _nothing_produces(self, node: Node, target: type, name: str, why: str) -> None:
+        path = ".".join((node.path.types[0].__name__, *node.path.attributes))
+        text = (
+            f"nothing produces {target.__name__}.{name} from {path}: {why}; a rule for "
+            f"{path}.{name}, a mapping for what it holds, or a default would"
+        )
+        self._error("nothing-produces", text)
+
+    def _observe_dropped(self, node: Node, build: Build, given: dict[str, Shape]) -> None:
+        if build.target is build.source:
+            return
+        dropped = [name for name in given if name not in self._types.shapes(build.target)]
+        if dropped:
+            text = f"{build.target.__name__} has no {', '.join(dropped)}, so it is dropped"
+            text = text if len(dropped) == 1 else text.replace("it is", "they are")
+            self._error("dropped", f"at {node.path}: {text}")
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def _convert(self, node: Node, attribute: str, shape: Shape, wanted: Shape) -> Recipe:
+        """What is done with what an attribute holds, so that the target takes it."""
+        if shape.opaque:
+            return Duplicate()
+        if shape.none and not (wanted.none or wanted.opaque):
+            raise _Misfit(f"{attribute!r} may be None, and {hint_text(wanted.hint)} is wanted")
+        cases = {
+            met: self._case(node.child(attribute, met), wanted)
+            for declared in shape.classes
+            for met in self._types.subtypes(declared)
+        }
+        containers = tuple(
+            self._each(node, attribute, container, wanted) for container in shape.containers
+        )
+        if not containers and all(
+            isinstance(recipe, Keep) and is_closed(met) for met, recipe in cases.items()
+        ):
+            return Keep()
+        return Choice(node, attribute, shape, wanted, cases, containers)
+
+    def _each(self, node: Node, attribute: str, container: Container, wanted: Shape) -> Each:
+        inner = _wanted_inside(container, wanted)
+        if inner is None:
+            text = f"{hint_text(wanted.hint)} is wanted, not {container.kind.__name__}"
+            raise _Misfit(f"{attribute!r} holds elements, and {text}")
+        found = self._convert(node, attribute, container.inner, inner)
+        return Each(container.kind, found)
+
+    def _case(self, node: Node, wanted: Shape) -> Recipe:
+        """What is done with a value of the type that is met at a node."""
+        if node.winner is not None:
+            return self._applied(node, node.winner, wanted)
+        mapping = self._settled.mapping_for(node.met, self._direction)
+        if mapping is not None and class_fits(mapping.target, wanted):
+            return self._build(node.first or node, mapping.target, mapping)
+        if class_fits(node.met, wanted):
+            return self._same(node)
+        raise _Misfit(f"{node.met.__name__} is there, and {hint_text(wanted.hint)} is wanted")
+
+    def _applied(self, node: Node, rule: Rule, wanted: Shape) -> Recipe:
+        function = rule.function
+        assert function is not None
+        result = node.met if function.is_identity else function.result
+        if not fits(result, wanted.hint):
+            text = (
+                f"at {node.path} {str(rule.pattern)!r} wins, and {function.name} gives "
+                f"{hint_text(result)}; {hint_text(wanted.hint)} is wanted there"
+            )
+            self._error("bad-result", text)
+        before = _copied(node.met)
+        return before if function.is_identity else Apply(rule, before)
+
+    def _same(self, node: Node) -> Recipe:
+        """A value that stays of its class: rebuilt if rules may apply in it."""
+        if not has_attributes(node.met) or not self._may_win_inside(node):
+            return _copied(node.met)
+        try:
+            maker_of(node.met)
+        except NoMaker:
+            return Duplicate()  # nothing is of an abstract class; who extends it is met as such
+        build = self._build(node.first or node, node.met, None)
+        if not build.recursive and all(isinstance(part, Keep) for part in build.parts.values()):
+            return _copied(node.met)
+        return build
+
+    def _may_win_inside(self, node: Node) -> bool:
+        """Whether any rule could apply to what is inside, whatever types are met there."""
+        if self._nests:
+            return True
+        return any(_may_reach(rule, node) for rule in self._resolver.rules)
+
+    @cached_property
+    def _nests(self) -> bool:
+        """Whether a mapping could apply inside what stays of its class.
+
+        There, whatever is declared must be above both ends of it.
+        """
+        return any(
+            not is_standard(above) and not is_machinery(above)
+            for mapping in self._settled.mappings.values()
+            if mapping.direction == self._direction
+            for above in set(mapping.source.__mro__) & set(mapping.target.__mro__)
+        )
+
+    def _error(self, code: str, text: str) -> None:
+        self.findings.append(Finding(code, text, self._where))
+
+
+def _may_reach(rule: Rule, node: Node) -> bool:
+    pattern, path = rule.pattern, node.path
+    if not pattern.qualifiers:
+        return True
+    if not is_subtype(path.types[0], pattern.head):
+        return False
+    steps = zip(pattern.qualifiers[:-1], path.attributes, path.types[1:], strict=False)
+    return all(
+        (each.attribute is None or each.attribute == attribute)
+        and any(is_subtype(met, named) for named in each.types)
+        for each, attribute, met in steps
+    )
+
+
+def _wanted_inside(container: Container, wanted: Shape) -> Shape | None:
+    for each in wanted.containers:
+        if holds(container.kind, each.kind):
+            return each.inner
+    if wanted.opaque or class_fits(container.kind, wanted):
+        return _ANYTHING
+    return None
+
+
+def _copied(cls: type) -> Recipe:
+    return Keep() if is_unchangeable(cls) else Duplicate()

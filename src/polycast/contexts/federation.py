@@ -1,0 +1,255 @@
+"""A federation: contexts at work, added and replaced while events flow."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from polycast.contexts.context import Context
+from polycast.contexts.inheritance import settle
+from polycast.contexts.translating import Translator
+from polycast.errors import BadContext, ContextRefused, NotTranslated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.contexts.findings import Finding, Report
+
+__all__ = ["Federation", "Member", "Statistics"]
+
+_log = logging.getLogger("polycast.contexts")
+
+
+@dataclass
+class Statistics:
+    """What a context has done."""
+
+    incoming: dict[str, int] = field(default_factory=dict)
+    """Events translated from the root, by mapping."""
+    outgoing: dict[str, int] = field(default_factory=dict)
+    """Events translated to the root, by mapping."""
+    unchanged: int = 0
+    """Events of root types that no mapping is for."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Events of local types that no mapping lets out, by type."""
+    failed: dict[str, int] = field(default_factory=dict)
+    """Events for which a function raised, by type."""
+    stale: bool = False
+    """Whether a parent was replaced by one that this context does not go with."""
+
+
+class Member:
+    """A context in a federation, compiled."""
+
+    def __init__(self, context: Context, report: Callable[[str, Finding], None]) -> None:
+        self.context, self.name = context, context.name
+        self.parents = tuple(parent.name for parent in context.parents)
+        settled = settle(context)
+        self.settled = settled
+        self.incoming = Translator(settled, "?", lambda finding: report(self.name, finding))
+        self.outgoing = Translator(settled, "!", lambda finding: report(self.name, finding))
+        self.stale: Report | None = None
+        """Why it could not follow its parent, if that is so."""
+
+
+class Federation:
+    """The root, and the contexts of all parties.
+
+    What is read here is replaced in one step and never changed: a reader sees all of a change or
+    nothing of it.
+    """
+
+    def __init__(self, root: Context) -> None:
+        if not isinstance(root, Context) or root.parents:
+            raise BadContext("root", root, accepted="a context without a parent")
+        report = root.check()
+        if report.errors:
+            raise ContextRefused(root.name, report.errors)
+        root.freeze()
+        self.root = root
+        self._lock = threading.RLock()
+        self.members: dict[str, Member] = {}
+        self._watchers: list[Callable[[], None]] = []
+        self.findings: list[tuple[str, Finding]] = []
+        """What was found wrong with types that were met while events flowed, by context."""
+
+    # -- contexts ----------------------------------------------------------------------------------
+
+    def add(self, context: Context) -> Report:
+        """Check a context, and let events flow through it; its parents come with it."""
+        with self._lock:
+            self._check_belongs(context)
+            known = self.members.get(context.name)
+            if known is not None and known.context is not context:
+                accepted = "a new name, or federation.replace()"
+                raise BadContext("the name of a context", context.name, accepted=accepted)
+            report = _accepted(context)
+            if known is None:
+                for parent in context.parents:
+                    if parent is not self.root:
+                        self.add(parent)
+                self._put(context)
+            return report
+
+    def replace(self, context: Context) -> Report:
+        """Put a context in place of the one with its name, and let those below follow it."""
+        with self._lock:
+            self._check_belongs(context)
+            if context.name not in self.members:
+                raise self._unknown(context.name)
+            report = _accepted(context)
+            for parent in context.parents:
+                known = self.members.get(parent.name)
+                if parent is not self.root and (known is None or known.context is not parent):
+                    accepted = "parents that are in the federation"
+                    raise BadContext("parent", parent.name, accepted=accepted, where=context.name)
+            self._put(context)
+            return report
+
+    def remove(self, context: Context | str) -> None:
+        """Take a context out."""
+        name = context if isinstance(context, str) else context.name
+        with self._lock:
+            if name not in self.members:
+                raise self._unknown(name)
+            below = [each.name for each in self.members.values() if name in each.parents]
+            if below:
+                accepted = f"one that has no children; it has {', '.join(below)}"
+                raise BadContext("a context to remove", name, accepted=accepted)
+            self._swap({key: each for key, each in self.members.items() if key != name})
+
+    def _put(self, context: Context) -> None:
+        """Compile a context and all below it aside, then have them in effect in one step."""
+        context.freeze()
+        members = dict(self.members)
+        members[context.name] = Member(context, self._report)
+        self._follow(context, members)
+        self._swap(members)
+
+    def _follow(self, parent: Context, members: dict[str, Member]) -> None:
+        """Contexts below a new parent are made anew; one that breaks keeps its old code."""
+        for name, member in list(members.items()):
+            if parent.name not in member.parents:
+                continue
+            above = [
+                self.root if each is self.root else members[each.name].context
+                for each in member.context.parents
+            ]
+            child = member.context.copy(parent=above)
+            report = child.check()
+            if report.errors:
+                old = members[name] = _copy_of(member)
+                old.stale = report
+                _log.warning("context %r is stale: it does not go with its new parent", name)
+                continue
+            child.freeze()
+            members[name] = Member(child, self._report)
+            self._follow(child, members)
+
+    def _swap(self, members: dict[str, Member]) -> None:
+        self.members = members
+        for watcher in list(self._watchers):
+            watcher()
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Have a function called after each change, in the thread that made it."""
+        self._watchers.append(changed)
+
+    def unwatch(self, changed: Callable[[], None]) -> None:
+        """Have it called no more."""
+        self._watchers = [each for each in self._watchers if each != changed]
+
+    def _check_belongs(self, context: object) -> None:
+        if not isinstance(context, Context):
+            raise BadContext("a context", context, accepted="a pc.Context")
+        if context is self.root or not context.parents:
+            accepted = f"a context below the root {self.root.name!r}"
+            raise BadContext("a context to add", context.name, accepted=accepted)
+        if context.root is not self.root:
+            accepted = f"a context below {self.root.name!r}, the root of this federation"
+            raise BadContext("the root of a context", context.root.name, accepted=accepted)
+
+    def _unknown(self, name: object) -> BadContext:
+        names = [self.root.name, *self.members]
+        return BadContext("a context of this federation", name, accepted=" or ".join(names))
+
+    def _report(self, name: str, finding: Finding) -> None:
+        self.findings.append((name, finding))
+        _log.warning("context %r: %s", name, finding)
+
+    def __contains__(self, context: Context | str) -> bool:
+        name = context if isinstance(context, str) else context.name
+        return name == self.root.name or name in self.members
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def member(self, context: Context | str | None) -> Member | None:
+        """A context at work; None for the root."""
+        if context is None or context is self.root:
+            return None
+        name = context if isinstance(context, str) else context.name
+        if name == self.root.name:
+            return None
+        found = self.members.get(name)
+        if found is None:
+            raise self._unknown(name)
+        return found
+
+    def becomes(
+        self, cls: type, *, source: Context | str | None, target: Context | str | None
+    ) -> type | None:
+        """What events of a class are in another context; None if they do not get there."""
+        outer, inner = self.member(source), self.member(target)
+        if outer is inner:
+            return cls
+        found: type | None = cls if outer is None else outer.outgoing.becomes(cls)
+        if found is None or inner is None:
+            return found
+        return inner.incoming.becomes(found)
+
+    def translate(
+        self,
+        event: Any,
+        *,
+        source: Context | str | None = None,
+        target: Context | str | None = None,
+    ) -> Any:
+        """An event as another context sees it; without a context, the root."""
+        outer, inner = self.member(source), self.member(target)
+        if outer is inner:
+            return event
+        if outer is not None:
+            event = self._crossed(event, outer, outer.outgoing, target=self.root.name)
+        if inner is not None:
+            event = self._crossed(event, inner, inner.incoming, target=inner.name)
+        return event
+
+    def _crossed(self, event: Any, member: Member, way: Translator, *, target: str) -> Any:
+        run = way.functions.get(type(event)) or way.function(type(event))
+        if run is None:
+            outgoing = way is member.outgoing
+            source = member.name if outgoing else self.root.name
+            why = (
+                "it is a local type, and no '!' mapping lets it out"
+                if outgoing
+                else "it is a type of that context, and no event of the root"
+            )
+            raise NotTranslated(event, source=source, target=target, why=why)
+        return run(event)
+
+
+def _accepted(context: Context) -> Report:
+    report = context.check()
+    if report.errors:
+        raise ContextRefused(context.name, report.errors)
+    for each in report.warnings:
+        _log.warning("context %r: %s", context.name, each)
+    return report
+
+
+def _copy_of(member: Member) -> Member:
+    made = Member.__new__(Member)
+    made.__dict__.update(member.__dict__)
+    return made

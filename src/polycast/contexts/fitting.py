@@ -1,0 +1,85 @@
+"""Whether what one annotation allows is allowed by another."""
+
+from __future__ import annotations
+
+import collections.abc
+import typing
+from typing import TYPE_CHECKING, Any
+
+from polycast.contexts.shapes import CONTAINERS, shape_of
+from polycast.typesystem import conforms
+from polycast.typesystem.expressions import unwrapped
+from polycast.typesystem.kinds import is_protocol
+
+if TYPE_CHECKING:
+    from polycast.contexts.shapes import Container, Shape
+
+__all__ = ["class_fits", "fits", "hint_text", "holds"]
+
+_WIDER: dict[type, tuple[type, ...]] = {int: (float, complex), float: (complex,)}
+
+
+def fits(given: Any, wanted: Any) -> bool:
+    """Whether every value of one annotation is one of another; what nobody knows fits."""
+    plain, target = unwrapped(given)[0], unwrapped(wanted)[0]
+    if plain == target:
+        return True
+    if typing.get_origin(target) is typing.Literal:
+        values = typing.get_args(target)
+        return typing.get_origin(plain) is typing.Literal and set(typing.get_args(plain)) <= set(
+            values
+        )
+    return shape_fits(shape_of(plain), shape_of(target))
+
+
+def shape_fits(given: Shape, wanted: Shape) -> bool:
+    """The same of shapes."""
+    if given.opaque or wanted.opaque:
+        return True
+    return (
+        (wanted.none or not given.none)
+        and all(class_fits(each, wanted) for each in given.classes)
+        and all(container_fits(each, wanted) for each in given.containers)
+    )
+
+
+def class_fits(cls: type, wanted: Shape) -> bool:
+    """Whether objects of a class are of a shape."""
+    if cls in CONTAINERS and any(holds(cls, each.kind) for each in wanted.containers):
+        return True  # a bare `list`: nobody knows of what
+    return wanted.opaque or any(_is_one(cls, target) for target in wanted.classes)
+
+
+def container_fits(given: Container, wanted: Shape) -> bool:
+    """Whether such a container is of a shape."""
+    if any(_is_one(given.kind, target) for target in wanted.classes):
+        return True
+    return wanted.opaque or any(
+        holds(given.kind, each.kind) and shape_fits(given.inner, each.inner)
+        for each in wanted.containers
+    )
+
+
+def holds(given: type, wanted: type) -> bool:
+    """Whether a kind of container is taken for another."""
+    if wanted is collections.abc.Sequence:
+        return given in (list, tuple, wanted)
+    return given is wanted
+
+
+def _is_one(cls: type, target: type) -> bool:
+    if target in cls.__mro__:
+        return True
+    if any(target in _WIDER.get(base, ()) for base in cls.__mro__):
+        return True
+    return is_protocol(target) and conforms(cls, target)
+
+
+def hint_text(hint: Any) -> str:
+    """An annotation as one would write it."""
+    if isinstance(hint, type) and not typing.get_args(hint):
+        return hint.__name__
+    text = str(hint).replace("typing.", "")
+    for cls in dict.fromkeys(shape_of(hint).all_classes()):
+        text = text.replace(f"{cls.__module__}.{cls.__qualname__}", cls.__name__)
+    return text

@@ -1,0 +1,76 @@
+"""How a value is made from another: what is compiled, shown, and turned into columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from polycast.contexts.functions import Function
+    from polycast.contexts.lines import Rule
+    from polycast.contexts.resolution import Node
+    from polycast.contexts.shapes import Shape
+
+__all__ = ["Apply", "Build", "Choice", "Duplicate", "Each", "Keep", "Recipe"]
+
+
+@dataclass(frozen=True)
+class Keep:
+    """The value itself: nobody can change it."""
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """A deep copy."""
+
+
+@dataclass(frozen=True, eq=False)
+class Apply:
+    """What a rule's function makes of the value; it is given a copy of what can be changed."""
+
+    rule: Rule
+    before: Recipe
+
+    @property
+    def function(self) -> Function:
+        """What is called."""
+        assert self.rule.function is not None
+        return self.rule.function
+
+
+@dataclass(eq=False)
+class Build:
+    """An object of a class, attribute by attribute. One that contains itself is met again."""
+
+    source: type
+    target: type
+    parts: dict[str, Recipe] = field(default_factory=dict)
+    """What is not here is left to the class: it has a default, or computes it."""
+    whole: Function | None = None
+    """What is done with the object in the end."""
+    recursive: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Each:
+    """Every element of a container; of a dict, every value."""
+
+    kind: type
+    inner: Recipe
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What is done with a value depends on what it is."""
+
+    node: Node
+    attribute: str
+    shape: Shape
+    """What the source says that it holds."""
+    wanted: Shape
+    """What the target says that it holds."""
+    cases: dict[type, Recipe]
+    containers: tuple[Each, ...] = ()
+
+
+Recipe = Keep | Duplicate | Apply | Build | Each | Choice

@@ -1,0 +1,138 @@
+"""One direction of a context at work: events of one side made events of the other."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from polycast.contexts.building import Builder
+from polycast.contexts.codegen import write
+from polycast.contexts.derivation import is_subtype, most_derived
+from polycast.contexts.findings import Finding
+from polycast.contexts.resolution import Resolver, TooManyPaths
+from polycast.contexts.values import is_unchangeable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.contexts.codegen import Code
+    from polycast.contexts.inheritance import Settled
+    from polycast.contexts.lines import Direction, Mapping
+    from polycast.contexts.recipes import Build, Choice, Recipe
+
+__all__ = ["Translator"]
+
+T = TypeVar("T")
+
+
+class Translator:
+    """The functions of one direction, made when a class is first met, and kept."""
+
+    def __init__(
+        self, settled: Settled, direction: Direction, report: Callable[[Finding], None]
+    ) -> None:
+        self.direction: Direction = direction
+        self._settled, self._report = settled, report
+        self._lock = threading.RLock()
+        self._resolver = Resolver(settled.rules, settled.types)
+        self._builder = Builder(settled, self._resolver, direction)
+        self._codes: dict[type, Code] = {}
+        self.functions: dict[type, Callable[[Any], Any]] = {}
+        """For each class that was met: what makes its events those of the other side."""
+
+    def mapping(self, cls: type) -> Mapping | None:
+        """The mapping of a class."""
+        return self._settled.mapping_for(cls, self.direction)
+
+    def becomes(self, cls: type) -> type | None:
+        """What an event of a class is on the other side; None if it cannot get there."""
+        mapping = self.mapping(cls)
+        if mapping is not None:
+            return mapping.target
+        return cls if self._settled.is_root_type(cls) else None
+
+    def translate(self, event: Any) -> Any:
+        """An event of the other side; None if it cannot get there."""
+        cls = type(event)
+        run = self.functions.get(cls) or self.function(cls)
+        return None if run is None else run(event)
+
+    def function(self, cls: type) -> Callable[[Any], Any] | None:
+        """What makes events of a class those of the other side; None if they cannot get there."""
+        with self._lock:
+            if self.mapping(cls) is not None:
+                run = self.code(cls).run
+            elif self._settled.is_root_type(cls):
+                run = _kept if is_unchangeable(cls) else copy.deepcopy
+            else:
+                return None
+            self.functions[cls] = run
+            return run
+
+    def code(self, cls: type) -> Code:
+        """The generated code for events of a class that has a mapping."""
+        with self._lock:
+            found = self._codes.get(cls)
+            if found is None:
+                label = f"<polycast {self._settled.name} {self.direction} {cls.__qualname__}>"
+                found = write(self.recipe(cls), label=label, newly=self._newly)
+                self._codes[cls] = found
+            return found
+
+    def recipe(self, cls: type) -> Build:
+        """How events of a class are made those of the other side."""
+        mapping = self.mapping(cls)
+        assert mapping is not None
+        with self._lock:
+            found = self._tried(lambda: self._builder.event(cls, mapping), cls)
+            if found is None:  # it goes on under the view of the type that has the mapping
+                found = self._builder.event(mapping.source, mapping)
+            return found
+
+    # -- types that nobody knew --------------------------------------------------------------------
+
+    def _newly(
+        self, choice: Choice, functions: dict[type, Callable[[Any], Any]], value: Any
+    ) -> Any:
+        """A class was met for the first time at some path: resolve it, keep it, go on."""
+        cls = type(value)
+        with self._lock:
+            run = functions.get(cls)
+            if run is None:
+                recipe = self._case(choice, cls)
+                where = f"{choice.node.path}.{choice.attribute}({cls.__qualname__})"
+                label = f"<polycast {self._settled.name} {self.direction} {where}>"
+                run = functions[cls] = write(recipe, label=label, newly=self._newly).run
+        return run(value)
+
+    def _case(self, choice: Choice, cls: type) -> Recipe:
+        known = choice.cases.get(cls)
+        if known is not None:
+            return known
+        if any(is_subtype(cls, declared) for declared in choice.shape.classes):
+            found = self._tried(lambda: self._builder.case(choice, cls), cls)
+            if found is not None:
+                return found
+        above = most_derived(cls, list(choice.cases))
+        return choice.cases[above[0]] if above else next(iter(choice.cases.values()))
+
+    def _tried(self, build: Callable[[], T], cls: type) -> T | None:
+        """What is built; None if something is wrong with it, which is reported."""
+        before = len(self._builder.findings)
+        found: T | None = None
+        try:
+            found = build()
+        except TooManyPaths as error:
+            self._builder.findings.append(
+                Finding("too-many-paths", f"{cls.__name__}: {error}", self._settled.name)
+            )
+        new = self._builder.findings[before:]
+        wrong = [each for each in new if each.severity == "error"]
+        for each in wrong:
+            self._report(each)
+        return None if wrong else found
+
+
+def _kept(event: Any) -> Any:
+    return event

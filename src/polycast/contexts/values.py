@@ -1,0 +1,198 @@
+"""Which values nobody can change, and how objects of a class are made."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import inspect
+import uuid
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from polycast.contexts.shapes import attribute_hints, has_attributes, shape_of
+from polycast.events.instances import anatomy_of, rebuild
+from polycast.typesystem.attributes import declared_defaults
+from polycast.typesystem.kinds import is_protocol, kind_of
+
+if TYPE_CHECKING:
+    from polycast.contexts.shapes import Shape
+
+__all__ = ["Maker", "NoMaker", "is_closed", "is_unchangeable", "maker_of", "put_together"]
+
+_UNCHANGEABLE: tuple[type, ...] = (
+    *(int, float, complex, str, bytes, bool, type(None), range),
+    *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
+    *(decimal.Decimal, uuid.UUID, enum.Enum),
+)
+
+
+def is_unchangeable(cls: type) -> bool:
+    """Whether objects of a class, and all they hold, stay what they are."""
+    return _stays(cls, frozenset())
+
+
+def _stays(cls: type, seen: frozenset[type]) -> bool:
+    if issubclass(cls, _UNCHANGEABLE) and kind_of(cls) != "value":
+        return True
+    if cls in seen:
+        return True
+    if cls in _UNCHANGEABLE or not _is_frozen(cls):
+        return cls in _UNCHANGEABLE
+    within = seen | {cls}
+    return all(_shape_stays(shape_of(hint), within) for hint in attribute_hints(cls).values())
+
+
+def _shape_stays(shape: Shape, seen: frozenset[type]) -> bool:
+    return (
+        not shape.opaque
+        and all(_stays(cls, seen) for cls in shape.classes)
+        and all(
+            each.kind in (tuple, frozenset) and _shape_stays(each.inner, seen)
+            for each in shape.containers
+        )
+    )
+
+
+def _is_frozen(cls: Any) -> bool:
+    match kind_of(cls):
+        case "dataclass":
+            return bool(cls.__dataclass_params__.frozen)
+        case "attrs":
+            return cls.__setattr__ is not object.__setattr__ and _refuses(cls)
+        case "struct":
+            return bool(cls.__struct_config__.frozen)
+        case "pydantic":
+            return bool(cls.model_config.get("frozen"))
+        case kind:
+            return kind == "namedtuple"
+
+
+def _refuses(cls: type) -> bool:
+    """attrs puts a function of this name into frozen classes."""
+    return getattr(cls.__setattr__, "__name__", "") == "_frozen_setattrs"
+
+
+def is_closed(cls: type) -> bool:
+    """Whether no subclass will ever be met: of built-in classes, enums and final ones."""
+    if getattr(cls, "__final__", False) or issubclass(cls, enum.Enum):
+        return True
+    return cls.__module__ in ("builtins", "datetime", "decimal", "uuid") or not _is_python(cls)
+
+
+def _is_python(cls: type) -> bool:
+    return bool(cls.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
+
+
+@dataclass(frozen=True)
+class Maker:
+    """How objects of a class are made from their attributes."""
+
+    places: tuple[str, ...] = ()
+    """Attributes that its constructor takes by position, in order."""
+    names: tuple[tuple[str, str], ...] = ()
+    """Attributes, and the keywords by which it takes all of them."""
+    optional: frozenset[str] = frozenset()
+    """Attributes that need not be given."""
+    own: frozenset[str] = frozenset()
+    """Attributes that it sets itself."""
+    by_state: bool = False
+    """Its constructor wants something else: the attributes are put in place without it."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether making one from its attributes gives an equal object and does nothing else."""
+        return not self.by_state and not self.own
+
+
+class NoMaker(Exception):
+    """Why objects of a class cannot be made."""
+
+
+_makers: weakref.WeakKeyDictionary[type, Maker] = weakref.WeakKeyDictionary()
+
+
+def maker_of(cls: type) -> Maker:
+    """How to make objects of a class; `NoMaker` if that cannot be."""
+    found = _makers.get(cls)
+    if found is None:
+        found = _makers[cls] = _maker(cls)
+    return found
+
+
+def _maker(cls: type) -> Maker:
+    if is_protocol(cls) or inspect.isabstract(cls):
+        raise NoMaker(f"{cls.__name__} is abstract: there are no objects of it")
+    if not has_attributes(cls) and kind_of(cls) in ("value", "enum", "flag"):
+        raise NoMaker(f"{cls.__name__} has no attributes to be made from")
+    defaults = declared_defaults(cls)
+    optional = frozenset(name for name, default in defaults.items() if default is not None)
+    own = frozenset(_uninitialised(cls))
+    keywords = {name: _keyword(cls, name) for name in defaults if name not in own}
+    try:
+        parameters = dict(inspect.signature(cls).parameters)
+    except (TypeError, ValueError):
+        parameters = {}
+    if not _accepts(parameters, keywords):
+        return Maker(optional=optional, by_state=True)
+    places = _places(parameters, keywords)
+    return Maker(places, tuple(keywords.items()), optional, own)
+
+
+def _uninitialised(cls: Any) -> list[str]:
+    match kind_of(cls):
+        case "dataclass":
+            return [name for name, each in cls.__dataclass_fields__.items() if not each.init]
+        case "attrs":
+            return [each.name for each in cls.__attrs_attrs__ if not each.init]
+    return []
+
+
+def _keyword(cls: Any, name: str) -> str:
+    match kind_of(cls):
+        case "attrs":
+            found = next(each for each in cls.__attrs_attrs__ if each.name == name)
+            return getattr(found, "alias", None) or name.lstrip("_")
+        case "pydantic":
+            alias = cls.__pydantic_fields__[name].validation_alias
+            return alias if isinstance(alias, str) else name
+    return name
+
+
+def _accepts(parameters: dict[str, inspect.Parameter], keywords: dict[str, str]) -> bool:
+    """Whether a constructor takes all attributes, and needs nothing else."""
+    names = {
+        name
+        for name, each in parameters.items()
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    }
+    needed = {
+        name
+        for name, each in parameters.items()
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    }
+    wanted = set(keywords.values())
+    return wanted <= names and needed <= wanted
+
+
+def _places(parameters: dict[str, inspect.Parameter], keywords: dict[str, str]) -> tuple[str, ...]:
+    """The attributes that come first by position, in the order of the parameters."""
+    by_keyword = {keyword: name for name, keyword in keywords.items()}
+    found = []
+    for name, each in parameters.items():
+        if each.kind is not each.POSITIONAL_OR_KEYWORD or name not in by_keyword:
+            break
+        found.append(by_keyword[name])
+    return tuple(found)
+
+
+def put_together(cls: type, state: dict[str, Any]) -> Any:
+    """An object of a class whose constructor wants something else than its attributes."""
+    anatomy = anatomy_of(cls)
+    missing = {
+        name: default.make()
+        for name, default in declared_defaults(cls).items()
+        if default is not None and name not in state
+    }
+    return rebuild(cls, anatomy, {**missing, **state}, {})

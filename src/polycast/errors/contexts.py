@@ -1,0 +1,65 @@
+"""Contexts: what was declared and cannot be, and events that cannot cross."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polycast.errors.root import PolycastError, listed, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["BadContext", "ContextError", "ContextFrozen", "ContextRefused", "NotTranslated"]
+
+
+class ContextError(PolycastError):
+    """A context that cannot be used as asked."""
+
+
+class BadContext(ContextError, ValueError):
+    """What was given is no context, or no part of one."""
+
+    def __init__(self, what: str, given: object, *, accepted: str, where: str = "") -> None:
+        self.what, self.given, self.accepted, self.where = what, given, accepted, where
+        place = f"{where}: " if where else ""
+        super().__init__(f"{place}{what} was {shown(given)}; accepted: {accepted}")
+
+
+class ContextRefused(ContextError):
+    """A check found errors; what was there before goes on."""
+
+    def __init__(self, context: str, errors: Iterable[object]) -> None:
+        self.context, self.errors = context, tuple(errors)
+        lines = "".join(f"\n  {each}" for each in self.errors)
+        count = len(self.errors)
+        super().__init__(
+            f"context {context!r} has {count} error{'s' if count > 1 else ''} and is refused; "
+            f"what was in effect before stays in effect{lines}"
+        )
+
+
+class ContextFrozen(ContextError):
+    """A context is in a federation; others may rely on it."""
+
+    def __init__(self, context: str, operation: str) -> None:
+        self.context, self.operation = context, operation
+        super().__init__(
+            f"{operation} on context {context!r}, which is in a federation and does not change; "
+            f"make a new one and give it to federation.replace(), or copy it: context.copy()"
+        )
+
+
+class NotTranslated(ContextError):
+    """An event that cannot be brought from one context to another."""
+
+    def __init__(self, event: object, *, source: str, target: str, why: str) -> None:
+        self.event, self.source, self.target, self.why = event, source, target, why
+        super().__init__(
+            f"an event of {shown(type(event))} cannot get from context {source!r} to {target!r}: "
+            f"{why}"
+        )
+
+
+def known_names(names: Iterable[str]) -> str:
+    """For messages: the contexts there are."""
+    return listed(sorted(names)) or "none"
