@@ -22,6 +22,7 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
 
 # The modules that generate code and therefore run it.
 GENERATORS = {
+    "polycast/contexts/codegen.py",
     "polycast/events/generation.py",
     "polycast/routing/codegen.py",
 }

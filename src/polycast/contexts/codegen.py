@@ -1,7 +1,7 @@
 """Recipes as Python functions: nothing is looked up, compared or decided twice (FOS, 5.4).
 
-The source holds numbered names, names of classes and functions that are checked to be identifiers,
-and attributes; all values come in as globals.
+The source holds names of classes, functions and attributes that are checked to be identifiers, and
+texts by their `repr`; all values come in as globals.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class _Writer:
         """The call that makes an object: what is before, between and after its arguments."""
         maker, target = maker_of(build.target), self._name(build.target, build.target.__name__)
         parts = {
-            name: self._expression(recipe, f"{value}.{name}")
+            name: self._expression(recipe, _read(value, name))
             for name, recipe in build.parts.items()
         }
         if maker.by_state:
@@ -243,7 +243,18 @@ def _arguments(
         if name not in rest:
             break
         found.append(rest.pop(name))
-    return found + [f"{keywords[name]}={part}" for name, part in rest.items()]
+    for name, part in rest.items():
+        word = keywords[name]
+        found.append(f"{word}={part}" if _is_name(word) else f"**{{{word!r}: {part}}}")
+    return found
+
+
+def _read(value: str, name: str) -> str:
+    return f"{value}.{name}" if _is_name(name) else f"getattr({value}, {name!r})"
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
 
 
 _OURS = re.compile(r"e|translate|deepcopy|put_together|as_sequence|[vxk]\d+")

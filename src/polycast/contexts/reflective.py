@@ -1,0 +1,142 @@
+"""The same rules applied by reflection, decided anew for each value: slow and obvious.
+
+It judges the generated code in tests, and is what the paper compares with (FOS, figure 4a).
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import copy
+from typing import TYPE_CHECKING, Any
+
+from polycast.contexts.derivation import is_subtype
+from polycast.contexts.fitting import class_fits, fits
+from polycast.contexts.priorities import Path, strength
+from polycast.contexts.shapes import Shape, attribute_hints, has_attributes, shape_of
+from polycast.contexts.values import NoMaker, is_unchangeable, maker_of, put_together
+
+if TYPE_CHECKING:
+    from polycast.contexts.functions import Function
+    from polycast.contexts.inheritance import Settled
+    from polycast.contexts.lines import Direction, Mapping
+
+__all__ = ["reflect"]
+
+_ANYTHING = Shape(Any, opaque=True)
+
+
+def reflect(settled: Settled, direction: Direction, event: Any) -> Any:
+    """An event as the other side of a context sees it; None if it cannot get there."""
+    mapping = settled.mapping_for(type(event), direction)
+    if mapping is None:
+        return _copied(event) if settled.is_root_type(type(event)) else None
+    return _Reflection(settled, direction).built(event, Path((type(event),)), mapping)
+
+
+class _Reflection:
+    def __init__(self, settled: Settled, direction: Direction) -> None:
+        self._settled, self._direction = settled, direction
+
+    def built(self, value: Any, path: Path, mapping: Mapping) -> Any:
+        """An object of the type that a mapping says."""
+        whole = self._settled.wholes.get(mapping.source)
+        if whole is None:
+            return self._made(value, path, mapping.target)
+        target = mapping.target
+        if not fits(target, whole.function.argument):
+            target = type(value)
+        return whole.function.call(self._made(value, path, target))
+
+    def _made(self, value: Any, path: Path, target: type) -> Any:
+        maker, given = maker_of(target), attribute_hints(type(value))
+        state = {}
+        for name, hint in attribute_hints(target).items():
+            if name not in maker.own and name in given:
+                try:
+                    found = getattr(value, name)
+                    shape = shape_of(given[name])
+                    state[name] = self._converted(found, path, name, shape, shape_of(hint))
+                except _Misfit:
+                    continue  # the target has a default: that is checked ahead
+        if maker.by_state:
+            return put_together(target, state)
+        words = dict(maker.names)
+        return target(**{words[name]: part for name, part in state.items()})
+
+    def _converted(self, value: Any, path: Path, name: str, shape: Shape, wanted: Shape) -> Any:
+        if shape.opaque:
+            return _copied(value)
+        if shape.none and not (wanted.none or wanted.opaque):
+            raise _Misfit
+        if value is None and shape.none:
+            return None
+        for container in shape.containers:
+            if isinstance(value, container.kind):
+                inner = [each.inner for each in wanted.containers] or [_ANYTHING]
+                return _each(
+                    value,
+                    lambda item: self._converted(
+                        item,
+                        path,
+                        name,
+                        container.inner,
+                        inner[0],  # noqa: B023 - used at once
+                    ),
+                )
+        return self._value(value, path.to(name, _met(value, shape)), wanted)
+
+    def _value(self, value: Any, path: Path, wanted: Shape) -> Any:
+        function = self._winner(path)
+        if function is not None:
+            return _copied(value) if function.is_identity else function.call(_copied(value))
+        met = path.types[-1]
+        place = _folded(path)
+        mapping = self._settled.mapping_for(met, self._direction)
+        if mapping is not None and class_fits(mapping.target, wanted):
+            return self.built(value, place, mapping)
+        if not class_fits(met, wanted):
+            raise _Misfit
+        try:
+            maker_of(met)
+        except NoMaker:
+            return _copied(value)
+        return self._made(value, place, met) if has_attributes(met) else _copied(value)
+
+    def _winner(self, path: Path) -> Function | None:
+        keys = [(strength(rule.pattern, path), rule) for rule in self._settled.rules]
+        fitting = [(key, rule) for key, rule in keys if key is not None]
+        if not fitting:
+            return None
+        return min(fitting, key=lambda each: each[0])[1].function
+
+
+class _Misfit(Exception):
+    """A value that the target does not take."""
+
+
+def _met(value: Any, shape: Shape) -> type:
+    """The type that is met: that of the value, if it is one that may be there."""
+    cls = type(value)
+    if any(is_subtype(cls, declared) for declared in shape.classes):
+        return cls
+    return shape.classes[0]
+
+
+def _folded(path: Path) -> Path:
+    """A type that comes again is treated as where it came first."""
+    first = path.types.index(path.types[-1])
+    return Path(path.types[: first + 1], path.attributes[:first])
+
+
+def _each(value: Any, convert: collections.abc.Callable[[Any], Any]) -> Any:
+    if isinstance(value, dict):
+        return {key: convert(item) for key, item in value.items()}
+    items = [convert(item) for item in value]
+    for kind in (tuple, set, frozenset):
+        if isinstance(value, kind):
+            return kind(items)
+    return items
+
+
+def _copied(value: Any) -> Any:
+    return value if is_unchangeable(type(value)) else copy.deepcopy(value)
