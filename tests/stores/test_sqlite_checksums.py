@@ -13,19 +13,29 @@ import pytest
 from store_drafts import MakeDrafts
 
 from polycast.errors import StoreDamaged
-from polycast.stores import Flight, Kept, Letter, Member, Route, Stretch, Transaction, View
+from polycast.stores import (
+    ContextVersion,
+    Flight,
+    Kept,
+    Letter,
+    Member,
+    Route,
+    Stretch,
+    Transaction,
+    View,
+)
 from polycast.stores.doctor import examine
 from polycast.stores.sqlite import SqliteStore, back_up, restore
 from polycast.stores.sqlite.rows import SEALED
 
 Open = Callable[..., SqliteStore]
-VERSION_2 = Path(__file__).parent / "files" / "version_2.db"
+VERSION_3 = Path(__file__).parent / "files" / "version_3.db"
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A store with something in every table; the bus 1 holds the group 'work' and its flight."""
-    shutil.copy(VERSION_2, tmp_path / "store.db")
+    shutil.copy(VERSION_3, tmp_path / "store.db")
     return tmp_path / "store.db"
 
 
@@ -136,6 +146,26 @@ READS: dict[str, tuple[str, str, Callable[[View], object]]] = {
         "the route 2 of 'audit'",
         lambda view: view.turns(10, 20),
     ),
+    "context": (
+        "UPDATE contexts SET body = x'7b7d' WHERE number = 5",
+        "the version 5 of the context 'us'",
+        lambda view: view.context("us"),
+    ),
+    "contexts": (
+        "UPDATE contexts SET name = 'fr' WHERE number = 3",
+        "the version 3 of the context 'fr'",
+        lambda view: view.contexts(),
+    ),
+    "contexts at": (
+        "UPDATE contexts SET until = 18 WHERE number = 5",
+        "the version 5 of the context 'us'",
+        lambda view: view.contexts(at=20),
+    ),
+    "turns of contexts": (
+        "UPDATE contexts SET until = 16 WHERE number = 4",
+        "the version 4 of the context 'uk'",
+        lambda view: view.turns(15, 20),
+    ),
     "stretches": (
         "UPDATE stretches SET takers = x'03' WHERE high = 9",
         "the stretch from 5 to 9",
@@ -193,6 +223,21 @@ CHANGES: dict[str, tuple[str, str, Callable[[Transaction], object]]] = {
         "the route 2 of 'audit'",
         lambda tx: tx.forget_routes(99),
     ),
+    "put_context": (
+        "UPDATE contexts SET body = x'7b7d' WHERE number = 5",
+        "the version 5 of the context 'us'",
+        lambda tx: tx.put_context("us", b"{}"),
+    ),
+    "end_context": (
+        "UPDATE contexts SET start = 3 WHERE number = 5",
+        "the version 5 of the context 'us'",
+        lambda tx: tx.end_context("us"),
+    ),
+    "forget_contexts": (
+        "UPDATE contexts SET until = 13 WHERE number = 5",
+        "the version 5 of the context 'us'",
+        lambda tx: tx.forget_contexts(13),
+    ),
     "take_routing": (
         "UPDATE routing SET token = 0",
         "how far the pipeline has come",
@@ -243,6 +288,8 @@ PLACES: list[tuple[str, str, Callable[[View], object]]] = [
     ("routing", "high", lambda view: view.routed()),
     ("routes", "definition", lambda view: view.routes(at=20)),
     ("routes", "name", lambda view: view.routes()),
+    ("contexts", "body", lambda view: view.contexts(at=20)),
+    ("contexts", "name", lambda view: view.contexts()),
     ("stretches", "takers", lambda view: view.stretches(0, limit=9)),
     ("stretches", "low", lambda view: view.stretches(0, limit=9)),
 ]
@@ -335,6 +382,7 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
         tx.bury(letters)
         tx.put_document("k", name, memoryview(b"d"))  # type: ignore[arg-type]
         tx.begin_route(name, bytearray(b"r"))  # type: ignore[arg-type]
+        tx.put_context(name, bytearray(b"c"))  # type: ignore[arg-type]
         tx.advance([Stretch(1, 2, memoryview(b"s"))], token=0)  # type: ignore[arg-type]
 
     store.write(write).result(10)
@@ -344,4 +392,5 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
         assert [each.due for each in view.flights(name)] == [0.0, 7.0]
         assert (view.members(name), view.documents("k")) == ([Member(name, 1, 2)], {name: b"d"})
         assert view.routes() == [Route(1, name, b"r", 2)]
+        assert view.contexts() == [ContextVersion(2, name, b"c", 2)]
         assert view.stretches(0, limit=1) == [Stretch(1, 2, b"s")]

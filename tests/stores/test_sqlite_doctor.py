@@ -56,7 +56,7 @@ def put(store: SqliteStore, *stretches: Stretch) -> None:
             SEALED["stretches"].put(connection, each.high, each.low, each.takers)
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_store_of_any_version_is_examined_without_complaint(version: int) -> None:
     assert damages(FILES / f"version_{version}.db") == {}
 
@@ -133,6 +133,63 @@ def test_a_table_that_is_not_there_is_found(path: Path, gone: str) -> None:
 def test_the_row_of_the_pipeline_is_missed(path: Path) -> None:
     forge(path, "DELETE FROM routing")
     assert damages(path) == {"how far the pipeline has come": "there is no such row"}
+
+
+# -- contexts --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def abroad(tmp_path: Path) -> Path:
+    """A store with versions of 'us' from 14 to 17 and after that, and of 'uk' from 14 to 17."""
+    shutil.copy(FILES / "version_3.db", tmp_path / "abroad.db")
+    return tmp_path / "abroad.db"
+
+
+def put_version(path: Path, *values: object) -> None:
+    """A version as it is, with a checksum that fits."""
+    with closing(apsw.Connection(str(path))) as connection:
+        SEALED["contexts"].put(connection, *values)
+
+
+@pytest.mark.parametrize(
+    ("version", "place", "why"),
+    [
+        ((3, "us", b"{}", 14, 18), 5, "it begins at 17, and the one before it ends at 18"),
+        ((6, "us", b"{}", 15, 16), 6, "it begins at 15, and the one before it ends at 17"),
+        ((6, "us", b"{}", 18, 19), 6, "it begins at 18, and the one before it does not end"),
+        ((6, "fr", b"{}", 17, 17), 6, "it is empty"),
+    ],
+)
+def test_versions_of_a_context_that_overlap_are_found(
+    abroad: Path, version: tuple[int, str, bytes, int, int], place: int, why: str
+) -> None:
+    put_version(abroad, *version)
+    assert damages(abroad) == {f"the version {place} of the context {version[1]!r}": why}
+
+
+def test_a_context_that_is_not_what_it_was_is_found(abroad: Path) -> None:
+    forge(abroad, "UPDATE contexts SET body = x'7b7d' WHERE number = 5")
+    assert list(damages(abroad)) == ["the version 5 of the context 'us'"]
+
+
+def test_the_table_of_contexts_is_missed(abroad: Path) -> None:
+    forge(abroad, "DROP TABLE contexts")
+    report = examine(abroad, sync_test=False)
+    assert report.state == "damaged"
+
+
+@pytest.mark.parametrize("root", ["NULL", "1", "2", "77"])
+def test_a_row_with_another_type_of_the_root_form_is_found(abroad: Path, root: str) -> None:
+    right = "1"
+    forge(abroad, f"UPDATE log SET root = {root} WHERE position = 14")
+    assert list(damages(abroad)) == ([] if root == right else ["position 14"])
+
+
+def test_a_root_form_without_a_description_is_told(abroad: Path) -> None:
+    forge(abroad, "DELETE FROM descriptions")
+    said = [each.what for each in examine(abroad, sync_test=False).problems]
+    assert said.count("no description of shop.Order version 1 is kept") == 1
+    assert "no description of us.Order version 1 is kept" in said
 
 
 # -- what to see to --------------------------------------------------------------------------------

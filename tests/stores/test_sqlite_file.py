@@ -9,12 +9,15 @@ from pathlib import Path
 
 import apsw
 import pytest
+from msgspec.structs import replace
 from store_drafts import MakeDrafts
 
 from polycast.errors import NotAStore, StoreClosed, StoreDamaged, WouldDeadlock
-from polycast.events import Identity
+from polycast.events import Identity, Root
 from polycast.stores import (
     Advert,
+    ContextVersion,
+    Effect,
     EventType,
     Flight,
     Member,
@@ -33,6 +36,7 @@ from polycast.stores.sqlite.schema import APPLICATION, STEPS, prepare
 Open = Callable[..., SqliteStore]
 VERSION_1 = Path(__file__).parent / "files" / "version_1.db"
 VERSION_2 = VERSION_1.with_name("version_2.db")
+VERSION_3 = VERSION_1.with_name("version_3.db")
 
 
 @pytest.fixture
@@ -201,6 +205,47 @@ def test_a_store_of_version_2_is_read_and_goes_on(path: Path, open_sqlite: Open)
     assert store.write(lambda t: t.begin_route("new", b"{}")).result(10).number == 3
 
 
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2])
+def test_an_older_store_is_brought_up_to_date_without_contexts(
+    path: Path, open_sqlite: Open, old: Path, drafts: MakeDrafts
+) -> None:
+    shutil.copy(old, path)
+    store = open_sqlite()
+    before = [each.record for each in store.read(1).entries]
+    assert {(each.context, each.root) for each in before} == {(None, None)}
+    with store.view() as view:
+        assert (view.contexts(), view.context("us")) == ([], None)
+    (order,) = (each for each in store.types().values() if each.name == "shop.Order")
+    root = Root(order.name, order.version, order.hash, b"{}")
+    (draft,) = drafts(1, name="us.Order", publisher="new")
+    (position,) = store.append([replace(draft, context="us", root=root)])
+    assert store.read(position, types=[1]).entries == store.read(position).entries
+    assert store.write(lambda t: t.put_context("us", b"{}")).result(10).start == position + 1
+
+
+def test_a_store_of_version_3_is_read_and_goes_on(path: Path, open_sqlite: Open) -> None:
+    shutil.copy(VERSION_3, path)
+    store = open_sqlite()
+    records = [each.record for each in store.read(14).entries]
+    assert [each.context for each in records] == ["us", "us", "uk", "us"]
+    assert [each.root and each.root.payload for each in records] == [
+        b'{"item":"tea","price":4.5}',
+        None,
+        b"",
+        b'{"item":"tea","price":4.5}',
+    ]
+    assert [each.position for each in store.read(13, types=[1]).entries] == [14, 16, 17]
+    with store.view() as view:
+        assert view.contexts() == [
+            ContextVersion(3, "us", b'{"rules":1}', 14, 17),
+            ContextVersion(4, "uk", b'{"rules":0}', 14, 17),
+            ContextVersion(5, "us", b'{"rules":2}', 17),
+        ]
+        assert view.in_effect(15) == Effect(1, 4, 2)
+        assert [each.record.context for each in view.letters()] == [None, "us"]
+    assert store.write(lambda t: t.put_context("us", b"{}")).result(10).number == 6
+
+
 # -- damage ----------------------------------------------------------------------------------------
 
 
@@ -214,6 +259,8 @@ def test_a_store_of_version_2_is_read_and_goes_on(path: Path, open_sqlite: Open)
         "UPDATE log SET epoch = 77 WHERE position = 5",
         "UPDATE log SET sequence = 77 WHERE position = 5",
         "UPDATE log SET time = time + 1 WHERE position = 5",
+        "UPDATE log SET root = 1 WHERE position = 5",
+        "UPDATE log SET root = 77 WHERE position = 5",
         "UPDATE types SET name = 'shop.Other' WHERE number = 2",
         "UPDATE epochs SET epoch = 9 WHERE number = 2",
         "DELETE FROM log WHERE position = 5",
@@ -237,6 +284,18 @@ def test_a_record_that_is_not_what_was_written_stops_reading_there(
     assert str(path) in str(caught.value)
     assert [each.position for each in store.read(6).entries] == [6, 7]
     assert store.append(drafts(8, name="shop.Bill", epoch=2)) == [8]
+
+
+@pytest.mark.parametrize("root", ["NULL", "2", "3", "77"])
+def test_a_record_whose_row_names_another_root_form_is_damage(
+    open_sqlite: Open, path: Path, root: str
+) -> None:
+    shutil.copy(VERSION_3, path)
+    execute(path, f"UPDATE log SET root = {root} WHERE position = 14")
+    store = open_sqlite()
+    with pytest.raises(StoreDamaged, match="position 14"):
+        store.read(14)
+    assert [each.position for each in store.read(15).entries] == [15, 16, 17]
 
 
 def test_pages_that_are_overwritten_are_damage(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec.structs import replace
 from store_drafts import make_drafts
 
-from polycast.events import Identity
+from polycast.events import Identity, Root
 from polycast.stores import (
     Advert,
+    ContextVersion,
     Draft,
     Flight,
     Kept,
@@ -36,12 +38,23 @@ buses = st.integers(1, 4)
 places = st.integers(-1, 30)
 maybe = st.none() | places
 identities = st.tuples(st.sampled_from(["p", "q"]), st.integers(1, 2), st.integers(0, 12))
+classes = st.sampled_from(["t.A", "t.B", "t.C"])
+
+
+def make_draft(identity: tuple[str, int, int], name: str, within: str, form: str | None) -> Draft:
+    """An event of the root, or of a context with a root form of some class."""
+    publisher, epoch, sequence = identity
+    (made,) = make_drafts(sequence, name=name, publisher=publisher, epoch=epoch)
+    if not within:
+        return made
+    root = (
+        None if form is None else Root(form, 1, form.ljust(32, "0"), b"" if form == name else b"r")
+    )
+    return replace(made, context=within, root=root)
+
+
 draft = st.builds(
-    lambda identity, name: make_drafts(
-        identity[2], name=name, publisher=identity[0], epoch=identity[1]
-    )[0],
-    identities,
-    st.sampled_from(["t.A", "t.B", "t.C"]),
+    make_draft, identities, classes, st.sampled_from(["", "", "us", "uk"]), st.none() | classes
 )
 kept = st.builds(
     Kept,
@@ -83,12 +96,15 @@ class Model:
         self.log: dict[int, Draft] = {}
         self.effect: dict[int, dict[str, bytes]] = {}  # by position, up to the end of the log
         self.now: dict[str, bytes] = {}
+        self.contexts: dict[int, dict[str, bytes]] = {}  # the same for contexts
+        self.contexts_now: dict[str, bytes] = {}
         self.routed: dict[int, bytes] = {}  # who takes what at a position
         self.token = 0
 
     def note_effect(self) -> None:
         for position in range(len(self.effect) + 1, max(self.log, default=0) + 1):
             self.effect[position] = dict(self.now)
+            self.contexts[position] = dict(self.contexts_now)
 
     def append(self, drafts: list[Draft]) -> list[int]:
         given = []
@@ -256,6 +272,35 @@ class Stores(RuleBasedStateMachine):
         else:
             self.change(lambda t: t.put_document(kind, name, body))
 
+    # -- contexts ----------------------------------------------------------------------------------
+
+    @rule(name=names, body=st.binary(max_size=1))
+    def put_context(self, name: str, body: bytes) -> None:
+        version: ContextVersion = self.change(lambda t: t.put_context(name, body))
+        assert (version.body, version.until) == (body, None)
+        self.model.contexts_now[name] = body
+
+    @rule(name=names)
+    def end_context(self, name: str) -> None:
+        self.change(lambda t: t.end_context(name))
+        self.model.contexts_now.pop(name, None)
+
+    @rule()
+    def forget_contexts(self) -> None:
+        self.change(lambda t: t.forget_contexts(t.oldest()))
+
+    @invariant()
+    def what_contexts_were_never_changes(self) -> None:
+        oldest, end = min(self.model.log, default=1), max(self.model.log, default=0) + 1
+        effect = {**self.model.contexts, end: self.model.contexts_now}
+
+        def ask(store: Any) -> None:
+            with store.view() as view:
+                for at in range(oldest, end + 1):
+                    assert {each.name: each.body for each in view.contexts(at=at)} == effect[at]
+
+        self.both(ask)
+
     # -- routing -----------------------------------------------------------------------------------
 
     @rule(name=names, definition=st.binary(max_size=3))
@@ -331,13 +376,19 @@ class Stores(RuleBasedStateMachine):
         turns = self.both(ask)
         for at in range(high + 1, end):
             assert at in turns or effect[at] == effect[at - 1]
+            contexts = self.model.contexts
+            if at - 1 in self.model.log:  # before that, they may be forgotten
+                assert at in turns or contexts[at] == contexts[at - 1]
 
     @invariant()
-    def the_same_figures_mean_the_same_routes(self) -> None:
+    def the_same_figures_mean_the_same_routes_and_contexts(self) -> None:
         with self.memory.view() as view:
-            high, end = view.routed().high, view.newest() + 1
-            found = [(view.in_effect(at), view.routes(at=at)) for at in range(high, end + 1)]
-        for one, other in pairwise(found):
+            first, end = max(view.routed().high, view.oldest()), view.newest() + 1
+            found = [
+                (view.in_effect(at), (view.routes(at=at), view.contexts(at=at)))
+                for at in range(first, end + 1)
+            ]
+        for one, other in combinations(found, 2):
             assert (one[0] == other[0]) == (one[1] == other[1])
 
     @invariant()
@@ -414,6 +465,7 @@ def everything(view: View) -> list[Any]:
         *(view.document("a", "b"), view.descriptions()),
         *(view.routed(), view.routes(), view.turns(2, 9), view.routes(at=4), view.awaited()),
         *([view.route(n) for n in "abc"], view.stretches(3, limit=2)),
+        *([view.context(n) for n in "abc"], view.contexts(), view.contexts(at=4)),
         *([(view.in_effect(at), view.last_turn(at)) for at in (0, 4, 9)],),
     ]
 

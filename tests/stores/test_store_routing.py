@@ -126,7 +126,12 @@ def test_turns_are_where_routes_begin_and_end(filled: Store, drafts: MakeDrafts)
         assert view.turns(0, 99) == [11, 14, 15]
         assert (view.turns(11, 15), view.turns(10, 14), view.turns(11, 14)) == ([14], [11], [])
         assert [view.last_turn(at) for at in (10, 11, 13, 14, 99)] == [0, 11, 11, 14, 15]
-        assert [view.in_effect(at) for at in (10, 11, 14, 15)] == [(0, 0), (2, 2), (2, 3), (1, 3)]
+        assert [view.in_effect(at) for at in (10, 11, 14, 15)] == [
+            (0, 0, 0),
+            (2, 2, 0),
+            (2, 3, 0),
+            (1, 3, 0),
+        ]
 
 
 def test_routes_that_ended_are_forgotten_and_others_are_not(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from polycast.cli.terminal import Terminal
+    from polycast.events import Record
     from polycast.stores import Stored
     from polycast.stores.doctor import ReadOnlyStore
     from polycast.typesystem import Description
@@ -97,10 +98,28 @@ def line_of(stored: Stored, payloads: Payloads, *, as_json: bool) -> str:
             "class": record.name,
             "version": record.version,
         }
-        return msgspec.json.encode(data | payloads.fields(record)).decode()
+        return msgspec.json.encode(data | _context_of(record) | payloads.fields(record)).decode()
     topic = "" if record.topic is None else f"{clip(record.topic)}  "
     head = f"{stored.position:>8}  {moment(record.time)}  {clip(record.name)}  {topic}"
-    return head + payloads.text(record, most=1_000)
+    return head + _context_in_words(record) + payloads.text(record, most=1_000)
+
+
+def _context_of(record: Record) -> dict[str, Any]:
+    """The context and the class of the root form, unless it was published in the root."""
+    if record.context is None:
+        return {}
+    root = record.root
+    form = None if root is None else {"class": root.name, "version": root.version}
+    return {"context": record.context, "root": form}
+
+
+def _context_in_words(record: Record) -> str:
+    if record.context is None:
+        return ""
+    place = f"in {clip(record.context)}"
+    if record.root is None:
+        return f"{place}, no root form  "
+    return f"{place}  " if record.is_own_root else f"{place}, root form {clip(record.root.name)}  "
 
 
 def _wait(store: ReadOnlyStore, seen: int) -> None:

@@ -2,9 +2,19 @@
 
 from polycast.events.codec import JSON, MSGPACK, Codec, Encoded, EncodedRun, HasPayload, codec_for
 from polycast.events.identity import Identity
-from polycast.events.record import FORMAT, Record, decode_record, encode_record, record_encoder
+from polycast.events.record import (
+    CONTEXT_FORMAT,
+    FORMAT,
+    Record,
+    Root,
+    decode_record,
+    encode_record,
+    record_encoder,
+    rooted_encoder,
+)
 
 __all__ = [
+    "CONTEXT_FORMAT",
     "FORMAT",
     "JSON",
     "MSGPACK",
@@ -14,8 +24,10 @@ __all__ = [
     "HasPayload",
     "Identity",
     "Record",
+    "Root",
     "codec_for",
     "decode_record",
     "encode_record",
     "record_encoder",
+    "rooted_encoder",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 from zlib import crc32
 
 import msgspec
@@ -14,13 +14,56 @@ from polycast.events.identity import Identity  # noqa: TC001 - msgspec reads it
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FORMAT", "Record", "decode_record", "encode_record", "record_encoder"]
+__all__ = [
+    "CONTEXT_FORMAT",
+    "FORMAT",
+    "Record",
+    "Root",
+    "decode_record",
+    "encode_record",
+    "record_encoder",
+    "rooted_encoder",
+]
 
 FORMAT = 1
-"""The version of the envelope that this code writes."""
+"""The version of the envelope of an event that was published in the root context."""
+CONTEXT_FORMAT = 2
+"""The version of the envelope of one that was published in another: two more fields."""
 
 _CHECKSUM = 4
 _SHORTEST = 1 + 1 + _CHECKSUM
+
+
+class Named(Protocol):
+    """What names a class: a record, a root form, the type of an event."""
+
+    @property
+    def name(self) -> str:
+        """Its wire name."""
+
+    @property
+    def version(self) -> int:
+        """Its version."""
+
+    @property
+    def hash(self) -> str:
+        """The hash of its description."""
+
+
+class Root(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """What an event of another context is in the root; its codec is that of the event.
+
+    Without a payload it is the event itself: its class is that of the event, and nothing changes.
+    """
+
+    name: str
+    version: int
+    hash: str
+    payload: bytes
+
+    def is_of(self, named: Named) -> bool:
+        """Whether its class is that of a record, or the one that is named."""
+        return (self.name, self.version, self.hash) == (named.name, named.version, named.hash)
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -39,23 +82,49 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     expires: float | None = None
     """When it is void, in wall clock seconds."""
     headers: dict[str, str] = {}
+    context: str | None = None
+    """The name of the context that it was published in; None is the root."""
+    root: Root | None = None
+    """Its root form. Within a context, one that has none cannot leave it."""
+
+    @property
+    def is_own_root(self) -> bool:
+        """Whether it was published within a context as what it is in the root."""
+        return self.root is not None and not self.root.payload and self.root.is_of(self)
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 _pack, _unpack = struct.Struct(">I").pack, struct.Struct(">I").unpack_from
 _SMALL = [bytes((length,)) for length in range(256)]
-_FIRST = bytes((FORMAT,))
-_FIRST_SUM = crc32(_FIRST)
+# What begins the bytes: the version, and an array of as many fields as that has.
+_PLAIN, _WITHIN = bytes((FORMAT, 0x9B)), bytes((CONTEXT_FORMAT, 0x9D))
+_PLAIN_BEGIN, _WITHIN_BEGIN = ((crc32(each[:1]), each[1]) for each in (_PLAIN, _WITHIN))
 
 
 def encode_record(record: Record) -> bytes:
     """The bytes of a record: format version, body, checksum."""
     try:
-        body = _FIRST + _encode(record)
+        body = _encode(record)
     except (OverflowError, UnicodeEncodeError, TypeError, ValueError) as error:
         raise NotSerialisable(record, path="Record", why=str(error)) from None
+    if record.context is None and record.root is None:
+        body = _PLAIN + body[1:-2]  # without the last two fields, each of which is one byte
+    else:
+        body = _WITHIN + body[1:]
+        why = _contradiction(record)
+        if why:
+            raise NotSerialisable(record, path="Record", why=why)
     return body + _pack(crc32(body))
+
+
+def _contradiction(record: Record) -> str | None:
+    """What is wrong with a record that has a context or a root form."""
+    if record.context is None:
+        return "it has a root form or the fields for one, and no context"
+    if record.root is not None and not record.root.payload and not record.is_own_root:
+        return "its root form has no payload and another class than the event"
+    return None
 
 
 def record_encoder(record: Record) -> Callable[[int, bytes], bytes]:
@@ -63,13 +132,10 @@ def record_encoder(record: Record) -> Callable[[int, bytes], bytes]:
 
     It writes what `encode_record` writes, several times faster: most of it is written once.
     """
-    identity = record.identity
     encode_record(record)  # which says what is wrong with it
-    before = _FIRST + b"\x9b" + b"".join(map(_encode, (record.name, record.version, record.hash)))
-    before += b"\x93" + _encode(identity.publisher) + _encode(identity.epoch)
-    between = _encode(record.time) + _encode(record.codec)
-    rest = (record.topic, record.priority, record.expires, record.headers)
-    after = b"".join(map(_encode, rest))
+    before, between, after = _parts(record)
+    if record.context is not None:
+        after += _encode(record.context) + _encode(record.root)
 
     def encode(sequence: int, payload: bytes) -> bytes:
         length = len(payload)
@@ -78,6 +144,43 @@ def record_encoder(record: Record) -> Callable[[int, bytes], bytes]:
         return body + _pack(crc32(body))
 
     return encode
+
+
+def rooted_encoder(record: Record) -> Callable[[int, bytes, bytes], bytes]:
+    """The same for records that differ in the payload of the root form, too."""
+    root = record.root
+    if root is None:
+        raise NotSerialisable(record, path="Record", why="there is no class of its root form")
+    encode_record(msgspec.structs.replace(record, root=Root(*_class_of(root), b"\0")))
+    before, between, after = _parts(record)
+    about = b"".join(map(_encode, _class_of(root)))
+    after += _encode(record.context) + b"\x94" + about
+    own = root.is_of(record)
+
+    def encode(sequence: int, payload: bytes, form: bytes) -> bytes:
+        if not form and not own:
+            why = "its root form has no payload and another class than the event"
+            raise NotSerialisable(record, path="Record", why=why)
+        parts = (before, _encode(sequence), between, _encode(payload), after, _encode(form))
+        body = b"".join(parts)
+        return body + _pack(crc32(body))
+
+    return encode
+
+
+def _class_of(root: Root) -> tuple[str, int, str]:
+    return root.name, root.version, root.hash
+
+
+def _parts(record: Record) -> tuple[bytes, bytes, bytes]:
+    """The bytes before the sequence, from there to the payload, and the fields after that."""
+    identity = record.identity
+    begin = _PLAIN if record.context is None else _WITHIN
+    before = begin + b"".join(map(_encode, (record.name, record.version, record.hash)))
+    before += b"\x93" + _encode(identity.publisher) + _encode(identity.epoch)
+    between = _encode(record.time) + _encode(record.codec)
+    rest = (record.topic, record.priority, record.expires, record.headers)
+    return before, between, b"".join(map(_encode, rest))
 
 
 def decode_record(data: bytes | bytearray | memoryview) -> Record:
@@ -89,16 +192,26 @@ def decode_record(data: bytes | bytearray | memoryview) -> Record:
         data = bytes(data)
     if len(data) < _SHORTEST:
         raise NotDecodable("a record", why=f"{len(data)} bytes are too few, {_SHORTEST} the least")
-    if data[0] != FORMAT:
-        raise NotDecodable("a record", why=f"format version {data[0]} found, {FORMAT} accepted")
+    version = data[0]
+    if version != FORMAT and version != CONTEXT_FORMAT:
+        accepted = f"{FORMAT} and {CONTEXT_FORMAT} accepted"
+        raise NotDecodable("a record", why=f"format version {version} found, {accepted}")
+    seed, array = _PLAIN_BEGIN if version == FORMAT else _WITHIN_BEGIN
     body = data[1:-_CHECKSUM]
-    (found,), computed = _unpack(data, len(data) - _CHECKSUM), crc32(body, _FIRST_SUM)
+    (found,), computed = _unpack(data, len(data) - _CHECKSUM), crc32(body, seed)
     if found != computed:
         raise NotDecodable(
             "a record",
             why=f"its checksum is {found:08x}, its bytes give {computed:08x}: it is damaged",
         )
+    if body[0] != array:
+        raise NotDecodable("a record", why=f"its body is no array of {array & 0x0F} fields")
     try:
-        return _decode(body)
+        record = _decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise NotDecodable("a record", why=str(error)) from None
+    if version != FORMAT:
+        why = _contradiction(record)
+        if why:
+            raise NotDecodable("a record", why=why)
+    return record

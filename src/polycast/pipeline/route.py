@@ -12,6 +12,7 @@ from polycast.errors import PolycastError
 from polycast.events import encode_record
 from polycast.pipeline.shipping import Functions, import_all
 from polycast.routing import RoutingPlan, encode_takers
+from polycast.stores import Effect
 from polycast.stores.doctor.looking import looking
 from polycast.typesystem import Registry
 
@@ -27,16 +28,21 @@ SLICE = 10_000  # records that become one stretch
 
 
 class Piece(NamedTuple):
-    """Positions between which the routes in effect are the same, and which these are.
+    """Positions between which the routes and contexts in effect are the same.
 
-    Routes are added with ever higher numbers and never come back, so how many there are and the
-    highest of them say which.
+    Which these are is told by the numbers of an `Effect`.
     """
 
     low: int
     high: int
     routes: int
     highest: int
+    contexts: int = 0
+
+    @property
+    def effect(self) -> Effect:
+        """What is in effect in it."""
+        return Effect(*self[2:])
 
 
 class Trouble(msgspec.Struct, frozen=True, array_like=True):
@@ -76,7 +82,7 @@ class Worker:
         self._open = ExitStack()
         self._store: ReadOnlyStore = self._open.enter_context(looking(path))
         self._plan = RoutingPlan(Registry(), Functions(imports).get)
-        self._set = (0, 0)
+        self._set = Effect(0, 0, 0)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -99,11 +105,11 @@ class Worker:
 
     def _follow(self, piece: Piece) -> None:
         """Have the routes of a piece in effect."""
-        wanted = (piece.routes, piece.highest)
+        wanted = piece.effect
         if self._set != wanted:
             with self._store.view() as view:
                 self._plan.move_to(view.routes(at=piece.low), view)
-            if self._set == (0, 0):
+            if not self._set.routes:
                 gc.collect()
                 gc.freeze()  # the plan stays: nobody need look at it for garbage again
             self._set = wanted

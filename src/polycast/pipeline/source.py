@@ -137,14 +137,14 @@ def _newest(store: ReadOnlyStore, low: int) -> int:
 
 def _first_wanted(view: View, low: int, end: int) -> int:
     """The first position at which there is a route; what is before it costs nothing."""
-    if view.in_effect(low)[0]:
+    if view.in_effect(low).routes:
         return low
     turns = view.turns(low, end)
-    return next((turn for turn in turns if view.in_effect(turn)[0]), end)
+    return next((turn for turn in turns if view.in_effect(turn).routes), end)
 
 
 def pieces(view: View, low: int, high: int) -> list[Piece]:
-    """The pieces of a range in which the same routes are in effect."""
+    """The pieces of a range in which the same routes and contexts are in effect."""
     if low >= high:
         return []
     turns = [low, *view.turns(low, high), high]

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from polycast.stores.contract import (
     Advert,
     Batch,
+    ContextVersion,
     Draft,
+    Effect,
     EventType,
     Flight,
     Kept,
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Advert",
     "Batch",
+    "ContextVersion",
     "Draft",
+    "Effect",
     "Entry",
     "EventType",
     "Flight",

@@ -6,23 +6,41 @@ to it. A store belongs to one process; several processes may have stores over th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-import msgspec
-
-from polycast.events import Identity, Record
+from polycast.stores.values import (
+    Advert,
+    Batch,
+    ContextVersion,
+    Draft,
+    Effect,
+    EventType,
+    Flight,
+    Kept,
+    Letter,
+    Member,
+    OpenBus,
+    Route,
+    Routed,
+    Run,
+    Stored,
+    Stretch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from concurrent.futures import Future
     from contextlib import AbstractContextManager
 
+    from polycast.events import Identity
     from polycast.typesystem import Description
 
 __all__ = [
     "Advert",
     "Batch",
+    "ContextVersion",
     "Draft",
+    "Effect",
     "EventType",
     "Flight",
     "Kept",
@@ -43,199 +61,6 @@ T = TypeVar("T")
 CHANGES = 10_000  # revisions for which a store knows what changed
 
 
-class Draft(msgspec.Struct, frozen=True, gc=False):
-    """A record that is not in the log yet: all but its time, which the log gives it."""
-
-    name: str
-    version: int
-    hash: str
-    identity: Identity
-    codec: Literal["json", "msgpack"]
-    payload: bytes
-    topic: str | None = None
-    priority: int = 0
-    expires: float | None = None
-    headers: dict[str, str] = {}
-
-    def at(self, moment: float) -> Record:
-        """The record, appended at a moment."""
-        return Record(
-            self.name,
-            self.version,
-            self.hash,
-            self.identity,
-            moment,
-            self.codec,
-            self.payload,
-            self.topic,
-            self.priority,
-            self.expires,
-            self.headers,
-        )
-
-
-class Run(msgspec.Struct, frozen=True, gc=False):
-    """Drafts that differ in their payload only, and follow each other in sequence."""
-
-    name: str
-    version: int
-    hash: str
-    first: Identity
-    codec: Literal["json", "msgpack"]
-    payloads: list[bytes]
-    topic: str | None = None
-    priority: int = 0
-    expires: float | None = None
-    headers: dict[str, str] = {}
-
-    def identities(self) -> list[Identity]:
-        """Those of its events."""
-        publisher, epoch, first = self.first.publisher, self.first.epoch, self.first.sequence
-        last = first + len(self.payloads)
-        return [Identity(publisher, epoch, sequence) for sequence in range(first, last)]
-
-    def model(self, moment: float) -> Record:
-        """A record with all that its events have in common."""
-        about = (self.topic, self.priority, self.expires, self.headers)
-        head = (self.name, self.version, self.hash, self.first)
-        return Record(*head, moment, self.codec, b"", *about)
-
-    def drafts(self) -> list[Draft]:
-        """Its events, one by one."""
-        about = (self.topic, self.priority, self.expires, self.headers)
-        return [
-            Draft(self.name, self.version, self.hash, identity, self.codec, payload, *about)
-            for identity, payload in zip(self.identities(), self.payloads, strict=True)
-        ]
-
-
-class Stored(msgspec.Struct, frozen=True, gc=False):
-    """A record in the log."""
-
-    position: int
-    record: Record
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """What a read found, and the position up to which (exclusive) it has looked."""
-
-    entries: list[Stored]
-    upto: int
-
-
-class EventType(msgspec.Struct, frozen=True, gc=False):
-    """What names the class of a record."""
-
-    name: str
-    version: int
-    hash: str
-
-
-class OpenBus(msgspec.Struct, frozen=True, gc=False):
-    """One opening of a bus, while it lasts; `until` is when it counts as dead, by the wall."""
-
-    id: int
-    publisher: str
-    epoch: int
-    until: float
-    address: str = ""  # of the socket by which it is woken
-    process: int = 0
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """A subscription that the store knows: a durable one, or a group.
-
-    All before `cursor` is handled, but for the flights. `start` and `until` are the positions
-    between which it is in effect. Whoever attaches to it raises `token`.
-    """
-
-    name: str
-    definition: bytes
-    start: int
-    cursor: int
-    durable: bool = True
-    group: bool = False
-    pinned: bool = True
-    until: int | None = None
-    token: int = 0
-    holder: int | None = None  # the bus it is attached to
-    lease: float | None = None  # when it ends, by the wall
-
-
-class Flight(msgspec.Struct, frozen=True, gc=False):
-    """One event before a subscription's cursor that is not handled, or the claim to one.
-
-    `done` is for groups: it is kept until every member has looked past it.
-    """
-
-    name: str
-    position: int
-    publisher: str = ""
-    holder: int | None = None
-    token: int = 0
-    attempts: int = 0
-    due: float = 0.0
-    done: bool = False
-
-
-class Member(msgspec.Struct, frozen=True, gc=False):
-    """The members of a group in one bus; before `looked` they have claimed what they want."""
-
-    name: str
-    bus: int
-    looked: int
-
-
-class Letter(msgspec.Struct, frozen=True):
-    """A dead letter: the event itself is kept with it, whatever becomes of the log."""
-
-    number: int  # given by the store
-    subscription: str
-    position: int
-    record: Record
-    reason: str
-    attempts: int
-    time: float
-
-
-class Advert(msgspec.Struct, frozen=True, gc=False):
-    """What a bus has said it will publish."""
-
-    number: int  # given by the store
-    bus: int
-    what: str
-    until: float | None = None
-
-
-class Route(msgspec.Struct, frozen=True):
-    """A definition that the pipeline routes for, in effect in `[start, until)` of the log.
-
-    It never changes, but for `until`, which is set to a position that is not in the log yet. So
-    what is in effect at a position of the log is the same whenever somebody looks.
-    """
-
-    number: int  # given by the store
-    name: str  # of the subscription
-    definition: bytes
-    start: int
-    until: int | None = None
-
-
-class Stretch(msgspec.Struct, frozen=True):
-    """Who takes what in `[low, high)` of the log, as the pipeline found out."""
-
-    low: int
-    high: int
-    takers: bytes
-
-
-class Routed(msgspec.Struct, frozen=True, gc=False):
-    """How far the pipeline has come: all before `high` is routed. Who runs it raises `token`."""
-
-    high: int
-    token: int
-
-
 class View(Protocol):
     """The state at one moment."""
 
@@ -249,7 +74,7 @@ class View(Protocol):
         """The oldest position kept; that after the newest if nothing is."""
 
     def revision(self) -> int:
-        """A number that grows with every change of descriptions, subscriptions, documents."""
+        """A number that grows with a change of descriptions, subscriptions, documents, contexts."""
 
     def changed(self, since: int) -> set[str] | None:
         """The subscriptions saved or removed after a revision; None if that is too long ago."""
@@ -299,7 +124,7 @@ class View(Protocol):
         """What is advertised."""
 
     def document(self, kind: str, name: str) -> bytes | None:
-        """A document: retention, contexts."""
+        """A document, such as the rule of retention."""
 
     def documents(self, kind: str) -> dict[str, bytes]:
         """All of a kind, by name."""
@@ -313,18 +138,20 @@ class View(Protocol):
     def routes(self, *, at: int | None = None) -> list[Route]:
         """All that the pipeline routes for, or those in effect at a position, by number."""
 
-    def in_effect(self, position: int) -> tuple[int, int]:
-        """How many routes are in effect at a position, and the highest number of them.
+    def context(self, name: str) -> ContextVersion | None:
+        """What a context is from now on."""
 
-        Numbers only grow, and what has ended does not come back. So the same answer for two
-        positions means the same routes.
-        """
+    def contexts(self, *, at: int | None = None) -> list[ContextVersion]:
+        """All versions of contexts, or those in effect at a position, by number."""
+
+    def in_effect(self, position: int) -> Effect:
+        """Which routes and contexts are in effect at a position, said in three numbers."""
 
     def last_turn(self, position: int) -> int:
-        """The last position, up to this one, at which a route begins or ends, or 0."""
+        """The last position, up to this one, at which a route or a context begins or ends, or 0."""
 
     def turns(self, low: int, high: int) -> list[int]:
-        """The positions between two, both exclusive, at which a route begins or ends."""
+        """The positions between two, both exclusive, at which one of them begins or ends."""
 
     def stretches(self, start: int, *, limit: int) -> list[Stretch]:
         """The first stretches that end after a position."""
@@ -405,6 +232,18 @@ class Transaction(View, Protocol):
     def forget_routes(self, before: int) -> None:
         """Remove routes that ended at a position or earlier."""
 
+    def put_context(self, name: str, body: bytes) -> ContextVersion:
+        """Have a context from the end of the log on, in place of what it was.
+
+        The same body again changes nothing. A version that no event met leaves no trace.
+        """
+
+    def end_context(self, name: str) -> None:
+        """Have a context no more from the end of the log on."""
+
+    def forget_contexts(self, before: int) -> None:
+        """Remove versions that ended at a position or earlier."""
+
     def take_routing(self) -> Routed:
         """Whoever asks runs the pipeline from now on; whoever did may not write any more."""
 
@@ -442,10 +281,13 @@ class Store(Protocol):
         until: int | None = None,
         types: Collection[int] | None = None,
     ) -> Batch:
-        """The first records from a position on, of all or of some types (by number)."""
+        """The first records from a position on, of all or of some types (by number).
+
+        A record is of the type of its root form, too.
+        """
 
     def types(self) -> dict[int, EventType]:
-        """The types of which there are records, by number. It only grows."""
+        """The types of which there are records or root forms, by number. It only grows."""
 
     def newest(self) -> int:
         """The newest position; 0 if nothing was ever appended."""

@@ -78,6 +78,7 @@ class Entry(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] | None = None
     given: Identity | None = None
     record: Record | None = None  # what it was read from, if it comes from a store
+    context: str | None = None  # in which the event is what it is; None is the root
 
     @property
     def identity(self) -> Identity:

@@ -121,6 +121,9 @@ def retain(store: Store, now: float) -> int:
         gone += _let_go(store, min(most, limits[0].position))
     if rule.size is not None:
         gone += _shrink(store, most, rule.size)
+    if gone:
+        # What a context was is needed as long as there are events of that time.
+        store.write(lambda transaction: transaction.forget_contexts(transaction.oldest())).result()
     return gone
 
 

@@ -32,10 +32,10 @@ from polycast.stores.sqlite.rows import fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from polycast.config import Clock
-    from polycast.stores.contract import OpenBus, Store, View
+    from polycast.stores.contract import EventType, OpenBus, Store, View
     from polycast.stores.doctor.looking import ReadOnlyStore
     from polycast.stores.retention import Pin
 
@@ -146,9 +146,9 @@ class _Examination:
         counts: Counter[int] = Counter()
         verifier = Verifier(self._store.connection, progress, version=self._report.version)
         self._report.integrity = verifier.verify(counts)
-        self._report.log = self._part("the log", lambda: self._log(counts))
+        self._report.log = self._part("the log", lambda: self._log(counts, verifier.roots))
 
-    def _log(self, counts: Counter[int]) -> LogFigures:
+    def _log(self, counts: Counter[int], roots: Collection[int | None]) -> LogFigures:
         with self._store.snapshot() as connection:
             ends = "SELECT position, time FROM log ORDER BY position"
             oldest = fetch(connection, f"{ends} LIMIT 1")
@@ -161,16 +161,16 @@ class _Examination:
             if counts[number]
         ]
         types.sort(key=lambda each: (-each.events, each.name, each.version))
-        self._see_descriptions(types)
+        self._see_descriptions([*types, *(each for n, each in names.types.items() if n in roots)])
         first, last = (rows[0] if rows else (None, None) for rows in (oldest, newest))
         return LogFigures(
             sum(counts.values()), first[0] or 1, last[0] or 0, first[1], last[1], types
         )
 
-    def _see_descriptions(self, types: list[TypeFigures]) -> None:
+    def _see_descriptions(self, types: list[TypeFigures | EventType]) -> None:
         if self._described is None:
             return
-        for each in types:
+        for each in {each.hash: each for each in types}.values():
             if each.hash not in self._described:
                 what = f"no description of {each.name} version {each.version} is kept"
                 advice = "Only processes that have the class can read its events"

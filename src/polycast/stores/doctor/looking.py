@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from polycast.errors import NotAStore, StoreDamaged, StoreError
-from polycast.stores.contract import Route, Routed
+from polycast.stores.contract import ContextVersion, Route, Routed
 from polycast.stores.sqlite.readable import Readable
 from polycast.stores.sqlite.rows import fetch_one
 from polycast.stores.sqlite.schema import STEPS, version_of
@@ -26,8 +26,15 @@ _BUSY = 5_000  # milliseconds
 _INSTEAD = "Name the file of a store, as in events.db or sqlite:///events.db"
 
 
-class _OlderView(SqlView):
-    """A file of version 1: there was no pipeline."""
+class _SecondView(SqlView):
+    """A file of version 2: there were no contexts."""
+
+    def contexts(self, *, at: int | None = None) -> list[ContextVersion]:
+        return []
+
+
+class _FirstView(_SecondView):
+    """A file of version 1: there was no pipeline either."""
 
     def identity(self) -> str:
         return ""
@@ -45,7 +52,7 @@ class ReadOnlyStore(Readable):
     def __init__(self, path: str, connection: apsw.Connection, *, version: int | None) -> None:
         super().__init__(path)
         self.connection = connection
-        self._view = _OlderView if version == 1 else SqlView
+        self._view = {1: _FirstView, 2: _SecondView}.get(version or 0, SqlView)
 
     @contextmanager
     def view(self) -> Iterator[View]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -11,6 +12,7 @@ from polycast.errors import NotDecodable
 from polycast.events import decode_record
 from polycast.stores.doctor.report import Damage, Integrity
 from polycast.stores.sqlite.numbers import Names
+from polycast.stores.sqlite.reading import names_root
 from polycast.stores.sqlite.rows import SEALED, fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
 
@@ -18,16 +20,19 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
+    from polycast.stores.sqlite.reading import Row
+
 __all__ = ["LISTED", "Verifier"]
 
 _ROWS = (
-    "SELECT position, type, epoch, sequence, time, body FROM log "
+    "SELECT position, type, {root}, epoch, sequence, time, body FROM log "
     "WHERE position >= ? AND position < ? ORDER BY position LIMIT ?"
 )
 _SEALED_LETTERS = SEALED["letters"]
 _LETTERS = f"{_SEALED_LETTERS.select} WHERE number >= ? AND number < ? ORDER BY 1 LIMIT ?"
 _SEALED_STRETCHES = SEALED["stretches"]
 _STRETCHES = f"{_SEALED_STRETCHES.select} WHERE high >= ? AND high < ? ORDER BY 1 LIMIT ?"
+_CONTEXTS = SEALED["contexts"]
 _IN_PARTS = (_SEALED_LETTERS, _SEALED_STRETCHES)  # as they may be many, or long
 _FRONTIER = "SELECT high, (SELECT max(high) FROM stretches) FROM routing"
 _ALONE = (
@@ -55,6 +60,7 @@ class Verifier:
         self._version = len(STEPS) if version is None else version
         self._routed: int | None = None  # up to where the stretches that were seen go
         self._names = Names()
+        self.roots: set[int | None] = set()  # the types of root forms that were seen
         self._damages: list[Damage] = []
         self._damaged = self._records = self._letters = 0
         self._complete = True
@@ -64,11 +70,14 @@ class Verifier:
         """Verify the file, the log and the state; `counts` learns the types by number."""
         file = self._check_file()
         self._check_state()
-        self._scan("records", "log", "position", _ROWS, lambda row: self._check(row, counts))
+        rows = _ROWS.format(root="root" if self._version >= _CONTEXTS.since else "NULL")
+        self._scan("records", "log", "position", rows, lambda row: self._check(row, counts))
         self._scan("dead letters", "letters", "number", _LETTERS, self._check_letter)
         if self._version >= _SEALED_STRETCHES.since:
             self._scan("stretches", "stretches", "high", _STRETCHES, self._check_stretch)
             self._check_routing()
+        if self._version >= _CONTEXTS.since:
+            self._check_contexts()
         return Integrity(
             self._records, self._letters, self._complete, self._damaged, self._damages, file
         )
@@ -161,17 +170,18 @@ class Verifier:
 
     # -- one row -----------------------------------------------------------------------------------
 
-    def _check(self, row: tuple[int, int, int, int, float, bytes], counts: Counter[int]) -> None:
+    def _check(self, row: Row, counts: Counter[int]) -> None:
         self._records += 1
-        if any(value is None for value in row):  # a damaged row may lack what it must have
-            self._note(f"position {row[0]}", "its row is not whole")
+        position, kind, root, source, sequence, time, body = row
+        if None in (kind, source, sequence, time, body):  # a damaged row may lack what it must have
+            self._note(f"position {position}", "its row is not whole")
             return
-        position, kind, source, sequence, time, body = row
         counts[kind] += 1
-        names = self._names
-        if kind not in names.types or source not in names.sources:
+        self.roots.add(root)
+        names, numbers = self._names, {kind, kind if root is None else root}
+        if not numbers <= names.types.keys() or source not in names.sources:
             self._load()
-        if kind not in names.types or source not in names.sources:
+        if not numbers <= names.types.keys() or source not in names.sources:
             self._note(f"position {position}", "no type or publisher has its number")
             return
         try:
@@ -183,6 +193,7 @@ class Verifier:
         said = (record.name, record.version, record.hash, identity.publisher, identity.epoch)
         if said != (named.name, named.version, named.hash, *names.sources[source]) or (
             (identity.sequence, record.time) != (sequence, time)
+            or not names_root(record, root, names.types)
         ):
             self._note(f"position {position}", "its row does not say what the record says")
         elif time < self._latest:
@@ -253,6 +264,24 @@ class Verifier:
             why = _unreadable(definition)
             if why:
                 self._note(f"the route {number} of {name!r}", why)
+
+    def _check_contexts(self) -> None:
+        """Of each context, one version at most is in effect at any position."""
+        try:
+            rows, _ = _CONTEXTS.sort(self._connection, "ORDER BY name, start, number")
+        except apsw.Error as error:
+            self._note("the contexts", str(error))
+            self._complete = False
+            return
+        for row in rows:
+            number, name, _, start, until = row
+            if until is not None and until <= start:
+                self._note(f"the version {number} of the context {name!r}", "it is empty")
+        for (_, one, _, _, until), (number, name, _, start, _) in pairwise(rows):
+            if one == name and (until is None or until > start):
+                last = "does not end" if until is None else f"ends at {until}"
+                why = f"it begins at {start}, and the one before it {last}"
+                self._note(f"the version {number} of the context {name!r}", why)
 
     def _note(self, place: str, why: str, *, many: int = 1) -> None:
         self._damaged += many

@@ -20,7 +20,7 @@ __all__ = ["Appender"]
 
 # By SQLite: an identity that is in the log, a number of more than 64 bits, what is no number.
 _REFUSED = (apsw.ConstraintError, OverflowError, TypeError)
-_INTO_LOG = "INSERT INTO log(sequence, type, epoch, time, body)"
+_INTO_LOG = "INSERT INTO log(sequence, type, root, epoch, time, body)"
 
 
 class Appender:
@@ -42,7 +42,7 @@ class Appender:
                 job.encode(self._latest)
             self._latest = max(self._latest, job.moment)
         try:
-            columns = [self._numbers.known(job.types, job.sources) for job in jobs]
+            columns = [self._numbers.known(job.types, job.roots, job.sources) for job in jobs]
         except KeyError:
             self._append_named(jobs)
             return
@@ -58,7 +58,8 @@ class Appender:
         execute = self._connection.execute
         execute("SAVEPOINT run")
         try:
-            self._insert(jobs, [self._numbers.given(job.types, job.sources) for job in jobs])
+            given = self._numbers.given
+            self._insert(jobs, [given(job.types, job.roots, job.sources) for job in jobs])
         except _REFUSED:
             execute("ROLLBACK TO run")
             self._numbers.forget_new()
@@ -69,14 +70,16 @@ class Appender:
     def _insert(self, jobs: Sequence[Appending], columns: Sequence[Columns]) -> None:
         """The usual case: nothing of it is in the log."""
         values: list[Any] = []
-        for job, (types, sources) in zip(jobs, columns, strict=True):
-            bodies = iter(job.bodies)
-            for kind, source, sequences in zip(types, sources, job.sequences, strict=True):
+        for job, (types, roots, sources) in zip(jobs, columns, strict=True):
+            bodies, moment = iter(job.bodies), repeat(job.moment)
+            for kind, root, source, sequences in zip(
+                types, roots, sources, job.sequences, strict=True
+            ):
                 # The sequences end first, so that no body of the next run is taken.
-                rows = zip(sequences, repeat(kind), repeat(source), repeat(job.moment), bodies)
+                rows = zip(sequences, repeat(kind), repeat(root), repeat(source), moment, bodies)
                 values.extend(chain.from_iterable(rows))
         if values:
-            insert_rows(self._connection, _INTO_LOG, values, width=5)
+            insert_rows(self._connection, _INTO_LOG, values, width=6)
         newest = self._newest
         for job in jobs:
             job.result = list(range(newest + 1, newest + 1 + job.records))
@@ -103,9 +106,15 @@ class Appender:
         execute("RELEASE one")
 
     def _append_one(
-        self, moment: float, kind: Type, source: Source, sequence: int, body: bytes
+        self,
+        moment: float,
+        kind: Type,
+        root: Type | None,
+        source: Source,
+        sequence: int,
+        body: bytes,
     ) -> int:
-        _, (epoch,) = self._numbers.given([], [source])
+        *_, (epoch,) = self._numbers.given([], [], [source])
         found = fetch_one(
             self._connection,
             "SELECT position FROM log WHERE epoch = ? AND sequence = ?",
@@ -114,8 +123,8 @@ class Appender:
         )
         if found is not None:
             return int(found)
-        (number,), _ = self._numbers.given([kind], [])
-        row = (sequence, number, epoch, moment, body)
-        self._connection.execute(f"{_INTO_LOG} VALUES (?, ?, ?, ?, ?)", row)
+        (number,), (other,), _ = self._numbers.given([kind], [root], [])
+        row = (sequence, number, other, epoch, moment, body)
+        self._connection.execute(f"{_INTO_LOG} VALUES (?, ?, ?, ?, ?, ?)", row)
         self._newest += 1
         return self._newest

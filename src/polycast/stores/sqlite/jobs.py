@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from polycast.events import encode_record, record_encoder
+from polycast.events import encode_record, record_encoder, rooted_encoder
 from polycast.stores.contract import Run
 
 if TYPE_CHECKING:
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from polycast.events import Root
     from polycast.stores.contract import Draft
+    from polycast.stores.sqlite.numbers import Source, Type
 
 __all__ = ["Appending", "Change", "Job"]
 
@@ -63,28 +65,41 @@ class Appending(Job[list[int]]):
     It is made in the thread that submits, so that the writer has little to do per record.
     """
 
-    __slots__ = ("bodies", "drafts", "moment", "records", "sequences", "size", "sources", "types")
+    __slots__ = (
+        "bodies",
+        "drafts",
+        "moment",
+        "records",
+        "roots",
+        "sequences",
+        "size",
+        "sources",
+        "types",
+    )
 
     def __init__(self, drafts: Sequence[Draft | Run]) -> None:
         super().__init__()
         self.drafts = tuple(drafts)
-        self.types: list[tuple[str, int, str]] = []
-        self.sources: list[tuple[str, int]] = []
+        self.types: list[Type] = []
+        self.roots: list[Type | None] = []  # of root forms, where these are others
+        self.sources: list[Source] = []
         self.sequences: list[range] = []
         for each in self.drafts:
             first = each.first if isinstance(each, Run) else each.identity
             count = len(each.payloads) if isinstance(each, Run) else 1
             self.types.append((each.name, each.version, each.hash))
+            self.roots.append(None if each.root is None else _other_class(each.root, each))
             self.sources.append((first.publisher, first.epoch))
             self.sequences.append(range(first.sequence, first.sequence + count))
         self.records = sum(map(len, self.sequences))
 
-    def one_by_one(self) -> Iterator[tuple[tuple[str, int, str], tuple[str, int], int, bytes]]:
-        """Type, source, sequence and bytes of each record."""
+    def one_by_one(self) -> Iterator[tuple[Type, Type | None, Source, int, bytes]]:
+        """Type, that of the root form, source, sequence and bytes of each record."""
         bodies = iter(self.bodies)
-        for kind, source, sequences in zip(self.types, self.sources, self.sequences, strict=True):
+        about = zip(self.types, self.roots, self.sources, self.sequences, strict=True)
+        for kind, root, source, sequences in about:
             for sequence in sequences:
-                yield kind, source, sequence, next(bodies)
+                yield kind, root, source, sequence, next(bodies)
 
     def encode(self, moment: float) -> None:
         """Make the bytes of the records as they are at a moment."""
@@ -92,14 +107,24 @@ class Appending(Job[list[int]]):
         self.bodies: list[bytes] = []
         encoders: dict[Any, Callable[[int, bytes], bytes]] = {}  # types may take turns
         for each in self.drafts:
-            if isinstance(each, Run):
-                first = each.first.sequence
-                named = (each.name, each.version, each.hash, each.first.publisher, each.first.epoch)
-                key = (*named, each.topic, each.priority, each.expires, id(each.headers))
-                encode = encoders.get(key)
-                if encode is None:
-                    encode = encoders[key] = record_encoder(each.model(moment))
-                self.bodies += map(encode, range(first, first + len(each.payloads)), each.payloads)
-            else:
+            if not isinstance(each, Run):
                 self.bodies.append(encode_record(each.at(moment)))
+                continue
+            first = each.first.sequence
+            sequences = range(first, first + len(each.payloads))
+            if each.roots is not None:
+                rooted = rooted_encoder(each.model(moment))
+                self.bodies += map(rooted, sequences, each.payloads, each.roots)
+                continue
+            named = (each.name, each.version, each.hash, each.first.publisher, each.first.epoch)
+            about = (each.topic, each.priority, each.expires, id(each.headers))
+            key = (*named, *about, each.context, each.root)
+            encode = encoders.get(key)
+            if encode is None:
+                encode = encoders[key] = record_encoder(each.model(moment))
+            self.bodies += map(encode, sequences, each.payloads)
         self.size = sum(map(len, self.bodies))
+
+
+def _other_class(root: Root, event: Draft | Run) -> Type | None:
+    return None if root.is_of(event) else (root.name, root.version, root.hash)

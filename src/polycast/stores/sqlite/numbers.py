@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
     from polycast.stores.sqlite.rows import Flaw, Sealed
 
-__all__ = ["Names", "Numbers"]
+__all__ = ["Names", "Numbers", "rooted"]
 
 Type = tuple[str, int, str]
 Source = tuple[str, int]
-Columns = tuple[list[int], list[int]]
+Columns = tuple[list[int], list[int | None], list[int]]
+"""Of types, of the types of root forms, of sources."""
 
 _TYPES, _EPOCHS = SEALED["types"], SEALED["epochs"]
 
@@ -58,19 +59,25 @@ class Numbers:
         self._new_types: dict[Type, int] = {}
         self._new_sources: dict[Source, int] = {}
 
-    def known(self, types: Sequence[Type], sources: Sequence[Source]) -> Columns:
+    def known(
+        self, types: Sequence[Type], roots: Sequence[Type | None], sources: Sequence[Source]
+    ) -> Columns:
         """The numbers of these; `KeyError` if one is not committed."""
         return (
             list(map(self._types.__getitem__, types)),
+            [None if each is None else self._types[each] for each in roots],
             list(map(self._sources.__getitem__, sources)),
         )
 
-    def given(self, types: Sequence[Type], sources: Sequence[Source]) -> Columns:
+    def given(
+        self, types: Sequence[Type], roots: Sequence[Type | None], sources: Sequence[Source]
+    ) -> Columns:
         """The numbers of these, new ones for those that have none."""
-        return (
-            [self._types.get(each) or self._type(each) for each in types],
-            [self._sources.get(each) or self._source(each) for each in sources],
-        )
+        pairs = [
+            (self._type(kind), self._root(root)) for kind, root in zip(types, roots, strict=True)
+        ]
+        numbers = [self._source(each) for each in sources]
+        return [kind for kind, _ in pairs], [root for _, root in pairs], numbers
 
     def keep_new(self) -> None:
         """The new ones are committed."""
@@ -84,16 +91,21 @@ class Numbers:
         self._new_sources.clear()
 
     def _type(self, named: Type) -> int:
-        if named not in self._new_types:
+        number = self._types.get(named) or self._new_types.get(named)
+        if number is None:
             which = "WHERE name = ? AND version = ? AND hash = ?"
-            self._new_types[named] = self._number(_TYPES, which, named)
-        return self._new_types[named]
+            number = self._new_types[named] = self._number(_TYPES, which, named)
+        return number
+
+    def _root(self, named: Type | None) -> int | None:
+        return None if named is None else self._type(named)
 
     def _source(self, source: Source) -> int:
-        if source not in self._new_sources:
+        number = self._sources.get(source) or self._new_sources.get(source)
+        if number is None:
             which = "WHERE publisher = ? AND epoch = ?"
-            self._new_sources[source] = self._number(_EPOCHS, which, source)
-        return self._new_sources[source]
+            number = self._new_sources[source] = self._number(_EPOCHS, which, source)
+        return number
 
     def _number(self, table: Sealed, which: str, named: tuple[Any, ...]) -> int:
         rows = table.fetch(self._connection, self._connection.filename, which, named)
@@ -103,3 +115,11 @@ class Numbers:
         number = int(last or 0) + 1
         table.put(self._connection, number, *named)
         return number
+
+
+def rooted(connection: apsw.Connection, types: Sequence[int]) -> list[int]:
+    """Those of some types that are the type of a root form of another type."""
+    there = "SELECT 1 FROM log INDEXED BY log_by_root WHERE root"
+    if fetch_one(connection, f"{there} IS NOT NULL LIMIT 1") is None:  # as without contexts
+        return []
+    return [each for each in types if fetch_one(connection, f"{there} = ? LIMIT 1", each)]

@@ -8,27 +8,33 @@ from operator import eq, ge
 from typing import TYPE_CHECKING, Any
 
 import apsw
+import msgspec
 
 from polycast.errors import NotDecodable, StoreDamaged
 from polycast.events import decode_record
 from polycast.stores.contract import Batch, Stored
-from polycast.stores.sqlite.numbers import Names
+from polycast.stores.sqlite.numbers import Names, rooted
 from polycast.stores.sqlite.rows import fetch, fetch_one
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
-    from polycast.events import Identity
+    from polycast.events import Identity, Record
     from polycast.stores.contract import EventType
 
-__all__ = ["LogReader", "plan_of_types"]
+__all__ = ["LogReader", "names_root", "plan_of_types"]
 
-_ROW = "SELECT position, type, epoch, sequence, time, body FROM log"
+_ROW = "SELECT position, type, root, epoch, sequence, time, body FROM log"
 _RANGE = "position >= ?1 AND position < ?2"
 _ONE_TYPE = f"{_ROW} WHERE type = ? AND position >= ? AND position < ?"
+# What is of one of the types itself comes by that.
+_ONE_ROOT = (
+    f"{_ROW} WHERE root = ? AND position >= ? AND position < ? "
+    "AND type NOT IN (SELECT value FROM json_each(?))"
+)
 _TOGETHER = 100  # types in one statement; more are merged here
 
-Row = tuple[int, int, int, int, float, bytes]
+Row = tuple[int, int, int | None, int, int, float, bytes]
 
 
 class LogReader:
@@ -94,13 +100,21 @@ class LogReader:
     def _some(
         self, connection: apsw.Connection, start: int, end: int, limit: int, types: list[int]
     ) -> tuple[list[Row], int]:
-        groups = [types[at : at + _TOGETHER] for at in range(0, len(types), _TOGETHER)]
         found = [
             connection.execute(
                 plan_of_types(len(group)),
                 [value for each in group for value in (each, start, end)] + [limit + 1],
             )
-            for group in groups
+            for group in _groups(types)
+        ]
+        others = rooted(connection, types)
+        own = msgspec.json.encode(types).decode() if others else ""
+        found += [
+            connection.execute(
+                plan_of_types(0, len(group)),
+                [value for each in group for value in (each, start, end, own)] + [limit + 1],
+            )
+            for group in _groups(others)
         ]
         if len(found) == 1:
             rows: list[Any] = found[0].fetchall()
@@ -124,8 +138,8 @@ class LogReader:
         entries: list[Stored] = []
         add, names = entries.append, self.names
         types, sources = names.types, names.sources
-        for position, kind, source, sequence, time, body in rows:
-            if kind not in types or source not in sources:
+        for position, kind, root, source, sequence, time, body in rows:
+            if kind not in types or source not in sources or (root and root not in types):
                 names.load(connection)
             try:
                 record = decode_record(body)
@@ -137,6 +151,10 @@ class LogReader:
                     or record.name != named.name
                     or record.version != named.version
                     or record.hash != named.hash
+                    or (
+                        (root is not None or record.root is not None)
+                        and not names_root(record, root, types)
+                    )
                 ):
                     raise NotDecodable("its row", why="it does not say what the record says")
             except (NotDecodable, KeyError, TypeError) as error:  # NULL may be where none can be
@@ -182,7 +200,20 @@ class LogReader:
         return found
 
 
-def plan_of_types(count: int) -> str:
+def _groups(types: list[int]) -> list[list[int]]:
+    return [types[at : at + _TOGETHER] for at in range(0, len(types), _TOGETHER)]
+
+
+def plan_of_types(count: int, roots: int = 0) -> str:
     """The statement that reads so many types: each in order by the index, merged as they come."""
     # Each branch is a subquery, so that none is sorted as a whole before the first row comes.
-    return f"{' UNION ALL '.join([_ONE_TYPE] * count)} ORDER BY position LIMIT ?"
+    branches = [_ONE_TYPE] * count + [_ONE_ROOT] * roots
+    return f"{' UNION ALL '.join(branches)} ORDER BY position LIMIT ?"
+
+
+def names_root(record: Record, number: int | None, types: Mapping[int, EventType]) -> bool:
+    """Whether a row names the type of the root form of its record, where that is another one."""
+    root = record.root
+    if root is None or root.is_of(record):
+        return number is None
+    return number is not None and root.is_of(types[number])

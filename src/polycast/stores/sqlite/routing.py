@@ -1,15 +1,14 @@
-"""What the pipeline routes for, how far it has come, and what it found out."""
+"""What the pipeline routes for, by which contexts, how far it has come, what it found out."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from msgspec.structs import astuple, replace
-
 from polycast.errors import StoreDamaged
-from polycast.stores.contract import Route, Routed, Stretch
+from polycast.stores.contract import CHANGES, ContextVersion, Effect, Route, Routed, Stretch
 from polycast.stores.sqlite.rows import SEALED, State
+from polycast.stores.sqlite.versions import CONTEXTS, IN_EFFECT, LAST_TURN, ROUTES
 from polycast.stores.stretches import following
 
 if TYPE_CHECKING:
@@ -17,17 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RoutingTransaction", "RoutingView"]
 
-_ROUTING, _ROUTES, _STRETCHES = SEALED["routing"], SEALED["routes"], SEALED["stretches"]
-
-# By the indexes, not by the rows: a row that has another end by damage is seen, and told.
-_LASTS = "INDEXED BY routes_that_last WHERE name = ? AND until IS NULL"
-_STARTS = "INDEXED BY routes_by_start WHERE start"
-_ENDS = "INDEXED BY routes_by_until WHERE until"
-
-_IN_EFFECT = """
-SELECT count(*), max(number) FROM routes
-WHERE start <= ?1 AND (until IS NULL OR ?1 < until)
-"""
+_ROUTING, _STRETCHES = SEALED["routing"], SEALED["stretches"]
 
 # Without checksums, as it is asked often: whose cursor is damaged gets nothing more in any case.
 _AWAITED = """
@@ -55,7 +44,7 @@ class RoutingView(State):
         return Routed(high, token)
 
     def _routing(self) -> tuple[int, int, int]:
-        rows = self._checked(_ROUTING, "")
+        rows = self.checked(_ROUTING, "")
         if len(rows) != 1:
             place = "how far the pipeline has come"
             raise StoreDamaged(self._path, place=place, why="there is no such row")
@@ -64,39 +53,37 @@ class RoutingView(State):
 
     def route(self, name: str) -> Route | None:
         """What the pipeline routes for a subscription from now on."""
-        return next((Route(*row) for row in self._checked(_ROUTES, _LASTS, name)), None)
+        return ROUTES.lasting(self, name)
 
     def routes(self, *, at: int | None = None) -> list[Route]:
         """All that the pipeline routes for, or those in effect at a position, by number."""
-        if at is None:
-            return [Route(*row) for row in self._checked(_ROUTES, "ORDER BY number")]
-        # Those that have ended are few: they are forgotten when the pipeline has passed them.
-        begun = [Route(*row) for row in self._checked(_ROUTES, f"{_STARTS} <= ?", at)]
-        there = [each for each in begun if each.until is None or at < each.until]
-        return sorted(there, key=lambda each: each.number)
+        return ROUTES.all(self, at=at)
 
-    def in_effect(self, position: int) -> tuple[int, int]:
-        """How many routes are in effect at a position, and the highest number of them."""
-        # Without checksums, as it is asked for each batch: who reads the routes themselves is told.
-        ((count, highest),) = self._rows(_IN_EFFECT, position)
-        return count, highest or 0
+    def context(self, name: str) -> ContextVersion | None:
+        """What a context is from now on."""
+        return CONTEXTS.lasting(self, name)
+
+    def contexts(self, *, at: int | None = None) -> list[ContextVersion]:
+        """All versions of contexts, or those in effect at a position, by number."""
+        return CONTEXTS.all(self, at=at)
+
+    def in_effect(self, position: int) -> Effect:
+        """Which routes and contexts are in effect at a position, said in three numbers."""
+        ((routes, one, contexts, other),) = self._rows(IN_EFFECT, position)
+        return Effect(routes, max(one or 0, other or 0), contexts)
 
     def last_turn(self, position: int) -> int:
-        """The last position, up to this one, at which a route begins or ends."""
-        sql = "SELECT max(start) FROM routes WHERE start <= ?"
-        ended = "SELECT max(until) FROM routes WHERE until <= ?"
-        return max(self._one(sql, position) or 0, self._one(ended, position) or 0)
+        """The last position, up to this one, at which a route or a context begins or ends."""
+        return int(self._one(LAST_TURN, position))
 
     def turns(self, low: int, high: int) -> list[int]:
-        """The positions between two, both exclusive, at which a route begins or ends."""
-        begin = self._checked(_ROUTES, f"{_STARTS} > ? AND start < ?", low, high)
-        end = self._checked(_ROUTES, f"{_ENDS} > ? AND until < ?", low, high)
-        return sorted({row[3] for row in begin} | {row[4] for row in end})
+        """The positions between two, both exclusive, at which one of them begins or ends."""
+        return sorted(ROUTES.turns(self, low, high) | CONTEXTS.turns(self, low, high))
 
     def stretches(self, start: int, *, limit: int) -> list[Stretch]:
         """The first stretches that end after a position."""
         rest = "WHERE high > ? ORDER BY high LIMIT ?"
-        rows = self._checked(_STRETCHES, rest, start, max(limit, 0))
+        rows = self.checked(_STRETCHES, rest, start, max(limit, 0))
         found = [Stretch(low, high, takers) for high, low, takers in rows]
         for one, other in pairwise(found):
             if one.high != other.low:
@@ -113,35 +100,54 @@ class RoutingView(State):
 class RoutingTransaction(RoutingView):
     """Changes to it."""
 
+    def _revise(self, name: str | None = None) -> None:
+        sql = "UPDATE counters SET revision = revision + 1 RETURNING revision"
+        revision: int = self._one(sql)
+        if name is not None:
+            self._execute("INSERT INTO changes VALUES (?, ?)", (revision, name))
+            self._execute("DELETE FROM changes WHERE revision <= ?", (revision - CHANGES,))
+
     def _put_routing(self, *values: int) -> None:
-        _ROUTING.put(self._connection, 1, *values)
+        _ROUTING.put(self.connection, 1, *values)
+
+    def _next_number(self) -> int:
+        """That of a new route or context. The first number after all that were ever given."""
+        high, token, numbers = self._routing()
+        self._put_routing(high, token, numbers + 1)
+        return numbers + 1
 
     def begin_route(self, name: str, definition: bytes) -> Route:
         """Route for a subscription from the end of the log on, in place of what there was."""
         self.end_route(name)
-        high, token, numbers = self._routing()
-        self._put_routing(high, token, numbers + 1)
-        route = Route(numbers + 1, name, definition, self.newest() + 1)
-        self._put_route(route)
-        return route
-
-    def _put_route(self, route: Route) -> None:
-        _ROUTES.put(self._connection, *astuple(route))
+        route = Route(self._next_number(), name, definition, self.newest() + 1)
+        return ROUTES.put(self, route)
 
     def end_route(self, name: str) -> None:
         """Route for a subscription no more from the end of the log on."""
-        route, end = self.route(name), self.newest() + 1
-        if route is None:
-            return
-        if route.start == end:  # it was never in effect
-            self._execute("DELETE FROM routes WHERE number = ?", (route.number,))
-        else:
-            self._put_route(replace(route, until=end))
+        ROUTES.end(self, name, self.newest() + 1)
 
     def forget_routes(self, before: int) -> None:
         """Remove routes that ended at a position or earlier."""
-        if self._checked(_ROUTES, f"{_ENDS} <= ?", before):  # none has ended by damage only
-            self._execute("DELETE FROM routes WHERE until <= ?", (before,))
+        ROUTES.forget(self, before)
+
+    def put_context(self, name: str, body: bytes) -> ContextVersion:
+        """Have a context from the end of the log on, in place of what it was."""
+        now = self.context(name)
+        if now is not None and now.body == body:
+            return now
+        end = self.newest() + 1
+        CONTEXTS.end(self, name, end)
+        self._revise()
+        return CONTEXTS.put(self, ContextVersion(self._next_number(), name, body, end))
+
+    def end_context(self, name: str) -> None:
+        """Have a context no more from the end of the log on."""
+        if CONTEXTS.end(self, name, self.newest() + 1):
+            self._revise()
+
+    def forget_contexts(self, before: int) -> None:
+        """Remove versions that ended at a position or earlier."""
+        CONTEXTS.forget(self, before)
 
     def take_routing(self) -> Routed:
         """Whoever asks runs the pipeline from now on."""
@@ -162,7 +168,7 @@ class RoutingTransaction(RoutingView):
             return False
         new = following(stretches, high, self.newest() + 1)
         for each in new:
-            _STRETCHES.put(self._connection, each.high, each.low, each.takers)
+            _STRETCHES.put(self.connection, each.high, each.low, each.takers)
         if new:
             self._put_routing(new[-1].high, current, numbers)
         return True
@@ -170,4 +176,4 @@ class RoutingTransaction(RoutingView):
     def drop_stretches(self, before: int) -> int:
         """Remove stretches that end at a position or earlier; how many went."""
         self._execute("DELETE FROM stretches WHERE high <= ?", (before,))
-        return self._connection.changes()
+        return self.connection.changes()

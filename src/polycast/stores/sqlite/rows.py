@@ -141,21 +141,22 @@ class State:
     """The tables of one file, on a connection that is in a transaction."""
 
     def __init__(self, connection: apsw.Connection, path: str) -> None:
-        self._connection, self._path = connection, path
+        self.connection, self._path = connection, path
         self._execute = connection.execute
 
     def _one(self, sql: str, *values: Any) -> Any:
-        return fetch_one(self._connection, sql, *values)
+        return fetch_one(self.connection, sql, *values)
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
         """Rows of a table without checksums."""
         try:
-            return fetch(self._connection, sql, values)
+            return fetch(self.connection, sql, values)
         except UnicodeDecodeError as error:
             raise StoreDamaged(self._path, place="a text of the state", why=str(error)) from None
 
-    def _checked(self, table: Sealed, rest: str, *values: Any) -> list[Row]:
-        return table.fetch(self._connection, self._path, rest, values)
+    def checked(self, table: Sealed, rest: str, *values: Any) -> list[Row]:
+        """Rows of a table with checksums."""
+        return table.fetch(self.connection, self._path, rest, values)
 
     def newest(self) -> int:
         """The newest position."""
@@ -225,6 +226,12 @@ SEALED = {
             "high, low, takers",
             place="the stretch from {1!r} to {0!r}",
             since=2,
+        ),
+        Sealed(
+            "contexts",
+            "number, name, body, start, until",
+            place="the version {0!r} of the context {1!r}",
+            since=3,
         ),
     )
 }

@@ -136,7 +136,22 @@ CREATE TABLE stretches(
     checksum INTEGER NOT NULL) STRICT;
 """
 
-STEPS: tuple[str, ...] = (_FIRST, _SECOND)
+_THIRD = """
+-- The type of the root form, where it is another one than that of the event.
+ALTER TABLE log ADD COLUMN root INTEGER;
+CREATE INDEX log_by_root ON log(root) WHERE root IS NOT NULL;
+
+-- What contexts are and were; their numbers come from where those of routes do.
+CREATE TABLE contexts(
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL, body BLOB NOT NULL, start INTEGER NOT NULL, until INTEGER,
+    checksum INTEGER NOT NULL) STRICT;
+CREATE UNIQUE INDEX contexts_that_last ON contexts(name) WHERE until IS NULL;
+CREATE INDEX contexts_by_start ON contexts(start, until);
+CREATE INDEX contexts_by_until ON contexts(until) WHERE until IS NOT NULL;
+"""
+
+STEPS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD)
 """A file of version n has had the first n steps. Steps are added at the end and never changed."""
 
 

@@ -66,48 +66,48 @@ class SqlView(RoutingView):
 
     def subscription(self, name: str) -> Kept | None:
         """The subscription of that name."""
-        return next(map(_kept, self._checked(_SUBSCRIPTIONS, "WHERE name = ?", name)), None)
+        return next(map(_kept, self.checked(_SUBSCRIPTIONS, "WHERE name = ?", name)), None)
 
     def subscriptions(self) -> list[Kept]:
         """All of them, by name."""
-        return list(map(_kept, self._checked(_SUBSCRIPTIONS, "ORDER BY name")))
+        return list(map(_kept, self.checked(_SUBSCRIPTIONS, "ORDER BY name")))
 
     def lapsed(self, at: float) -> list[str]:
         """The names of subscriptions whose lease is over at a time."""
         # By the index, as few of many subscriptions have a lease.
         rest = "INDEXED BY subscriptions_by_lease WHERE lease <= ? ORDER BY name"
-        return [name for name, *_ in self._checked(_SUBSCRIPTIONS, rest, at)]
+        return [name for name, *_ in self.checked(_SUBSCRIPTIONS, rest, at)]
 
     def flights(self, name: str) -> list[Flight]:
         """What is in flight for a subscription, by position."""
-        rows = self._checked(_FLIGHTS, "WHERE name = ? ORDER BY position", name)
+        rows = self.checked(_FLIGHTS, "WHERE name = ? ORDER BY position", name)
         return list(map(_flight, rows))
 
     def flight(self, name: str, position: int) -> Flight | None:
         """What is in flight for a subscription at a position."""
-        rows = self._checked(_FLIGHTS, "WHERE name = ? AND position = ?", name, position)
+        rows = self.checked(_FLIGHTS, "WHERE name = ? AND position = ?", name, position)
         return next(map(_flight, rows), None)
 
     def under_way(self, name: str) -> list[Flight]:
         """What is in flight for a subscription and not done, by position."""
-        rows = self._checked(_FLIGHTS, f"{_UNDER_WAY} ORDER BY position", name)
+        rows = self.checked(_FLIGHTS, f"{_UNDER_WAY} ORDER BY position", name)
         return list(map(_flight, rows))
 
     def held_back(self) -> dict[str, int]:
         """For each subscription with something under way, the first position of that."""
         # With min() anywhere in a statement, SQLite gives the row of the minimum.
         each = "WHERE NOT done GROUP BY name HAVING min(position) NOT NULL"
-        rows = self._checked(_FLIGHTS, f"INDEXED BY flights_under_way {each}")
+        rows = self.checked(_FLIGHTS, f"INDEXED BY flights_under_way {each}")
         return {name: position for name, position, *_ in rows}
 
     def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
         """The first flights of a group that nobody holds, not done and due at a time."""
         rest = f"{_UNDER_WAY} AND holder IS NULL AND due <= ? ORDER BY position LIMIT ?"
-        return list(map(_flight, self._checked(_FLIGHTS, rest, name, at, limit)))
+        return list(map(_flight, self.checked(_FLIGHTS, rest, name, at, limit)))
 
     def members(self, name: str) -> list[Member]:
         """Who is in a group."""
-        rows = self._checked(_MEMBERS, "WHERE name = ? ORDER BY bus", name)
+        rows = self.checked(_MEMBERS, "WHERE name = ? ORDER BY bus", name)
         return [Member(*row) for row in rows]
 
     def letters(
@@ -119,7 +119,7 @@ class SqlView(RoutingView):
         if subscription is not None:
             which, values = "AND subscription = ?3", (after, most, subscription)
         rest = f"WHERE number > ?1 {which} ORDER BY number LIMIT ?2"
-        return [self._letter(*row) for row in self._checked(_LETTERS, rest, *values)]
+        return [self._letter(*row) for row in self.checked(_LETTERS, rest, *values)]
 
     def _letter(self, number: int, subscription: str, position: int, *rest: Any) -> Letter:
         body, reason, attempts, time = rest
@@ -144,12 +144,12 @@ class SqlView(RoutingView):
 
     def document(self, kind: str, name: str) -> bytes | None:
         """A document."""
-        rows = self._checked(_DOCUMENTS, "WHERE kind = ? AND name = ?", kind, name)
+        rows = self.checked(_DOCUMENTS, "WHERE kind = ? AND name = ?", kind, name)
         return rows[0][2] if rows else None
 
     def documents(self, kind: str) -> dict[str, bytes]:
         """All of a kind, by name."""
-        rows = self._checked(_DOCUMENTS, "WHERE kind = ? ORDER BY name", kind)
+        rows = self.checked(_DOCUMENTS, "WHERE kind = ? ORDER BY name", kind)
         return {name: body for _, name, body in rows}
 
 
@@ -157,14 +157,7 @@ class SqlTransaction(SqlView, RoutingTransaction):
     """Changes to the state, within the transaction of the writer."""
 
     def _changed(self) -> bool:
-        return self._connection.changes() > 0
-
-    def _revise(self, name: str | None = None) -> None:
-        sql = "UPDATE counters SET revision = revision + 1 RETURNING revision"
-        revision: int = self._one(sql)
-        if name is not None:
-            self._execute("INSERT INTO changes VALUES (?, ?)", (revision, name))
-            self._execute("DELETE FROM changes WHERE revision <= ?", (revision - CHANGES,))
+        return self.connection.changes() > 0
 
     def _number(self, many: int = 1) -> int:
         """The first of so many new numbers."""
@@ -182,9 +175,9 @@ class SqlTransaction(SqlView, RoutingTransaction):
 
     def open_bus(self, publisher: str, *, until: float, address: str, process: int) -> OpenBus:
         """A new opening of a publisher."""
-        rows = self._checked(_PUBLISHERS, "WHERE name = ?", publisher)
+        rows = self.checked(_PUBLISHERS, "WHERE name = ?", publisher)
         epoch = 1 + (rows[0][1] if rows else self._one("SELECT epochs FROM counters"))
-        _PUBLISHERS.put(self._connection, publisher, epoch)
+        _PUBLISHERS.put(self.connection, publisher, epoch)
         opened = OpenBus(self._number(), publisher, epoch, until, address, process)
         self._execute("INSERT INTO buses VALUES (?, ?, ?, ?, ?, ?)", astuple(opened))
         return opened
@@ -203,28 +196,28 @@ class SqlTransaction(SqlView, RoutingTransaction):
         ):
             self._execute(sql, (bus,))
         # A damaged row is left as it is, and keeps no other from being free: its reader is told.
-        rows, _ = _SUBSCRIPTIONS.sort(self._connection, "WHERE holder = ?", (bus,))
+        rows, _ = _SUBSCRIPTIONS.sort(self.connection, "WHERE holder = ?", (bus,))
         for kept in map(_kept, rows):
             self._update(replace(kept, holder=None))
-        rows, _ = _FLIGHTS.sort(self._connection, "WHERE holder = ?", (bus,))
+        rows, _ = _FLIGHTS.sort(self.connection, "WHERE holder = ?", (bus,))
         self.fly([replace(each, holder=None, token=each.token + 1) for each in map(_flight, rows)])
 
     def begin_anew(self, *, skipped: int, epoch: int) -> None:
         """After a restore: nobody has it open, and publishers go on far after their last epoch."""
-        for name, last in self._checked(_PUBLISHERS, ""):
-            _PUBLISHERS.put(self._connection, name, max(last + skipped, epoch))
+        for name, last in self.checked(_PUBLISHERS, ""):
+            _PUBLISHERS.put(self.connection, name, max(last + skipped, epoch))
         self._execute("UPDATE counters SET epochs = max(epochs + ?, ?)", (skipped, epoch))
         for table in ("listeners", "buses", "members", "adverts"):
             self._execute(f"DELETE FROM {table}")
         for kept in self.subscriptions():
             self._update(replace(kept, holder=None, token=kept.token + 1))
-        flights = map(_flight, self._checked(_FLIGHTS, ""))
+        flights = map(_flight, self.checked(_FLIGHTS, ""))
         self.fly([replace(each, holder=None, token=each.token + 1) for each in flights])
         self.route_anew(skipped=skipped, token=epoch)
 
     def save(self, kept: Kept) -> None:
         """Put a subscription in place of what there was under its name."""
-        _SUBSCRIPTIONS.put(self._connection, *_of_kept(kept))
+        _SUBSCRIPTIONS.put(self.connection, *_of_kept(kept))
         self._revise(kept.name)
 
     def _update(self, kept: Kept) -> None:
@@ -257,7 +250,7 @@ class SqlTransaction(SqlView, RoutingTransaction):
         """Put flights in place of what there was at their positions."""
         values = [value for each in flights for value in _FLIGHTS.seal(*_of_flight(each))]
         into = "INSERT OR REPLACE INTO flights"
-        insert_rows(self._connection, into, values, width=_FLIGHTS.width)
+        insert_rows(self.connection, into, values, width=_FLIGHTS.width)
 
     def claim(self, flight: Flight) -> bool:
         """Add a flight unless there is one at its position."""
@@ -278,12 +271,12 @@ class SqlTransaction(SqlView, RoutingTransaction):
     def land_before(self, name: str, position: int) -> None:
         """Remove flights that are done and before a position."""
         which = "WHERE name = ? AND position < ? AND done"
-        if self._checked(_FLIGHTS, which, name, position):  # none is done by damage only
+        if self.checked(_FLIGHTS, which, name, position):  # none is done by damage only
             self._execute(f"DELETE FROM flights {which}", (name, position))
 
     def join(self, member: Member) -> None:
         """Put a membership in place of what there was."""
-        _MEMBERS.put(self._connection, *astuple(member))
+        _MEMBERS.put(self.connection, *astuple(member))
 
     def leave(self, name: str, bus: int) -> None:
         """Remove a membership."""
@@ -299,14 +292,14 @@ class SqlTransaction(SqlView, RoutingTransaction):
             for number, each, body in zip(numbers, letters, bodies, strict=True)
             for value in _LETTERS.seal(number, each.subscription, each.position, body, *_fate(each))
         ]
-        insert_rows(self._connection, "INSERT INTO letters", values, width=_LETTERS.width)
+        insert_rows(self.connection, "INSERT INTO letters", values, width=_LETTERS.width)
         return numbers
 
     def exhume(self, numbers: Collection[int]) -> list[Letter]:
         """Take dead letters out; those that were there, by number."""
         taken = []
         for number in sorted(set(numbers)):
-            rows = self._checked(_LETTERS, "WHERE number = ?", number)
+            rows = self.checked(_LETTERS, "WHERE number = ?", number)
             taken += [self._letter(*row) for row in rows]
             self._execute("DELETE FROM letters WHERE number = ?", (number,))
         return taken
@@ -326,7 +319,7 @@ class SqlTransaction(SqlView, RoutingTransaction):
 
     def put_document(self, kind: str, name: str, body: bytes) -> None:
         """Keep a document in place of what there was."""
-        _DOCUMENTS.put(self._connection, kind, name, body)
+        _DOCUMENTS.put(self.connection, kind, name, body)
         self._revise()
 
     def remove_document(self, kind: str, name: str) -> None:

@@ -1,25 +1,18 @@
-"""A store in memory: the contract said as plainly as possible."""
+# ruff: noqa: D102 - the contract says what each method does
+"""The state of a store in memory: who reads the log, what is in flight, dead letters, contexts."""
 
 from __future__ import annotations
 
-import threading
 import uuid
-from bisect import bisect_left
-from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from polycast.config import SystemClock
-from polycast.errors import StoreClosed
-from polycast.events import encode_record
 from polycast.stores.contract import (
     CHANGES,
     Advert,
-    Batch,
-    Draft,
-    EventType,
+    ContextVersion,
+    Effect,
     Flight,
     Kept,
     Letter,
@@ -27,26 +20,22 @@ from polycast.stores.contract import (
     OpenBus,
     Route,
     Routed,
-    Run,
     Stored,
     Stretch,
 )
 from polycast.stores.stretches import following
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
-    from polycast.config import Clock
-    from polycast.events import Identity
-    from polycast.stores.contract import Transaction, View
     from polycast.typesystem import Description
 
-__all__ = ["MemoryStore"]
+__all__ = ["MemoryState"]
 
-T = TypeVar("T")
+V = TypeVar("V", Route, ContextVersion)
 
 
-class _State:
+class MemoryState:
     """The tables. What it holds is never changed in place, so that a copy is a snapshot."""
 
     def __init__(self, log: list[Stored]) -> None:
@@ -66,7 +55,8 @@ class _State:
         self._identity = uuid.uuid4().hex
         self._routed = Routed(1, 0)
         self._routes: dict[int, Route] = {}
-        self._last_route = 0
+        self._contexts: dict[int, ContextVersion] = {}
+        self._last_number = 0  # that was given to a route or a context
         self._stretches: dict[int, Stretch] = {}
 
     def copy(self) -> dict[str, Any]:
@@ -159,15 +149,27 @@ class _State:
             return found
         return [each for each in found if each.start <= at and not _ended(each, at)]
 
-    def in_effect(self, position: int) -> tuple[int, int]:
-        there = [each.number for each in self.routes(at=position)]
-        return len(there), max(there, default=0)
+    def context(self, name: str) -> ContextVersion | None:
+        mine = [each for each in self._contexts.values() if each.name == name]
+        return next((each for each in mine if each.until is None), None)
+
+    def contexts(self, *, at: int | None = None) -> list[ContextVersion]:
+        found = [self._contexts[number] for number in sorted(self._contexts)]
+        if at is None:
+            return found
+        return [each for each in found if each.start <= at and not _ended(each, at)]
+
+    def in_effect(self, position: int) -> Effect:
+        routes, contexts = self.routes(at=position), self.contexts(at=position)
+        numbers = [each.number for each in routes] + [each.number for each in contexts]
+        return Effect(len(routes), max(numbers, default=0), len(contexts))
 
     def last_turn(self, position: int) -> int:
         return max(self.turns(0, position + 1), default=0)
 
     def turns(self, low: int, high: int) -> list[int]:
-        places = {place for each in self._routes.values() for place in (each.start, each.until)}
+        both: list[Route | ContextVersion] = [*self._routes.values(), *self._contexts.values()]
+        places = {place for each in both for place in (each.start, each.until)}
         return sorted(place for place in places if place is not None and low < place < high)
 
     def stretches(self, start: int, *, limit: int) -> list[Stretch]:
@@ -287,22 +289,40 @@ class _State:
 
     def begin_route(self, name: str, definition: bytes) -> Route:
         self.end_route(name)
-        self._last_route += 1
-        route = Route(self._last_route, name, definition, self.newest() + 1)
+        self._last_number += 1
+        route = Route(self._last_number, name, definition, self.newest() + 1)
         self._routes[route.number] = route
         return route
 
     def end_route(self, name: str) -> None:
-        route, end = self.route(name), self.newest() + 1
-        if route is not None and route.start < end:
-            self._routes[route.number] = replace(route, until=end)
-        elif route is not None:
-            del self._routes[route.number]  # it was never in effect
+        route = self.route(name)
+        if route is not None:
+            _end(self._routes, route, self.newest() + 1)
 
     def forget_routes(self, before: int) -> None:
-        self._routes = {
-            number: each for number, each in self._routes.items() if not _ended(each, before)
-        }
+        self._routes = {n: each for n, each in self._routes.items() if not _ended(each, before)}
+
+    def put_context(self, name: str, body: bytes) -> ContextVersion:
+        now, end = self.context(name), self.newest() + 1
+        if now is not None and now.body == body:
+            return now
+        if now is not None:
+            _end(self._contexts, now, end)
+        self._last_number += 1
+        version = ContextVersion(self._last_number, name, body, end)
+        self._contexts[version.number] = version
+        self._revision += 1
+        return version
+
+    def end_context(self, name: str) -> None:
+        version = self.context(name)
+        if version is not None:
+            _end(self._contexts, version, self.newest() + 1)
+            self._revision += 1
+
+    def forget_contexts(self, before: int) -> None:
+        kept = {n: each for n, each in self._contexts.items() if not _ended(each, before)}
+        self._contexts = kept
 
     def take_routing(self) -> Routed:
         self._routed = replace(self._routed, token=self._routed.token + 1)
@@ -324,157 +344,12 @@ class _State:
         return len(gone)
 
 
-def _ended(route: Route, at: int) -> bool:
-    return route.until is not None and route.until <= at
+def _ended(each: Route | ContextVersion, at: int) -> bool:
+    return each.until is not None and each.until <= at
 
 
-class MemoryStore:
-    """A store that lives as long as its process; one lock is all it needs."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock: Clock = clock if clock is not None else SystemClock()
-        self._lock = threading.RLock()
-        self._log: list[Stored] = []
-        self._identities: dict[Identity, int] = {}
-        self._types: dict[EventType, int] = {}
-        self._state = _State(self._log)
-        self._latest = 0.0
-        self._woken: list[Callable[[], None]] = []
-        self._closed = False
-        self.failure: Exception | None = None
-
-    # -- the log -----------------------------------------------------------------------------------
-
-    def submit(self, drafts: Sequence[Draft | Run]) -> Future[list[int]]:
-        """Append, all or none."""
-        single = [each.drafts() if isinstance(each, Run) else [each] for each in drafts]
-        return self._done(lambda: self._append([draft for each in single for draft in each]))
-
-    def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
-        """Append, all or none, and say where."""
-        return self.submit(drafts).result(timeout)
-
-    def _append(self, drafts: Sequence[Draft]) -> list[int]:
-        self._latest = max(self._latest, self._clock.time())
-        records = [draft.at(self._latest) for draft in drafts]
-        for record in records:
-            encode_record(record)  # what cannot be written is refused here, too
-        positions = []
-        for record in records:
-            if record.identity not in self._identities:
-                position = self._state.newest() + 1
-                self._log.append(Stored(position, record))
-                self._identities[record.identity] = position
-                named = EventType(record.name, record.version, record.hash)
-                self._types.setdefault(named, len(self._types) + 1)
-            positions.append(self._identities[record.identity])
-        return positions
-
-    def read(
-        self,
-        start: int,
-        *,
-        limit: int = 1_000,
-        until: int | None = None,
-        types: Collection[int] | None = None,
-    ) -> Batch:
-        """The first records from a position on."""
-        with self._lock:
-            wanted = {each for each, number in self._types.items() if types and number in types}
-            end = self._state.newest() + 1 if until is None else until
-            end = max(start, min(end, self._state.newest() + 1))
-            found: list[Stored] = []
-            for stored in self._log[bisect_left(self._log, start, key=lambda s: s.position) :]:
-                if stored.position >= end:
-                    break
-                record = stored.record
-                if types is None or EventType(record.name, record.version, record.hash) in wanted:
-                    if len(found) == limit:
-                        return Batch(found, found[-1].position + 1 if found else start)
-                    found.append(stored)
-            return Batch(found, end)
-
-    def types(self) -> dict[int, EventType]:
-        """The types of which there are records."""
-        with self._lock:
-            return {number: each for each, number in self._types.items()}
-
-    def newest(self) -> int:
-        """The newest position."""
-        with self._lock:
-            return self._state.newest()
-
-    def oldest(self) -> int:
-        """The oldest position kept."""
-        with self._lock:
-            return self._state.oldest()
-
-    def position_at(self, moment: float) -> int:
-        """The first position kept whose time is not before a moment."""
-        with self._lock:
-            later = (each.position for each in self._log if each.record.time >= moment)
-            return next(later, self._state.newest() + 1)
-
-    def find(self, identity: Identity) -> int | None:
-        """Where the record with an identity is."""
-        with self._lock:
-            return self._identities.get(identity)
-
-    def truncate(self, before: int) -> int:
-        """Let go of what is before a position."""
-        with self._lock:
-            gone = [each for each in self._log if each.position < before][: len(self._log) - 1]
-            del self._log[: len(gone)]
-            for stored in gone:
-                del self._identities[stored.record.identity]
-            return len(gone)
-
-    def size(self) -> int:
-        """How many bytes its payloads take."""
-        with self._lock:
-            return sum(len(each.record.payload) for each in self._log)
-
-    # -- the state ---------------------------------------------------------------------------------
-
-    @contextmanager
-    def view(self) -> Iterator[View]:
-        """Look at the state."""
-        with self._lock:
-            yield self._state
-
-    def write(self, work: Callable[[Transaction], T]) -> Future[T]:
-        """Change the state, all or nothing."""
-
-        def change() -> T:
-            before = self._state.copy()
-            try:
-                return work(self._state)
-            except BaseException:
-                vars(self._state).update(before)
-                raise
-
-        return self._done(change)
-
-    def _done(self, work: Callable[[], T]) -> Future[T]:
-        future: Future[T] = Future()
-        with self._lock:
-            try:
-                if self._closed:
-                    raise StoreClosed()
-                future.set_result(work())
-            except Exception as error:
-                future.set_exception(error)
-        for woken in self._woken:
-            woken()
-        return future
-
-    # -- its life ----------------------------------------------------------------------------------
-
-    def watch(self, woken: Callable[[], None]) -> None:
-        """Have a function called after each change."""
-        self._woken.append(woken)
-
-    def close(self) -> None:
-        """Take nothing more."""
-        with self._lock:
-            self._closed = True
+def _end(all_of_them: dict[int, V], each: V, end: int) -> None:
+    if each.start < end:
+        all_of_them[each.number] = replace(each, until=end)
+    else:
+        del all_of_them[each.number]  # it was never in effect

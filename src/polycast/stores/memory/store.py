@@ -1,0 +1,193 @@
+"""A store in memory: the contract said as plainly as possible."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from polycast.config import SystemClock
+from polycast.errors import StoreClosed
+from polycast.events import encode_record
+from polycast.stores.contract import Batch, Draft, EventType, Run, Stored
+from polycast.stores.memory.state import MemoryState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from polycast.config import Clock
+    from polycast.events import Identity, Record, Root
+    from polycast.stores.contract import Transaction, View
+
+__all__ = ["MemoryStore"]
+
+T = TypeVar("T")
+
+
+class MemoryStore:
+    """A store that lives as long as its process; one lock is all it needs."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock: Clock = clock if clock is not None else SystemClock()
+        self._lock = threading.RLock()
+        self._log: list[Stored] = []
+        self._identities: dict[Identity, int] = {}
+        self._types: dict[EventType, int] = {}
+        self._state = MemoryState(self._log)
+        self._latest = 0.0
+        self._woken: list[Callable[[], None]] = []
+        self._closed = False
+        self.failure: Exception | None = None
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def submit(self, drafts: Sequence[Draft | Run]) -> Future[list[int]]:
+        """Append, all or none."""
+        return self._done(lambda: self._append(_one_by_one(drafts)))
+
+    def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
+        """Append, all or none, and say where."""
+        return self.submit(drafts).result(timeout)
+
+    def _append(self, drafts: Sequence[Draft]) -> list[int]:
+        self._latest = max(self._latest, self._clock.time())
+        records = [draft.at(self._latest) for draft in drafts]
+        for record in records:
+            encode_record(record)  # what cannot be written is refused here, too
+        positions = []
+        for record in records:
+            if record.identity not in self._identities:
+                position = self._state.newest() + 1
+                self._log.append(Stored(position, record))
+                self._identities[record.identity] = position
+                for named in _types_of(record):
+                    self._types.setdefault(named, len(self._types) + 1)
+            positions.append(self._identities[record.identity])
+        return positions
+
+    def read(
+        self,
+        start: int,
+        *,
+        limit: int = 1_000,
+        until: int | None = None,
+        types: Collection[int] | None = None,
+    ) -> Batch:
+        """The first records from a position on."""
+        with self._lock:
+            wanted = {each for each, number in self._types.items() if types and number in types}
+            end = self._state.newest() + 1 if until is None else until
+            end = max(start, min(end, self._state.newest() + 1))
+            found: list[Stored] = []
+            for stored in self._log[bisect_left(self._log, start, key=lambda s: s.position) :]:
+                if stored.position >= end:
+                    break
+                if types is None or not wanted.isdisjoint(_types_of(stored.record)):
+                    if len(found) == limit:
+                        return Batch(found, found[-1].position + 1 if found else start)
+                    found.append(stored)
+            return Batch(found, end)
+
+    def types(self) -> dict[int, EventType]:
+        """The types of which there are records."""
+        with self._lock:
+            return {number: each for each, number in self._types.items()}
+
+    def newest(self) -> int:
+        """The newest position."""
+        with self._lock:
+            return self._state.newest()
+
+    def oldest(self) -> int:
+        """The oldest position kept."""
+        with self._lock:
+            return self._state.oldest()
+
+    def position_at(self, moment: float) -> int:
+        """The first position kept whose time is not before a moment."""
+        with self._lock:
+            later = (each.position for each in self._log if each.record.time >= moment)
+            return next(later, self._state.newest() + 1)
+
+    def find(self, identity: Identity) -> int | None:
+        """Where the record with an identity is."""
+        with self._lock:
+            return self._identities.get(identity)
+
+    def truncate(self, before: int) -> int:
+        """Let go of what is before a position."""
+        with self._lock:
+            gone = [each for each in self._log if each.position < before][: len(self._log) - 1]
+            del self._log[: len(gone)]
+            for stored in gone:
+                del self._identities[stored.record.identity]
+            return len(gone)
+
+    def size(self) -> int:
+        """How many bytes its payloads take."""
+        with self._lock:
+            return sum(sum(map(len, _payloads_of(each.record))) for each in self._log)
+
+    # -- the state ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Look at the state."""
+        with self._lock:
+            yield self._state
+
+    def write(self, work: Callable[[Transaction], T]) -> Future[T]:
+        """Change the state, all or nothing."""
+
+        def change() -> T:
+            before = self._state.copy()
+            try:
+                return work(self._state)
+            except BaseException:
+                vars(self._state).update(before)
+                raise
+
+        return self._done(change)
+
+    def _done(self, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._lock:
+            try:
+                if self._closed:
+                    raise StoreClosed()
+                future.set_result(work())
+            except Exception as error:
+                future.set_exception(error)
+        for woken in self._woken:
+            woken()
+        return future
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    def watch(self, woken: Callable[[], None]) -> None:
+        """Have a function called after each change."""
+        self._woken.append(woken)
+
+    def close(self) -> None:
+        """Take nothing more."""
+        with self._lock:
+            self._closed = True
+
+
+def _one_by_one(drafts: Sequence[Draft | Run]) -> list[Draft]:
+    single = [each.drafts() if isinstance(each, Run) else [each] for each in drafts]
+    return [draft for each in single for draft in each]
+
+
+def _types_of(record: Record) -> list[EventType]:
+    """What names its class, and that of its root form."""
+    named: list[Record | Root] = [record]
+    if record.root is not None:
+        named.append(record.root)
+    return [EventType(each.name, each.version, each.hash) for each in named]
+
+
+def _payloads_of(record: Record) -> list[bytes]:
+    return [record.payload] if record.root is None else [record.payload, record.root.payload]

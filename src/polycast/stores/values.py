@@ -1,0 +1,265 @@
+"""What goes into a store and comes out of it, as plain data."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from polycast.events import Identity, Record, Root
+
+__all__ = [
+    "Advert",
+    "Batch",
+    "ContextVersion",
+    "Draft",
+    "Effect",
+    "EventType",
+    "Flight",
+    "Kept",
+    "Letter",
+    "Member",
+    "OpenBus",
+    "Route",
+    "Routed",
+    "Run",
+    "Stored",
+    "Stretch",
+]
+
+
+class Draft(msgspec.Struct, frozen=True, gc=False):
+    """A record that is not in the log yet: all but its time, which the log gives it."""
+
+    name: str
+    version: int
+    hash: str
+    identity: Identity
+    codec: Literal["json", "msgpack"]
+    payload: bytes
+    topic: str | None = None
+    priority: int = 0
+    expires: float | None = None
+    headers: dict[str, str] = {}
+    context: str | None = None
+    root: Root | None = None
+
+    def at(self, moment: float) -> Record:
+        """The record, appended at a moment."""
+        return Record(
+            self.name,
+            self.version,
+            self.hash,
+            self.identity,
+            moment,
+            self.codec,
+            self.payload,
+            self.topic,
+            self.priority,
+            self.expires,
+            self.headers,
+            self.context,
+            self.root,
+        )
+
+
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """Drafts that differ in their payloads only, and follow each other in sequence.
+
+    `roots` are the payloads of their root forms, one for each event, and `root` names the class of
+    these. Without `roots`, all have the same root form: none, or they are their own.
+    """
+
+    name: str
+    version: int
+    hash: str
+    first: Identity
+    codec: Literal["json", "msgpack"]
+    payloads: list[bytes]
+    topic: str | None = None
+    priority: int = 0
+    expires: float | None = None
+    headers: dict[str, str] = {}
+    context: str | None = None
+    root: Root | None = None
+    roots: list[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        if self.roots is not None and (self.root is None or len(self.roots) != len(self.payloads)):
+            raise ValueError(
+                f"a run of {len(self.payloads)} events has {len(self.roots)} root forms of "
+                f"{self.root}; as many as events are accepted, and the class of them"
+            )
+
+    def identities(self) -> list[Identity]:
+        """Those of its events."""
+        publisher, epoch, first = self.first.publisher, self.first.epoch, self.first.sequence
+        last = first + len(self.payloads)
+        return [Identity(publisher, epoch, sequence) for sequence in range(first, last)]
+
+    def model(self, moment: float) -> Record:
+        """A record with all that its events have in common."""
+        return self._draft(self.first, b"", self.root).at(moment)
+
+    def drafts(self) -> list[Draft]:
+        """Its events, one by one."""
+        forms = [self.root] * len(self.payloads)
+        if self.root is not None and self.roots is not None:
+            forms = [replace(self.root, payload=each) for each in self.roots]
+        each_of_them = zip(self.identities(), self.payloads, forms, strict=True)
+        return [self._draft(*each) for each in each_of_them]
+
+    def _draft(self, identity: Identity, payload: bytes, root: Root | None) -> Draft:
+        about = (self.topic, self.priority, self.expires, self.headers)
+        head = (self.name, self.version, self.hash, identity, self.codec)
+        return Draft(*head, payload, *about, self.context, root)
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """A record in the log."""
+
+    position: int
+    record: Record
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """What a read found, and the position up to which (exclusive) it has looked."""
+
+    entries: list[Stored]
+    upto: int
+
+
+class EventType(msgspec.Struct, frozen=True, gc=False):
+    """What names the class of a record."""
+
+    name: str
+    version: int
+    hash: str
+
+
+class OpenBus(msgspec.Struct, frozen=True, gc=False):
+    """One opening of a bus, while it lasts; `until` is when it counts as dead, by the wall."""
+
+    id: int
+    publisher: str
+    epoch: int
+    until: float
+    address: str = ""  # of the socket by which it is woken
+    process: int = 0
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A subscription that the store knows: a durable one, or a group.
+
+    All before `cursor` is handled, but for the flights. `start` and `until` are the positions
+    between which it is in effect. Whoever attaches to it raises `token`.
+    """
+
+    name: str
+    definition: bytes
+    start: int
+    cursor: int
+    durable: bool = True
+    group: bool = False
+    pinned: bool = True
+    until: int | None = None
+    token: int = 0
+    holder: int | None = None  # the bus it is attached to
+    lease: float | None = None  # when it ends, by the wall
+
+
+class Flight(msgspec.Struct, frozen=True, gc=False):
+    """One event before a subscription's cursor that is not handled, or the claim to one.
+
+    `done` is for groups: it is kept until every member has looked past it.
+    """
+
+    name: str
+    position: int
+    publisher: str = ""
+    holder: int | None = None
+    token: int = 0
+    attempts: int = 0
+    due: float = 0.0
+    done: bool = False
+
+
+class Member(msgspec.Struct, frozen=True, gc=False):
+    """The members of a group in one bus; before `looked` they have claimed what they want."""
+
+    name: str
+    bus: int
+    looked: int
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """A dead letter: the event itself is kept with it, whatever becomes of the log."""
+
+    number: int  # given by the store
+    subscription: str
+    position: int
+    record: Record
+    reason: str
+    attempts: int
+    time: float
+
+
+class Advert(msgspec.Struct, frozen=True, gc=False):
+    """What a bus has said it will publish."""
+
+    number: int  # given by the store
+    bus: int
+    what: str
+    until: float | None = None
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A definition that the pipeline routes for, in effect in `[start, until)` of the log.
+
+    It never changes, but for `until`, which is set to a position that is not in the log yet. So
+    what is in effect at a position of the log is the same whenever somebody looks.
+    """
+
+    number: int  # given by the store
+    name: str  # of the subscription
+    definition: bytes
+    start: int
+    until: int | None = None
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """Who takes what in `[low, high)` of the log, as the pipeline found out."""
+
+    low: int
+    high: int
+    takers: bytes
+
+
+class Routed(msgspec.Struct, frozen=True, gc=False):
+    """How far the pipeline has come: all before `high` is routed. Who runs it raises `token`."""
+
+    high: int
+    token: int
+
+
+class ContextVersion(msgspec.Struct, frozen=True):
+    """What a context was in `[start, until)` of the log. Like a route, it never changes."""
+
+    number: int  # given by the store
+    name: str
+    body: bytes
+    start: int
+    until: int | None = None
+
+
+class Effect(NamedTuple):
+    """What the pipeline goes by at a position: how many routes and contexts, the highest number.
+
+    Both take their numbers from one row. Numbers only grow, and what has ended does not come back.
+    So the same answer for two positions means the same routes and contexts.
+    """
+
+    routes: int
+    highest: int
+    contexts: int
