@@ -124,7 +124,7 @@ class TestBus(Bus):
 
     def close(self, timeout: float = 0.0) -> tuple[Undelivered, ...]:
         """Run until idle, then close; what is left is named."""
-        if self._state == "open":
+        if self._life.state == "open":
             self.run_until_idle()
         return super().close(0.0)
 

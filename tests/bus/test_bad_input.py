@@ -147,14 +147,17 @@ def test_what_this_version_does_not_have_is_a_named_error(url: str) -> None:
         pc.Bus(url)
 
 
-@pytest.mark.parametrize("option", ["context", "federation"])
-def test_contexts_are_not_there_yet(option: str) -> None:
-    with pytest.raises(pc.NotAvailable, match=option):
-        pc.Bus(**{option: object()})
+@pytest.mark.parametrize(
+    ("options", "accepted"),
+    [({"context": object()}, r"a pc\.Context"), ({"federation": object()}, r"a pc\.Federation")],
+)
+def test_what_is_no_context_is_refused(options: Any, accepted: str) -> None:
+    with pytest.raises(pc.PolycastError, match=accepted):
+        pc.Bus(**options)
 
 
-def test_a_view_from_a_context_is_not_there_yet(bus: TestBus) -> None:
-    with pytest.raises(pc.NotAvailable, match="within"):
+def test_a_context_that_nobody_knows_by_name_is_refused(bus: TestBus) -> None:
+    with pytest.raises(pc.BadContext, match="none is known yet"):
         bus.within("us")
 
 

@@ -13,9 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from polycast.bus.annotations import annotated_type
+from polycast.bus.contexts import BusContexts
 from polycast.bus.engines import Engine, engine_for
 from polycast.bus.engines import Options as EngineOptions
-from polycast.bus.lifetime import close_down, health_of, wait_for_quiet
+from polycast.bus.lifetime import Life, close_down, health_of, wait_for_quiet
 from polycast.bus.opening import check_clock
 from polycast.bus.options import check_options, settings_for
 from polycast.bus.roster import Advertisement
@@ -29,7 +30,7 @@ from polycast.delivery import (
     Timers,
     callback_for,
 )
-from polycast.errors import BadOption, BusClosed, NotAvailable
+from polycast.errors import BadOption, BusClosed
 from polycast.filters import Filter
 from polycast.matching import Interest, selector_for
 from polycast.typesystem import Registry
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from polycast.bus.options import Options, PublishOptions
     from polycast.bus.subscription import Subscription
     from polycast.config import Clock
+    from polycast.contexts import Federation
     from polycast.delivery import DeadLetters, Delivery
     from polycast.matching import Selector
     from polycast.stores import Receipt, Retention
@@ -77,9 +79,6 @@ class Bus:
         alive_for: float | timedelta = 10.0,
         retention: Retention | None = None,
     ) -> None:
-        for option, given in (("context", context), ("federation", federation)):
-            if given is not None:
-                raise _no_contexts(f"{option}=")
         check_count("history", history, of="events to keep")
         self._clock: Clock = check_clock(clock) if clock is not None else SystemClock()
         name = publisher if publisher is not None else f"bus-{uuid.uuid4().hex[:12]}"
@@ -100,14 +99,28 @@ class Bus:
         self._dispatcher, self._roster = self._engine.dispatcher, self._engine.roster
         self._services = self._make_services(stuck, self._engine.letters())
         self._roster.services = self._services
-        self._state = "open"
-        self._routes = self._dispatcher.routes
+        self._life = Life()
+        self._contexts = BusContexts(self._dispatcher, self._clock)
+        self._contexts.letters = self._services.dead_letters
         self._publishing = self._engine.publishing
+        self._whole: Bus | None = None
         self._engine.start(self._services.timers)
         # Whoever has a subscription has the bus; threads alone do not keep it, nor outlive it.
         self._roster.owner = weakref.ref(self)
         threads = (self._services.timers, self._services.pool, self._services.loop)
         self._finalizer = weakref.finalize(self, _stop_threads, self._engine, *threads)
+        self._join(context, federation)
+
+    def _join(self, context: object, federation: object) -> None:
+        self._stand_in(None)
+        try:
+            if federation is not None:
+                self._contexts.use(federation)
+            if context is not None:
+                self._stand_in(self._contexts.enter(context))
+        except BaseException:
+            self.close(0.0)
+            raise
 
     def _make_services(self, stuck_after: float, dead_letters: DeadLetters) -> Services:
         roster = self._roster
@@ -148,7 +161,7 @@ class Bus:
             try:
                 route = self._routes[type(event)]
             except KeyError:
-                route = self._dispatcher.route(type(event), None)
+                route = self._dispatcher.route(type(event), None, self._context)
             return route(event)
 
     def publish_many(
@@ -261,7 +274,7 @@ class Bus:
         *,
         pull: Any = None,
     ) -> Subscription[Any]:
-        if self._state != "open":
+        if self._life.state != "open":
             raise BusClosed("subscribe")
         check_options(options)
         settings = settings_for(options, pull=pull)
@@ -279,6 +292,7 @@ class Bus:
             settings.level,
             group=options.get("group"),
             durable=options.get("durable"),
+            context=self._context,
         )
         lease = options.get("lease")
         return self._roster.open(
@@ -386,7 +400,7 @@ class Bus:
 
     def advertise(self, what: Any, *, lease: float | timedelta | None = None) -> Advertisement:
         """Say that this bus is going to publish a type or on a topic; `health()` lists it."""
-        if self._state != "open":
+        if self._life.state != "open":
             raise BusClosed("advertise")
         if lease is not None:
             seconds("lease", lease)
@@ -397,8 +411,25 @@ class Bus:
         return advertisement
 
     def within(self, context: object) -> Bus:
-        """This bus as seen from a context."""
-        raise _no_contexts(f"within({context!r})")
+        """This bus as seen from a context, which is added if it is new; closing either closes both.
+
+        What is published there is of its types, and what is subscribed to is, too.
+        """
+        view = Bus.__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view._stand_in(self._contexts.enter(context))
+        view._whole = self  # whoever has a view has the bus
+        return view
+
+    def _stand_in(self, context: str | None) -> None:
+        self._context = context
+        self._publishing = self._publishing.within(context)
+        self._routes = self._publishing.routes()
+
+    @property
+    def federation(self) -> Federation | None:
+        """The contexts of this bus, if it has any."""
+        return self._contexts.federation
 
     # -- looking after it --------------------------------------------------------------------------
 
@@ -408,7 +439,7 @@ class Bus:
 
     def health(self) -> Health:
         """How the bus and its subscriptions are doing."""
-        return health_of(self._roster, closed=self._state == "closed")
+        return health_of(self._roster, closed=self._life.state == "closed")
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all that was published is handled; False if that took too long."""
@@ -416,11 +447,11 @@ class Bus:
 
     def close(self, timeout: float = 5.0) -> tuple[Undelivered, ...]:
         """Accept nothing more, deliver what is there, and say what could not be delivered."""
-        if self._state != "open":
+        if self._life.state != "open":
             return ()
-        self._state = "closing"
+        self._life.state = "closing"
         undelivered = close_down(self._roster, timeout)
-        self._state = "closed"
+        self._life.state = "closed"
         self._publishing.close()
         self._engine.close()
         self._finalizer()
@@ -451,7 +482,8 @@ class Bus:
         await asyncio.to_thread(self.close)
 
     def __repr__(self) -> str:
-        return f"<Bus {self.publisher!r} {self._engine.title}, {self._state}>"
+        context = "" if self._context is None else f" in context {self._context!r}"
+        return f"<Bus {self.publisher!r} {self._engine.title}{context}, {self._life.state}>"
 
 
 def _in_a_thread(function: Callable[..., None], *arguments: Any) -> None:
@@ -465,11 +497,3 @@ def _stop_threads(engine: Engine, timers: Timers, pool: Pool, loop: LoopThread) 
     timers.close()
     pool.close(0.0)
     loop.close(0.0)
-
-
-def _no_contexts(what: str) -> NotAvailable:
-    return NotAvailable(
-        what,
-        why="this version has no contexts",
-        instead="Leave it out: every party then sees the classes as they were published",
-    )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from polycast.bus.stretches import Piece
     from polycast.delivery import Inbox, Mailbox
+    from polycast.matching import Selector
     from polycast.routing import StoredDispatcher
     from polycast.routing.takers import Takers
     from polycast.stores import Entry, Route, Store, Stored
@@ -255,13 +256,16 @@ class Feed:
 
     def _bring_one(self, stored: Stored, found: list[Mailbox], unsure: set[Mailbox | None]) -> None:
         dispatcher = self._dispatcher
-        entry = dispatcher.entry(stored)
-        if unsure and not unsure.isdisjoint(found):
-            asked: tuple[Any, ...] = tuple(box for box in found if box in unsure)
-            refused = set(asked) - {box for box, _ in dispatcher.wanted_by(asked, entry)}
-            found = [box for box in found if box not in refused]
+        contexts = dict.fromkeys(box.interest.context for box in found)
+        seen = {context: dispatcher.entry_in(stored, context) for context in contexts}
+        put: list[tuple[Mailbox, Entry]] = []
+        for box in found:
+            entry, asked = seen[box.interest.context], (box,)
+            if entry is None or (box in unsure and not dispatcher.wanted_by(asked, entry)):
+                continue
+            put.append((box, entry))
         with dispatcher.order:
-            for box in found:
+            for box, entry in put:
                 box.put(entry, True)
 
     def _records(self, positions: list[int]) -> tuple[list[Stored], int | None]:
@@ -354,34 +358,48 @@ class Feed:
         upto = start if readable is None else readable
         if unsure:
             return self.wanted(mailbox, records), upto
-        return [(self._dispatcher.entry(each), True) for each in records], upto
+        seen = (self._dispatcher.entry_in(each, mailbox.interest.context) for each in records)
+        return [(entry, True) for entry in seen if entry is not None], upto
 
     def _types_of(self, mailbox: Mailbox) -> list[int] | None:
         """The numbers of the types that a mailbox can want; None if that is all of them."""
         types = self._store.types()
         selectors = [interest.selector for interest in mailbox.interests()]
         known, found = self._covered.get(mailbox, (None, None))
-        if known != (len(types), selectors):
-            classes = {number: self._dispatcher.class_named(each) for number, each in types.items()}
+        context, version = mailbox.interest.context, self._dispatcher.version
+        now = (len(types), selectors, None if context is None else version)
+        if known != now:
             numbers = [
                 number
-                for number, cls in classes.items()
-                if any(each.covers_class(cls) for each in selectors)
+                for number, each in types.items()
+                if self._covers(selectors, self._dispatcher.class_named(each), context)
             ]
             found = None if len(numbers) == len(types) else numbers
-            self._covered[mailbox] = (len(types), selectors), found
+            self._covered[mailbox] = now, found
         return found
+
+    def _covers(self, selectors: list[Selector[Any]], cls: type, context: str | None) -> bool:
+        """Whether a class, or what it is in a context if it is one of the root, is selected."""
+        there = self._dispatcher.crossing.becomes(cls, None, context)
+        return any(
+            each.covers_class(cls) or (there is not None and each.covers_class(there))
+            for each in selectors
+        )
 
     def wanted(self, mailbox: Mailbox, records: list[Stored]) -> Wanted:
         """Those of some records that a mailbox wants, with the verdict of its filter."""
         wanted: Wanted = []
         covered: dict[tuple[type, str | None], bool] = {}
+        context = mailbox.interest.context
         for stored in records:
-            key = self._dispatcher.class_of(stored), stored.record.topic
-            if key not in covered:
-                covered[key] = any(each.selector.covers(*key) for each in mailbox.interests())
-            if covered[key]:
-                entry = self._dispatcher.entry(stored)
+            cls, topic = self._dispatcher.class_in(stored, context), stored.record.topic
+            if cls is None:
+                continue
+            if (cls, topic) not in covered:
+                verdicts = (each.selector.covers(cls, topic) for each in mailbox.interests())
+                covered[cls, topic] = any(verdicts)
+            entry = self._dispatcher.entry_in(stored, context) if covered[cls, topic] else None
+            if entry is not None:
                 targets: tuple[Any, ...] = (mailbox,)
                 hits = self._dispatcher.wanted_by(targets, entry)
                 wanted += [(entry, verdict) for _, verdict in hits]

@@ -74,7 +74,10 @@ class History:
     def wanted(self, mailbox: Mailbox, entries: Iterable[Entry]) -> list[tuple[Entry, object]]:
         """Those that a mailbox wants, each with the verdict of its filter."""
         wanted = []
-        for entry in entries:
+        for each in entries:
+            entry = self._dispatcher.seen_by(mailbox.interest.context, each)
+            if entry is None:
+                continue
             cls, topic = type(entry.event), entry.topic
             if not any(each.selector.covers(cls, topic) for each in mailbox.interests()):
                 continue

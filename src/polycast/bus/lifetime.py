@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from polycast.bus.roster import Roster
     from polycast.delivery import Mailbox, Services
 
-__all__ = ["close_down", "health_of", "wait_for_quiet"]
+__all__ = ["Life", "close_down", "health_of", "wait_for_quiet"]
+
+
+class Life:
+    """What a bus and its views have in common: whether it is open, closing or closed."""
+
+    def __init__(self) -> None:
+        self.state = "open"
 
 
 def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from polycast.matching import check_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
+    from typing import Self
 
     from polycast.config import Clock
     from polycast.routing import Dispatcher, StoredDispatcher, Submission
@@ -26,6 +28,7 @@ class Publishing:
 
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
         self._dispatcher, self._clock = dispatcher, clock
+        self.context: str | None = None  # the publisher's
         # Those who wait for room without blocking their event loop stand in one line.
         self._line: ThreadPoolExecutor | None = None
         self._waiting = 0
@@ -44,7 +47,7 @@ class Publishing:
             type(priority) is int
             and priority == 0
             and topic is not None
-            and expires is headers is identity is None
+            and expires is headers is identity is self.context is None
         ):
             return self._on_topic(event, topic)
         options = {
@@ -54,11 +57,25 @@ class Publishing:
             "headers": headers,
             "identity": identity,
         }
-        return self._dispatcher.post(event, **published_as(options, self._clock))
+        about = published_as(options, self._clock)
+        return self._dispatcher.post(event, **about, context=self.context)
 
     def publish_many(self, events: list[Any], options: Mapping[str, Any]) -> list[Receipt]:
         """Publish several events, all or none."""
-        return self._dispatcher.post_many(events, **published_as(options, self._clock))
+        about = published_as(options, self._clock)
+        return self._dispatcher.post_many(events, **about, context=self.context)
+
+    def within(self, context: str | None) -> Self:
+        """The same for events of a context."""
+        found = copy.copy(self)
+        found.context = context
+        return found
+
+    def routes(self) -> dict[type, Callable[[Any], Receipt]]:
+        """What publishes events that come without options."""
+        if self.context is None:
+            return self._dispatcher.routes
+        return self._dispatcher.context_routes.setdefault(self.context, {})
 
     def publish_async(
         self, publish: Callable[[], Receipt], event: Any, options: Mapping[str, Any]
@@ -112,7 +129,7 @@ class StoredPublishing(Publishing):
         if any(self._dispatcher.blocking([event], options.get("topic"))):
             return self._stand_in_line(publish)  # it may have to wait for room
         about = published_as(options, self._clock)
-        submission = self._dispatcher.submit([event], **about)
+        submission = self._dispatcher.submit([event], **about, context=self.context)
         return self._synced(submission)
 
     async def _synced(self, submission: Submission) -> Receipt:

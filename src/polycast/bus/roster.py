@@ -201,6 +201,9 @@ class Roster:
                 kept = group.interest.durable
                 accepted = f"that of the group, which is {kept!r}: its members share it"
                 raise BadOption("durable", interest.durable, accepted=accepted)
+            if group is not None and group.interest.context != interest.context:
+                accepted = f"members that are all in {group.interest.context or 'the root'!r}"
+                raise BadOption("group", interest.group, accepted=accepted)
             return group
         difference = known.interest.difference(interest)
         if difference and not replace:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.context import Context
@@ -71,7 +73,9 @@ class Federation:
         self.root = root
         self._lock = threading.RLock()
         self.members: dict[str, Member] = {}
-        self._watchers: list[Callable[[], None]] = []
+        self._watchers: list[weakref.WeakMethod[Callable[[], None]]] = []
+        self._accepted: weakref.WeakSet[Context] = weakref.WeakSet()
+        self._counts: dict[str, Statistics] = {}
         self.findings: list[tuple[str, Finding]] = []
         """What was found wrong with types that were met while events flowed, by context."""
 
@@ -123,6 +127,7 @@ class Federation:
     def _put(self, context: Context) -> None:
         """Compile a context and all below it aside, then have them in effect in one step."""
         context.freeze()
+        self._accepted.add(context)
         members = dict(self.members)
         members[context.name] = Member(context, self._report)
         self._follow(context, members)
@@ -150,16 +155,21 @@ class Federation:
 
     def _swap(self, members: dict[str, Member]) -> None:
         self.members = members
-        for watcher in list(self._watchers):
-            watcher()
+        alive = [(each, changed) for each in self._watchers if (changed := each()) is not None]
+        self._watchers = [each for each, _ in alive]
+        for _, changed in alive:
+            changed()
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Have a function called after each change, in the thread that made it."""
-        self._watchers.append(changed)
+        """Have a method called after each change, as long as its object lives."""
+        with self._lock:
+            self._watchers = [*self._watchers, weakref.WeakMethod(changed)]
 
-    def unwatch(self, changed: Callable[[], None]) -> None:
-        """Have it called no more."""
-        self._watchers = [each for each in self._watchers if each != changed]
+    def knows(self, context: Context) -> bool:
+        """Whether a context is here, or was before it was replaced."""
+        if context is self.root:
+            return True
+        return context.name in self.members and context in self._accepted
 
     def _check_belongs(self, context: object) -> None:
         if not isinstance(context, Context):
@@ -221,23 +231,83 @@ class Federation:
         if outer is inner:
             return event
         if outer is not None:
-            event = self._crossed(event, outer, outer.outgoing, target=self.root.name)
+            event = self._crossed(outer, outer.outgoing, event)
         if inner is not None:
-            event = self._crossed(event, inner, inner.incoming, target=inner.name)
+            event = self._crossed(inner, inner.incoming, event)
         return event
 
-    def _crossed(self, event: Any, member: Member, way: Translator, *, target: str) -> Any:
-        run = way.functions.get(type(event)) or way.function(type(event))
+    def way_in(self, target: str) -> Callable[[Any], Any]:
+        """What brings events from the root into a context, as that is now."""
+        member = self.members[target]
+        return partial(self._crossed, member, member.incoming)
+
+    def way_out(self, source: str) -> Callable[[Any], Any]:
+        """What brings events from a context to the root, as that is now."""
+        member = self.members[source]
+        return partial(self._crossed, member, member.outgoing)
+
+    def _crossed(self, member: Member, way: Translator, event: Any) -> Any:
+        cls = type(event)
+        run = way.functions.get(cls) or way.function(cls)
         if run is None:
-            outgoing = way is member.outgoing
-            source = member.name if outgoing else self.root.name
-            why = (
-                "it is a local type, and no '!' mapping lets it out"
-                if outgoing
-                else "it is a type of that context, and no event of the root"
+            raise self._stays(member, way, event)
+        try:
+            found = run(event)
+        except Exception:
+            self._count(member, "failed", cls.__name__)
+            raise
+        way.counts[cls] = way.counts.get(cls, 0) + 1
+        return found
+
+    def _stays(self, member: Member, way: Translator, event: Any) -> NotTranslated:
+        """An event that cannot get out of its context, or into another."""
+        if way is member.outgoing:
+            why = "it is a local type, and no '!' mapping lets it out"
+            return NotTranslated(event, source=member.name, target=self.root.name, why=why)
+        why = "it is a type of that context, and no event of the root"
+        return NotTranslated(event, source=self.root.name, target=member.name, why=why)
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def count_dropped(self, context: str, cls: type) -> None:
+        """An event of a local type did not leave its context: no mapping lets it out."""
+        with self._lock:
+            counts = self._counts.setdefault(context, Statistics()).dropped
+            counts[cls.__name__] = counts.get(cls.__name__, 0) + 1
+            first = counts[cls.__name__] == 1
+        if first:
+            _log.warning(
+                "events of %s do not leave context %r: it is a local type, and no '!' mapping "
+                "lets it out",
+                cls.__name__,
+                context,
             )
-            raise NotTranslated(event, source=source, target=target, why=why)
-        return run(event)
+
+    def _count(self, member: Member, what: str, key: str) -> None:
+        with self._lock:
+            counts = getattr(self._counts.setdefault(member.name, Statistics()), what)
+            counts[key] = counts.get(key, 0) + 1
+
+    def statistics(self) -> dict[str, Statistics]:
+        """What each context has done since it was put here, by its name."""
+        with self._lock:
+            return {name: self._statistics(member) for name, member in self.members.items()}
+
+    def _statistics(self, member: Member) -> Statistics:
+        before = self._counts.get(member.name, Statistics())
+        found = Statistics(failed=dict(before.failed), dropped=dict(before.dropped))
+        found.stale = member.stale is not None
+        for way, counts in (
+            (member.incoming, found.incoming),
+            (member.outgoing, found.outgoing),
+        ):
+            for cls, count in list(way.counts.items()):
+                mapping = way.mapping(cls)
+                if mapping is None:
+                    found.unchanged += count
+                else:
+                    counts[str(mapping)] = counts.get(str(mapping), 0) + count
+        return found
 
 
 def _accepted(context: Context) -> Report:

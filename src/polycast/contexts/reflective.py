@@ -5,7 +5,6 @@ It judges the generated code in tests, and is what the paper compares with (FOS,
 
 from __future__ import annotations
 
-import collections.abc
 import copy
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,8 @@ from polycast.contexts.shapes import Shape, attribute_hints, has_attributes, sha
 from polycast.contexts.values import NoMaker, is_unchangeable, maker_of, put_together
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polycast.contexts.functions import Function
     from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction, Mapping
@@ -70,19 +71,11 @@ class _Reflection:
             raise _Misfit
         if value is None and shape.none:
             return None
-        for container in shape.containers:
-            if isinstance(value, container.kind):
-                inner = [each.inner for each in wanted.containers] or [_ANYTHING]
-                return _each(
-                    value,
-                    lambda item: self._converted(
-                        item,
-                        path,
-                        name,
-                        container.inner,
-                        inner[0],  # noqa: B023 - used at once
-                    ),
-                )
+        found = next((each for each in shape.containers if isinstance(value, each.kind)), None)
+        if found is not None:
+            inside = found.inner
+            inner = next((each.inner for each in wanted.containers), _ANYTHING)
+            return _each(value, lambda item: self._converted(item, path, name, inside, inner))
         return self._value(value, path.to(name, _met(value, shape)), wanted)
 
     def _value(self, value: Any, path: Path, wanted: Shape) -> Any:
@@ -128,7 +121,7 @@ def _folded(path: Path) -> Path:
     return Path(path.types[: first + 1], path.attributes[:first])
 
 
-def _each(value: Any, convert: collections.abc.Callable[[Any], Any]) -> Any:
+def _each(value: Any, convert: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
         return {key: convert(item) for key, item in value.items()}
     items = [convert(item) for item in value]

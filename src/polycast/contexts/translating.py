@@ -40,6 +40,8 @@ class Translator:
         self._codes: dict[type, Code] = {}
         self.functions: dict[type, Callable[[Any], Any]] = {}
         """For each class that was met: what makes its events those of the other side."""
+        self.counts: dict[type, int] = {}
+        """How many events of each class were translated; two at once may count as one."""
 
     def mapping(self, cls: type) -> Mapping | None:
         """The mapping of a class."""

@@ -47,6 +47,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     """For the pipeline: the function that is the filter, as `module:name`."""
     partial: bool = False
     """For the pipeline: whether `filter` lets pass more than the subscription wants."""
+    context: str | None = None
+    """The context in which it sees events; None is the root."""
 
     def encoded(self) -> bytes:
         """As a store keeps it."""
@@ -59,7 +61,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def difference(self, other: Definition) -> dict[str, tuple[str, str]]:
         """What another definition changes: field, as it is, as it would be."""
-        fields = ("selector", "where", "level", "group")
+        fields = ("selector", "where", "level", "group", "context")
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in fields}
         return {
             name: (_text(mine), _text(theirs))
@@ -95,6 +97,7 @@ def definition_of(
         None if where is None else _as_data(where),
         interest.group,
         lease,
+        context=interest.context,
     )
     if engine != "spark" or where is None or definition.filter is not None:
         return definition

@@ -24,6 +24,7 @@ class Interest:
     durable: str | None = None
     start: int = 0
     until: int | None = None
+    context: str | None = None  # in which it sees events; None is the root
 
     def in_effect(self, position: int) -> bool:
         """Whether an event at that position is meant at all."""
@@ -37,7 +38,7 @@ class Interest:
 
     def difference(self, other: Interest) -> dict[str, tuple[str, str]]:
         """What another definition changes: field, as it is, as it would be."""
-        fields = ("selector", "where", "level", "group")
+        fields = ("selector", "where", "level", "group", "context")
         return {
             name: (_text(getattr(self, name)), _text(getattr(other, name)))
             for name in fields

@@ -39,6 +39,7 @@ class Shape:
     crowded: bool = False  # an index says who wants an event; those below are the others
     many_queued: bool = False
     many_direct: bool = False
+    within: bool = False  # it is published in a context, which the entry says
 
     def compact(self) -> Shape:
         """The same with loops instead of more than a few lines for each target."""
@@ -175,7 +176,7 @@ def _queued_loop_tests(shape: Shape) -> Iterator[str]:
 
 
 def _ordered_part(shape: Shape) -> Iterator[str]:
-    topic = ", topic" if shape.topic else ""
+    topic = _about(shape)
     yield "with order:"
     yield " if stale:"
     yield "  here = 0"
@@ -203,13 +204,20 @@ def _ordered_part(shape: Shape) -> Iterator[str]:
         yield f"{guard}box_{number}.wake()"
 
 
+def _about(shape: Shape) -> str:
+    """What an entry says besides its event, position, time and publisher."""
+    if shape.within:
+        return ", topic, 0, None, None, None, None, context"
+    return ", topic" if shape.topic else ""
+
+
 def _logged_part(shape: Shape) -> Iterator[str]:
     """With the turn and no queue to fill, the log alone does not need the order lock.
 
     Another thread may append a later position first; the log sorts itself when it is read, and
     whoever wants all up to a position takes the turn.
     """
-    topic = ", topic" if shape.topic else ""
+    topic = _about(shape)
     yield "moment = time()"
     yield "if moment > latest: latest = moment"
     yield from _position()

@@ -6,35 +6,40 @@ import gc
 import sys
 import threading
 from abc import get_cache_token
-from collections import Counter, OrderedDict
-from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import CellType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
-from polycast.errors import BadOption, NotAvailable
+from polycast.errors import NotAvailable
+from polycast.routing.beyond import Beyond, is_simple
 from polycast.routing.codegen import UNROLLED, Route, Shape, call_names, make_route, names_for
 from polycast.routing.crowd import Crowd, is_alone, is_crowd
 from polycast.routing.plan import Plan, Target
+from polycast.routing.posting import Posting
 from polycast.routing.turn import Turn
 from polycast.stores import Entry, Receipt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from polycast.config import Clock
-    from polycast.events import Identity
+    from polycast.routing.crossing import Party
     from polycast.stores import Publisher, Recent
 
 __all__ = ["Dispatcher"]
 
 TOPICS_KEPT = 4_096
-IDENTITIES_KEPT = 100_000
-Hits = list[tuple[Target, object]]
 
 
-class Dispatcher:
+class Lane(NamedTuple):
+    """How events come: on a topic, from a publisher in a context."""
+
+    topic: str | None
+    source: str | None = None
+
+
+class Dispatcher(Posting):
     """The direct engine: the plan, its generated routes, and the order of the log.
 
     `changing` guards plan and routes, `order` positions and queues. Taken in that order, and
@@ -55,20 +60,21 @@ class Dispatcher:
                 why="its turn-taking relies on the GIL (see polycast/routing/codegen.py)",
                 instead="Run it with the ordinary build of Python, or with PYTHON_GIL=1",
             )
+        super().__init__()
         self.publisher, self.clock, self.log, self.admit = publisher, clock, log, admit
         self.plan, self.turn = Plan(), Turn()
         self.newest: Callable[[], int] = self.turn.newest
         self.order, self.changing = threading.Lock(), threading.RLock()
         self.version, self._stopped = 0, False
         self._refuse: Callable[[], None] = lambda: None
-        self._retried: OrderedDict[Identity, Receipt] = OrderedDict()
         # What publish looks up. Its keys would keep classes alive, so a full collection empties
         # it; `_made` has everything again, weakly.
         self.routes: dict[type, Callable[[Any], Receipt]] = {}
         self.topic_routes: dict[tuple[type, str], Callable[[Any], Receipt]] = {}
-        self._made: WeakKeyDictionary[type, dict[str | None, Route]] = WeakKeyDictionary()
+        self.context_routes: dict[str, dict[type, Callable[[Any], Receipt]]] = {}
+        self._made: WeakKeyDictionary[type, dict[Lane, Route]] = WeakKeyDictionary()
         self._crowd: Crowd | None = None  # made when many want events of one class
-        self._dense: WeakKeyDictionary[type, set[str | None]] = WeakKeyDictionary()
+        self._dense: WeakKeyDictionary[type, set[Lane]] = WeakKeyDictionary()
         _dispatchers.add(self)
 
     # -- changing the plan ---------------------------------------------------------------------
@@ -124,61 +130,81 @@ class Dispatcher:
             with self.order:
                 self._expire(self._all_routes())
 
-    def _all_routes(self) -> list[tuple[type, str | None]]:
-        return [(cls, topic) for cls, made in list(self._made.items()) for topic in made]
+    def replan(self) -> None:
+        """Contexts have come, gone or changed."""
+        with self.changing, self.order:
+            self._expire(self._all_routes())
 
-    def _routes_to(self, target: Target) -> list[tuple[type, str | None]]:
+    def _all_routes(self) -> list[tuple[type, Lane]]:
+        return [(cls, lane) for cls, made in list(self._made.items()) for lane in made]
+
+    def _routes_to(self, target: Target) -> list[tuple[type, Lane]]:
+        if self.crossing.federation is not None:
+            return self._all_routes()  # what events are in other contexts, only those know
         chosen = self.plan.selectors(target)
         return [
-            (cls, topic)
+            (cls, lane)
             for cls, made in list(self._made.items())
-            for topic in made
-            if any(selector.covers(cls, topic) for selector in chosen)
+            for lane in made
+            if any(selector.covers(cls, lane.topic) for selector in chosen)
         ]
 
-    def _expire(self, stale: list[tuple[type, str | None]]) -> None:
+    def _expire(self, stale: list[tuple[type, Lane]]) -> None:
         self.version += 1
-        for cls, topic in stale:
-            self._dense.get(cls, set()).discard(topic)
-            route = self._made[cls].pop(topic, None)
+        self.known_parties = {}
+        for cls, lane in stale:
+            self._dense.get(cls, set()).discard(lane)
+            route = self._made[cls].pop(lane, None)
             if route is not None:
                 route.stale.cell_contents = True
             self.routes.pop(cls, None)
-            if topic is not None:
-                self.topic_routes.pop((cls, topic), None)
+            if lane.source is not None:
+                self.context_routes[lane.source].pop(cls, None)
+            elif lane.topic is not None:
+                self.topic_routes.pop((cls, lane.topic), None)
 
     # -- routes ----------------------------------------------------------------------------------
 
-    def route(self, cls: type, topic: str | None) -> Callable[[Any], Receipt]:
-        """The generated function for events of a class on a topic."""
+    def route(
+        self, cls: type, topic: str | None, source: str | None = None
+    ) -> Callable[[Any], Receipt]:
+        """The generated function for events of a class on a topic, published in a context."""
+        lane = Lane(topic, source)
         self._refuse()
         if self._stopped:  # what callbacks publish while the bus drains
-            return partial(self.post, topic=topic)
+            return partial(self.post, topic=topic, context=source)
         self.admit(cls)
         with self.changing:
             made = self._made.setdefault(cls, {})
-            if topic not in made:
+            if lane not in made:
                 if len(made) > TOPICS_KEPT:
                     self._expire([(cls, each) for each in made])
-                made[topic] = self._make(cls, topic)
-            run = made[topic].run
-            if topic is None:
+                made[lane] = self._make(cls, lane)
+            run = made[lane].run
+            if source is not None:
+                if topic is None:
+                    self.context_routes.setdefault(source, {})[cls] = run
+            elif topic is None:
                 self.routes[cls] = run
             else:
                 self.topic_routes[cls, topic] = run
             return run
 
-    def _make(self, cls: type, topic: str | None) -> Route:
-        targets = self.plan.targets(cls, topic)
-        if any(target.blocking for target in targets):
+    def _make(self, cls: type, lane: Lane) -> Route:
+        topic = lane.topic
+        [(_, targets), *others] = self.crossing.parties(self.plan, cls, topic, lane.source)
+        beyond = self._beyond(cls, lane, others)
+        if beyond is None or any(target.blocking for target in targets):
             # A publisher that may have to wait takes the slow path, which knows how.
-            return Route(partial(self.post, topic=topic), CellType(False))
+            return Route(partial(self.post, topic=topic, context=lane.source), CellType(False))
+        is_many = lane not in self._dense.get(cls, ()) and is_crowd(targets)
+        targets = (*targets, *beyond)
         calls = [(target, call) for target in targets if (call := target.direct) is not None]
         direct = tuple(target for target, _ in calls)
         chosen = set(direct)
         queued = tuple(target for target in targets if target not in chosen)
-        if topic not in self._dense.get(cls, ()) and is_crowd(targets):
-            return self._make_crowded(cls, topic, calls, queued)
+        if is_many and not any(each.inline for each in beyond):
+            return self._make_crowded(cls, lane, calls, queued)
         tests = tuple(target.test_for(cls, topic) for target in queued)
         wants = tuple(target.test_for(cls, topic) for target in direct)
         few = direct if len(direct) <= UNROLLED else ()
@@ -190,25 +216,46 @@ class Dispatcher:
             turn=any(target.inline for target in targets),
             topic=topic is not None,
             registrable=self.plan.registrable(cls),
+            within=lane.source is not None,
         )
-        names = self._names(shape, topic, direct)
+        names = self._names(shape, lane, direct)
         names.update(names_for(queued, tests))
         names.update(call_names(tuple(call for _, call in calls), wants))
         for _, values in written:
             names.update(values)
         return make_route(shape, self.turn.cells, names)
 
+    def _beyond(self, cls: type, lane: Lane, others: list[Party]) -> list[Beyond] | None:
+        """Those in other contexts; None if they need the slow path."""
+        if not self.crossing.can_leave(cls, lane.source):
+            return None  # that is counted there
+        if not all(is_simple(targets) for _, targets in others):
+            return None
+        return [self._beyond_in(context, targets, lane) for context, targets in others]
+
+    def _beyond_in(self, context: str | None, targets: tuple[Target, ...], lane: Lane) -> Beyond:
+        made, topic = self.version, lane.topic
+        return Beyond(
+            context,
+            targets,
+            see=self.crossing.sight(lane.source, context),
+            match=lambda there: self._matching(targets, there, topic),
+            tests=[_any_test(target, topic) for target in targets],
+            astray=self.astray,
+            is_gone=lambda target: self.version != made and target not in self.plan,
+        )
+
     def _make_crowded(
         self,
         cls: type,
-        topic: str | None,
+        lane: Lane,
         calls: list[tuple[Target, Callable[[Any], object]]],
         queued: tuple[Target, ...],
     ) -> Route:
         """A route that asks an index who wants an event, and only groups for themselves."""
         if self._crowd is None:
             self._crowd = Crowd(self.plan)
-        direct = tuple(target for target, _ in calls)
+        topic, direct = lane.topic, tuple(target for target, _ in calls)
         groups = tuple(target for target in queued if not is_alone(target))
         shape = Shape(
             queued=(),
@@ -218,41 +265,41 @@ class Dispatcher:
             topic=topic is not None,
             registrable=self.plan.registrable(cls),
             crowded=True,
+            within=lane.source is not None,
         )
-        names = self._names(shape, topic, direct)
+        names = self._names(shape, lane, direct)
         names["calls"] = tuple(call for _, call in calls)
         names["boxes"] = tuple((target, target.test_for(cls, topic)) for target in groups)
-        dense = partial(self._too_dense, cls, topic)
+        dense = partial(self._too_dense, cls, lane)
         names["choose"] = self._crowd.chooser(direct, queued, topic, dense)
         return make_route(shape, self.turn.cells, names)
 
-    def _too_dense(self, cls: type, topic: str | None) -> None:
+    def _too_dense(self, cls: type, lane: Lane) -> None:
         """So many want most events that the next route asks each; until the plan changes."""
         with self.changing, self.order:
-            self._expire([(cls, topic)])
-            self._dense.setdefault(cls, set()).add(topic)
+            self._expire([(cls, lane)])
+            self._dense.setdefault(cls, set()).add(lane)
 
-    def _names(
-        self, shape: Shape, topic: str | None, direct: tuple[Target, ...]
-    ) -> dict[str, object]:
+    def _names(self, shape: Shape, lane: Lane, direct: tuple[Target, ...]) -> dict[str, object]:
         return {
             "Receipt": Receipt,
             "Entry": Entry,
             "publisher": self.publisher,
-            "topic": topic,
+            "topic": lane.topic,
+            "context": lane.source,
             "order": self.order,
             "append": self.log.append if self.log is not None else None,
             "time": self.clock.time,
             "pending": self.turn.pending,
             "give_turn": self.turn.give,
-            "contended": partial(self.post, topic=topic),
+            "contended": partial(self.post, topic=lane.topic, context=lane.source),
             "token": get_cache_token,
             "known": get_cache_token(),
-            "registered": partial(self._registered, topic=topic, turn=shape.turn),
-            "again": partial(self._again, topic=topic, turn=shape.turn),
-            "rest": partial(self._rest, direct, topic),
-            "raised": partial(self._raised, direct, topic),
-            "interrupted": partial(self._interrupted, direct, topic),
+            "registered": partial(self._registered, lane=lane, turn=shape.turn),
+            "again": partial(self._again, lane=lane, turn=shape.turn),
+            "rest": partial(self._rest, direct, lane),
+            "raised": partial(self._raised, direct, lane),
+            "interrupted": partial(self._interrupted, direct, lane),
         }
 
     # -- the slow side of a route ---------------------------------------------------------------
@@ -260,7 +307,7 @@ class Dispatcher:
     def _raised(
         self,
         direct: tuple[Target, ...],
-        topic: str | None,
+        lane: Lane,
         step: int,
         event: object,
         here: int,
@@ -268,217 +315,77 @@ class Dispatcher:
     ) -> None:
         number, called = divmod(step, 2)
         if called:
-            direct[number].failed(self._entry(event, here, topic), error)
+            direct[number].failed(self._entry(event, here, lane), error)
         else:
             direct[number].unfit(error)
 
     def _interrupted(
-        self, direct: tuple[Target, ...], topic: str | None, step: int, event: Any, here: int
+        self, direct: tuple[Target, ...], lane: Lane, step: int, event: Any, here: int
     ) -> None:
         """A callback raised what is for the publisher; those after it get the event first."""
         if step < 0:
             self.turn.give()
         else:
-            self._rest(direct, topic, step // 2 + 1, event, here)
+            self._rest(direct, lane, step // 2 + 1, event, here)
 
     def _rest(
-        self, direct: tuple[Target, ...], topic: str | None, number: int, event: Any, here: int
+        self, direct: tuple[Target, ...], lane: Lane, number: int, event: Any, here: int
     ) -> Receipt:
         """The plan changed while an event was going round: go on with those it still has."""
         self.turn.own()
         try:
             with self.changing:
-                still = [target for target in direct[number:] if target in self.plan]
-            entry = self._entry(event, here, topic)
-            self._run_inline(entry, self._matching(still, event, topic))
+                still = [
+                    each
+                    for each in direct[number:]
+                    if each in self.plan or isinstance(each, Beyond)
+                ]
+            entry = self._entry(event, here, lane)
+            hits = self._matching(still, event, lane.topic)
+            self._run_inline(entry, [(*hit, (event, lane.source)) for hit in hits])
         finally:
             self.turn.give()
         return Receipt(here, self.publisher)
 
-    def _again(self, event: Any, *, topic: str | None, turn: bool) -> Receipt:
+    def _again(self, event: Any, *, lane: Lane, turn: bool) -> Receipt:
         """The plan changed before the event had gone to anyone: publish it by the new plan."""
         if turn:
             self.turn.give()
-        return self.post(event, topic=topic)
+        return self.post(event, topic=lane.topic, context=lane.source)
 
-    def _registered(self, event: Any, *, topic: str | None, turn: bool) -> Receipt:
+    def _registered(self, event: Any, *, lane: Lane, turn: bool) -> Receipt:
         """A class was registered with some ABC, so old verdicts may be wrong."""
         if turn:
             self.turn.give()
         with self.changing, self.order:
-            self._expire([(type(event), topic)])
-        return self.route(type(event), topic)(event)
+            self._expire([(type(event), lane)])
+        return self.route(type(event), lane.topic, lane.source)(event)
 
-    # -- the slow path, for everything ------------------------------------------------------------
-
-    def post(
-        self,
-        event: Any,
-        *,
-        topic: str | None = None,
-        priority: int = 0,
-        expires: float | None = None,
-        headers: Mapping[str, str] | None = None,
-        given: Identity | None = None,
-    ) -> Receipt:
-        """Publish by asking each target: what the generated routes do, said plainly."""
-        return self.post_many([event], topic, priority, expires, headers, given)[0]
-
-    def post_many(
-        self,
-        events: list[Any],
-        topic: str | None = None,
-        priority: int = 0,
-        expires: float | None = None,
-        headers: Mapping[str, str] | None = None,
-        given: Identity | None = None,
-    ) -> list[Receipt]:
-        """Publish all or nothing, in one run of positions."""
-        if not events:
-            return []
-        for event in events:
-            self.admit(type(event))
-        about = (topic, priority, expires, headers, given)
-        asked: list[object] | None = None
-        while True:
-            self._refuse()
-            with self.changing:
-                version = self.version
-                targets = [self.plan.targets(type(event), topic) for event in events]
-            # Other subscriptions may come and go; filters are asked again only if these changed.
-            ask: list[object] = [(t, *map(id, t.interests())) for each in targets for t in each]
-            if ask != asked:
-                asked = ask
-                hits = [
-                    self._matching(each, event, topic)
-                    for each, event in zip(targets, events, strict=True)
-                ]
-            # Who is called in this thread is asked once: it may change meanwhile.
-            parts = [_parted(each) for each in hits]
-            queued, inline = [part[False] for part in parts], [part[True] for part in parts]
-            with ExitStack() as room:
-                self._reserve(hits, room)
-                with self._turn_if(any(inline)) as nested:
-                    entries = self._accept(events, queued, version, about)
-                    room.close()  # what was accepted is in the queues
-                    accepted = entries if isinstance(entries, list) else []
-                    for number, entry in enumerate(accepted):
-                        for target, _ in queued[number]:
-                            target.wake()
-                        work = partial(self._run_inline, entry, inline[number])
-                        self.turn.put_off(work) if nested else work()
-            if isinstance(entries, Receipt):
-                return [entries]
-            if entries is not None:
-                return [entry.receipt() for entry in entries]
-
-    def _matching(self, targets: Collection[Target], event: Any, topic: str | None) -> Hits:
-        hits: Hits = []
-        if self._crowd is not None and is_crowd(targets):
-            found = self._crowd.wanting(event, topic)
-            hits = [(target, True) for target in targets if target in found]
-            targets = [target for target in targets if not is_alone(target)]
-        for target in targets:
-            test = target.test_for(type(event), topic)
-            try:
-                verdict = True if test is None else test(event)
-                if verdict:
-                    hits.append((target, verdict))
-            except Exception as error:
-                target.unfit(error)
-        return hits
-
-    def _reserve(self, hits: list[Hits], room: ExitStack) -> None:
-        """Wait until all that can make a publisher wait have room for what they get."""
-        for target, count in Counter(t for each in hits for t, _ in each if t.blocking).items():
-            target.reserve(count, inside=self.turn.is_mine())
-            room.callback(target.release, count)
-
-    @contextmanager
-    def _turn_if(self, needed: bool) -> Iterator[bool]:  # noqa: FBT001
-        """Take the turn if somebody is called in this thread; True if it was ours before."""
-        if needed:
-            with self.turn.hold() as nested:
-                yield nested
-        else:
-            yield False
-
-    def _accept(
-        self,
-        events: list[Any],
-        queued: list[Hits],
-        version: int,
-        about: tuple[Any, ...],
-    ) -> list[Entry] | Receipt | None:
-        """Give positions and fill the queues; None if the plan has changed meanwhile.
-
-        An identity that was published before gets the receipt it got then.
-        """
-        given: Identity | None = about[-1]
-        with self.order:
-            if given is not None and (known := self._receipt_of(given)) is not None:
-                return known
-            if self.version != version:
-                return None
-            moment = self.turn.moment(self.clock.time())
-            entries = [
-                Entry(self.turn.advance(), event, moment, self.publisher, *about)
-                for event in events
-            ]
-            for entry, hits in zip(entries, queued, strict=True):
-                if self.log is not None:
-                    self.log.append(entry)
-                for target, verdict in hits:
-                    target.put(entry, verdict)
-            if given is not None:
-                self._retried[given] = entries[0].receipt()
-                if len(self._retried) > IDENTITIES_KEPT:
-                    self._retried.popitem(last=False)
-        return entries
-
-    def _receipt_of(self, given: Identity) -> Receipt | None:
-        """The receipt of an identity that was published before."""
-        ours = self.publisher
-        if (given.publisher, given.epoch) != (ours.name, ours.epoch):
-            return self._retried.get(given)
-        if not 0 < given.sequence <= self.turn.newest():
-            raise BadOption("identity", given, accepted="one that this bus has given before")
-        return Receipt(given.sequence, ours)
-
-    def _run_inline(self, entry: Entry, hits: Hits) -> None:
-        """With the turn: bring one event to those who are called in this thread."""
-        for target, verdict in hits:
-            call = target.direct
-            if call is None:
-                target.put(entry, verdict)
-                target.wake()
-            elif entry.expires is not None and self.clock.time() >= entry.expires:
-                target.expired()
-            else:
-                try:
-                    call(entry.event)
-                except Exception as error:
-                    target.failed(entry, error)
-
-    def _entry(self, event: object, here: int, topic: str | None) -> Entry:
+    def _entry(self, event: object, here: int, lane: Lane) -> Entry:
         moment = self.turn.moment(self.clock.time())
-        return Entry(here, event, moment, self.publisher, topic)
+        return Entry(here, event, moment, self.publisher, lane.topic, context=lane.source)
+
+
+def _any_test(target: Target, topic: str | None) -> Callable[[Any], object] | None:
+    """The filter of a target for events whose class is known when they come."""
+    interests = target.interests()
+    if len(interests) == 1 and interests[0].where is None and interests[0].group is None:
+        return None
+
+    def test(there: Any) -> object:
+        found = target.test_for(type(there), topic)
+        return True if found is None else found(there)
+
+    return test
 
 
 def _written(
     target: Target, number: int, cls: type, topic: str | None
 ) -> tuple[str | None, dict[str, Any]]:
     """The filter of a target that is called directly, as an expression, and what that names."""
-    where = target.interests()[0].where
+    interests = target.interests()
+    where = interests[0].where if interests else None
     return (None, {}) if where is None else where.on(topic).expression(f"where_{number}", cls)
-
-
-def _parted(hits: Hits) -> dict[bool, Hits]:
-    """Those who are called in the publisher's thread, and those who are not."""
-    parts: dict[bool, Hits] = {False: [], True: []}
-    for hit in hits:
-        parts[hit[0].inline].append(hit)
-    return parts
 
 
 _dispatchers: WeakSet[Dispatcher] = WeakSet()
@@ -495,6 +402,9 @@ def _let_go(
         for dispatcher in list(dispatchers):
             dispatcher.routes.clear()
             dispatcher.topic_routes.clear()
+            dispatcher.known_parties = {}
+            for routes in dispatcher.context_routes.values():
+                routes.clear()
 
 
 gc.callbacks.append(_let_go)

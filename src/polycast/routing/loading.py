@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError, NotDecodable
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.stores import Route, Stored, View
 
-__all__ = ["Failure", "Found", "RoutingPlan", "load"]
+__all__ = ["DescribedSelector", "Failure", "Found", "RoutingPlan", "class_named", "load"]
 
 Key = tuple[str, str | None, str]  # the hash of a class, a topic, a codec
 
@@ -164,20 +165,14 @@ class RoutingPlan:
         if function is not None:
             return Filter(function), True
         try:
-            where = Filter.from_json(definition.filter, class_named=self._class_named)
+            named = partial(class_named, self.registry)
+            where = Filter.from_json(definition.filter, class_named=named)
         except FilterError:  # it names a class that nobody has described
             return None, False
         can_ask = runnable_by(self.registry)
         if can_ask(where.tree):
             return where, not definition.partial
         return Filter(weakened(where.tree, can_ask)), False
-
-    def _class_named(self, name: str) -> type | None:
-        known = self.registry.resolve(name)
-        if known is not None:
-            return known
-        described = self.registry.describe(name)
-        return None if described is None else self.registry.made(described)
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -289,6 +284,13 @@ class RoutingPlan:
                 reason = "".join(traceback.format_exception(error))
                 found.failures.append(Failure(route.name, stored.position, stored.record, reason))
         return numbers
+
+
+def class_named(registry: Registry, name: str) -> type | None:
+    """The class of a name: the real one if it is here, else one made from its description."""
+    known = registry.resolve(name)
+    described = registry.describe(name) if known is None else None
+    return known if described is None else registry.made(described)
 
 
 def load(

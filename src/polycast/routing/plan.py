@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import get_cache_token
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
     from polycast.matching import Interest, Selector
     from polycast.stores import Entry
+
+    Choice = tuple[str | None, Selector[Any]]  # a context, and what is selected in it
 
 __all__ = ["Plan", "Target"]
 
@@ -62,84 +65,100 @@ class Plan:
     """Targets by what they select. Whoever reads or changes it holds the dispatcher's lock."""
 
     def __init__(self) -> None:
-        self._chosen: dict[Target, list[Selector[Any]]] = {}
-        self._targets: dict[Selector[Any], dict[Target, None]] = {}
+        self._chosen: dict[Target, list[Choice]] = {}
+        self._targets: dict[Choice, dict[Target, None]] = {}
         # Selectors of one topic are found by that topic; the others by the classes they cover,
         # which is worked out once for each class and kept up to date.
-        self._on_topic: dict[str, dict[Selector[Any], None]] = {}
-        self._general: dict[Selector[Any], None] = {}
-        self._registrable: set[Selector[Any]] = set()
-        self._covering: WeakKeyDictionary[type, dict[Selector[Any], None]] = WeakKeyDictionary()
+        self._on_topic: dict[str, dict[Choice, None]] = {}
+        self._general: dict[Choice, None] = {}
+        self._registrable: set[Choice] = set()
+        self._covering: WeakKeyDictionary[type, dict[Choice, None]] = WeakKeyDictionary()
         self._token = get_cache_token()
+        self._contexts: Counter[str | None] = Counter()
+
+    @property
+    def contexts(self) -> list[str | None]:
+        """The contexts in which somebody wants something."""
+        return list(self._contexts)
 
     def add(self, target: Target) -> None:
         """Let a target have what it is interested in."""
-        self._chosen[target] = [interest.selector for interest in target.interests()]
-        for selector in self._chosen[target]:
-            if selector not in self._targets:
-                self._admit(selector)
-            self._targets[selector][target] = None
+        self._chosen[target] = [(each.context, each.selector) for each in target.interests()]
+        for choice in self._chosen[target]:
+            if choice not in self._targets:
+                self._admit(choice)
+            self._targets[choice][target] = None
 
-    def _admit(self, selector: Selector[Any]) -> None:
-        self._targets[selector] = {}
+    def _admit(self, choice: Choice) -> None:
+        context, selector = choice
+        self._targets[choice] = {}
+        self._contexts[context] += 1
         if selector.registrable:
-            self._registrable.add(selector)
+            self._registrable.add(choice)
         if (topic := _only_topic(selector)) is not None:
-            self._on_topic.setdefault(topic, {})[selector] = None
+            self._on_topic.setdefault(topic, {})[choice] = None
             return
-        self._general[selector] = None
+        self._general[choice] = None
         for cls, covering in self._covering.items():
             if selector.covers_class(cls):
-                covering[selector] = None
+                covering[choice] = None
 
     def remove(self, target: Target) -> None:
         """Let a target have nothing more."""
-        for selector in dict.fromkeys(self._chosen.pop(target, ())):
-            del self._targets[selector][target]
-            if not self._targets[selector]:
-                self._dismiss(selector)
+        for choice in dict.fromkeys(self._chosen.pop(target, ())):
+            del self._targets[choice][target]
+            if not self._targets[choice]:
+                self._dismiss(choice)
 
-    def _dismiss(self, selector: Selector[Any]) -> None:
-        del self._targets[selector]
-        self._registrable.discard(selector)
+    def _dismiss(self, choice: Choice) -> None:
+        context, selector = choice
+        del self._targets[choice]
+        self._contexts[context] -= 1
+        if not self._contexts[context]:
+            del self._contexts[context]
+        self._registrable.discard(choice)
         if (topic := _only_topic(selector)) is not None:
-            del self._on_topic[topic][selector]
+            del self._on_topic[topic][choice]
             if not self._on_topic[topic]:
                 del self._on_topic[topic]
             return
-        del self._general[selector]
+        del self._general[choice]
         for covering in self._covering.values():
-            covering.pop(selector, None)
+            covering.pop(choice, None)
 
-    def targets(self, cls: type, topic: str | None) -> tuple[Target, ...]:
-        """Who can want events of exactly that class on that topic, each once."""
+    def targets(
+        self, cls: type, topic: str | None, context: str | None = None
+    ) -> tuple[Target, ...]:
+        """Who in a context can want events of exactly that class on that topic, each once."""
         found: dict[Target, None] = {}
-        for selector in self._covering_of(cls):
-            if selector.topic is None or selector.covers(cls, topic):
-                found.update(self._targets[selector])
-        for selector in self._on_topic.get(topic, ()) if topic is not None else ():
-            if selector.covers_class(cls):
-                found.update(self._targets[selector])
+        for choice in self._covering_of(cls):
+            where, selector = choice
+            if where == context and (selector.topic is None or selector.covers(cls, topic)):
+                found.update(self._targets[choice])
+        for choice in self._on_topic.get(topic, ()) if topic is not None else ():
+            where, selector = choice
+            if where == context and selector.covers_class(cls):
+                found.update(self._targets[choice])
         return tuple(found)
 
-    def _covering_of(self, cls: type) -> dict[Selector[Any], None]:
+    def _covering_of(self, cls: type) -> dict[Choice, None]:
         """The general selectors whose types cover a class."""
         token = get_cache_token()
         if token != self._token:  # ABC.register: old verdicts may be wrong
             self._covering.clear()
             self._token = token
         if cls not in self._covering:
-            covering = {each: None for each in self._general if each.covers_class(cls)}
+            covering = {each: None for each in self._general if each[1].covers_class(cls)}
             self._covering[cls] = covering
         return self._covering[cls]
 
     def registrable(self, cls: type) -> bool:
         """Whether `ABC.register` may give a class targets that it does not have now."""
-        return any(not selector.covers_class(cls) for selector in self._registrable)
+        return any(not selector.covers_class(cls) for _, selector in self._registrable)
 
     def selectors(self, target: Target) -> list[Selector[Any]]:
         """What a target is in the plan for."""
-        return self._chosen.get(target, [])
+        return [selector for _, selector in self._chosen.get(target, [])]
 
     def __iter__(self) -> Iterator[Target]:
         return iter(self._chosen)

@@ -7,13 +7,17 @@ from abc import get_cache_token
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from types import CellType
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
-from polycast.events import MSGPACK, Identity, codec_for
+from polycast.events import MSGPACK, Identity, Root, codec_for
 from polycast.routing.codegen import Route
-from polycast.routing.dispatcher import Dispatcher
+from polycast.routing.crossing import Astray, Sight
+from polycast.routing.dispatcher import Dispatcher, Lane
 from polycast.stores import Entry, Publisher, Receipt, Run, Stored, Undecodable
 from polycast.stores.entry import GivenReceipt
 
@@ -24,8 +28,11 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.events import EncodedRun, Record
     from polycast.routing.plan import Target
+    from polycast.routing.posting import Hit
     from polycast.stores import EventType, Store
     from polycast.typesystem import Registry
+
+    Within = tuple[str, Root | None, list[bytes] | None]  # what a Run has of a context
 
 __all__ = ["StoredDispatcher", "Submission"]
 
@@ -82,16 +89,17 @@ class StoredDispatcher(Dispatcher):
         self._in_line = threading.Lock()  # who has it takes a sequence and submits
         self._described: set[str] = set()
         self._publishers: dict[tuple[str, int], Publisher] = {}
-        self._found: dict[tuple[type, str | None], tuple[Target, ...]] = {}
+        self._found: dict[tuple[type, str | None, str | None], tuple[Target, ...]] = {}
         self._found_at: object = None  # the version of the plan, and of what ABCs say
         self.routed = 1  # all before this position has been brought to who wants it
         self.advanced = threading.Condition()
 
     # -- publishing --------------------------------------------------------------------------------
 
-    def _make(self, cls: type, topic: str | None) -> Route:
+    def _make(self, cls: type, lane: Lane) -> Route:
         del cls
-        return Route(partial(self.post, topic=topic), CellType(False))
+        post = partial(self.post, topic=lane.topic, context=lane.source)
+        return Route(post, CellType(False))
 
     def post_many(
         self,
@@ -101,17 +109,19 @@ class StoredDispatcher(Dispatcher):
         expires: float | None = None,
         headers: Mapping[str, str] | None = None,
         given: Identity | None = None,
+        context: str | None = None,
     ) -> list[Receipt]:
         """Append all or nothing; return when that is synced."""
         if not events:
             return []
-        targets = self.blocking(events, topic)
+        about = (topic, priority, expires, headers, given, context)
+        targets = self.blocking(events, topic, context)
         if not any(targets):
-            return self.wait(self.submit(events, topic, priority, expires, headers, given))
+            return self.wait(self.submit(events, *about))
         with ExitStack() as room:
             self._refuse()
             self._reserve(targets, room)
-            receipts = self.wait(self.submit(events, topic, priority, expires, headers, given))
+            receipts = self.wait(self.submit(events, *about))
             if not self.turn.is_mine():  # it may be this thread that routes
                 self._wait_until_routed(receipts[-1].position)
         return receipts
@@ -124,32 +134,92 @@ class StoredDispatcher(Dispatcher):
         expires: float | None = None,
         headers: Mapping[str, str] | None = None,
         given: Identity | None = None,
+        context: str | None = None,
     ) -> Submission:
         """Take the next places of this publisher; the receipts come when all is synced."""
         self._refuse()
         for cls in set(map(type, events)):
             self.admit(cls)
-        encoded = MSGPACK.encode_runs(events, registry=self.registry)
-        new = {each.hash for each in encoded} - self._described
-        if new:
+        astray: dict[int, Astray] = {}
+        encoded: list[tuple[EncodedRun, Any]]
+        if context is None:
+            encoded = [(run, ()) for run in MSGPACK.encode_runs(events, registry=self.registry)]
+        else:
+            encoded = self._rooted(events, context, astray)
+        new = {run.hash for run, _ in encoded} - self._described
+        if new or context is not None:
             self._describe()
             self._described |= new
         about = (topic, priority, expires, dict(headers) if headers else {})
         with self._in_line:
             runs = [
-                Run(e.name, e.version, e.hash, first, "msgpack", e.payloads, *about)
-                for e, first in zip(encoded, self._places(encoded, given), strict=True)
+                Run(e.name, e.version, e.hash, first, "msgpack", e.payloads, *about, *within)
+                for (e, within), first in zip(encoded, self._places(encoded, given), strict=True)
             ]
             positions = self.store.submit(runs)
+        if astray:
+            positions.add_done_callback(partial(self._tell, runs, astray))
         return Submission(self.publisher, runs, positions)
 
-    def _places(self, runs: list[EncodedRun], given: Identity | None) -> Iterator[Identity]:
+    def _tell(self, runs: list[Run], astray: dict[int, Astray], done: Future[list[int]]) -> None:
+        """Tell of events that are kept, and whose root form could not be made."""
+        if done.exception() is not None:
+            return
+        drafts = [draft for run in runs for draft in run.drafts()]
+        for number, each in astray.items():
+            record = drafts[number].at(self.clock.time())
+            entry = self.entry(Stored(done.result()[number], record))
+            self.astray(entry, each.context, each.error)
+
+    def _rooted(
+        self, events: list[Any], context: str, astray: dict[int, Astray]
+    ) -> list[tuple[EncodedRun, Within]]:
+        """Events of a context, with what they are in the root."""
+        found: list[tuple[EncodedRun, Within]] = []
+        forms = []
+        for number, event in enumerate(events):
+            try:
+                forms.append(self._root_of(event, context))
+            except Astray as error:
+                astray[number] = error
+                forms.append(None)
+        pairs = zip(events, forms, strict=True)
+        for (_, form), some in groupby(pairs, lambda pair: (type(pair[0]), type(pair[1]))):
+            root: Root | None = None
+            mine = list(some)
+            [run] = MSGPACK.encode_runs([event for event, _ in mine], registry=self.registry)
+            if form is type(None):
+                found.append((run, (context, root, None)))
+            elif form is Own:
+                root = Root(run.name, run.version, run.hash, b"")
+                found.append((run, (context, root, None)))
+            else:
+                self.admit(form)
+                roots = [root for _, root in mine]
+                [those] = MSGPACK.encode_runs(roots, registry=self.registry)
+                root = Root(those.name, those.version, those.hash, b"")
+                found.append((run, (context, root, those.payloads)))
+        return found
+
+    def _root_of(self, event: Any, context: str) -> Any:
+        """The root form of an event; `Own` if that is itself, None if it cannot leave."""
+        crossing = self.crossing
+        there = crossing.leaves(type(event), context)
+        if there is None:
+            return None
+        if there is type(event) and not crossing.is_mapped(type(event), context):
+            return Own()
+        return Sight(event, context, crossing.federation).seen(None)
+
+    def _places(
+        self, runs: list[tuple[EncodedRun, Any]], given: Identity | None
+    ) -> Iterator[Identity]:
         """The identities of the first events of each run."""
         if given is not None:
             self._check_given(given)
             yield given
             return
-        for run in runs:
+        for run, _ in runs:
             yield Identity(self.publisher.name, self.publisher.epoch, self._given + 1)
             self._given += len(run.payloads)
 
@@ -176,15 +246,21 @@ class StoredDispatcher(Dispatcher):
 
         self.store.write(keep)
 
-    def blocking(self, events: list[Any], topic: str | None) -> list[Any]:
+    def blocking(
+        self, events: list[Any], topic: str | None, context: str | None = None
+    ) -> list[list[Hit]]:
         """Who of this process can make a publisher wait, and wants these events."""
-        blocking = {
-            cls: [target for target in self.targets(cls, topic) if target.blocking]
-            for cls in set(map(type, events))
-        }
-        if not any(blocking.values()):
+        with self.changing:
+            parties = {
+                cls: [
+                    (where, tuple(target for target in targets if target.blocking))
+                    for where, targets in self.parties(cls, topic, context)
+                ]
+                for cls in set(map(type, events))
+            }
+        if not any(targets for each in parties.values() for _, targets in each):
             return []
-        return [self._matching(blocking[type(event)], event, topic) for event in events]
+        return [self._asked(parties[type(event)], event, topic, context)[0] for event in events]
 
     def _wait_until_routed(self, position: int) -> None:
         """What was reserved for an event is in the queues when it has been routed."""
@@ -220,7 +296,9 @@ class StoredDispatcher(Dispatcher):
 
     def entry(self, stored: Stored) -> Entry:
         """The event of a record; one that cannot be decoded stands for itself."""
-        record = stored.record
+        return self._entry_of(stored, stored.record, stored.record.context)
+
+    def _entry_of(self, stored: Stored, record: Record, context: str | None) -> Entry:
         event: object
         try:
             event = codec_for(record.codec).decode(record, registry=self.registry)
@@ -242,29 +320,69 @@ class StoredDispatcher(Dispatcher):
             record.expires,
             record.headers or None,
             record.identity,
-            record,
+            stored.record,
+            context,
         )
+
+    # -- in other contexts -------------------------------------------------------------------------
+
+    def class_in(self, stored: Stored, context: str | None) -> type | None:
+        """The class of a record in a context; None if it does not get there."""
+        record = stored.record
+        if record.context == context:
+            return self.class_of(stored)
+        root = root_record(record)
+        if root is None:
+            return None
+        cls = self.class_of(Stored(stored.position, root))
+        return cls if context is None else self.crossing.becomes(cls, None, context)
+
+    def entry_in(self, stored: Stored, context: str | None) -> Entry | None:
+        """The event of a record as a context sees it; None if it does not get there."""
+        record = stored.record
+        if record.context == context:
+            return self.entry(stored)
+        root = root_record(record)
+        if root is None:
+            return None
+        entry = self._entry_of(stored, root, None)
+        if context is None or isinstance(entry.event, Undecodable):
+            return entry
+        return self.seen_by(context, entry)
+
+    def _parties_of(self, stored: Stored) -> list[tuple[str | None, tuple[Target, ...]]]:
+        """Who can want a record, context by context."""
+        topic = stored.record.topic
+        with self.changing:
+            contexts = self.plan.contexts
+        found = []
+        for context in contexts:
+            cls = self.class_in(stored, context)
+            targets = () if cls is None else self.targets(cls, topic, context)
+            if targets:
+                found.append((context, targets))
+        return found
 
     def bring(self, stored: Stored) -> None:
         """Bring one event to all of this process who want it and are not behind."""
-        cls, topic = self.class_of(stored), stored.record.topic
-        entry: Entry | None = None
+        known: dict[str | None, Entry | None] = {}
         while True:
             version = self.version
-            targets = self.targets(cls, topic)
-            if not targets:
-                if version == self.version:
-                    return
+            hits: list[tuple[Target, object, Entry]] = []
+            for context, targets in self._parties_of(stored):
+                if context not in known:
+                    known[context] = self.entry_in(stored, context)
+                entry = known[context]
+                if entry is not None:
+                    hits += [(*hit, entry) for hit in self.wanted_by(targets, entry)]
+            if not hits and version != self.version:
                 continue
-            if entry is None:
-                entry = self.entry(stored)
-            hits = self.wanted_by(targets, entry)
             with self.order:
                 if version != self.version:
                     continue
-                for target, verdict in hits:
+                for target, verdict, entry in hits:
                     target.put(entry, verdict)
-            for target, _ in hits:
+            for target, _, _ in hits:
                 target.wake()
             return
 
@@ -274,14 +392,32 @@ class StoredDispatcher(Dispatcher):
             return [(target, True) for target in targets]
         return self._matching(targets, entry.event, entry.topic)
 
-    def targets(self, cls: type, topic: str | None) -> tuple[Target, ...]:
-        """Who can want events of a class on a topic."""
+    def targets(
+        self, cls: type, topic: str | None, context: str | None = None
+    ) -> tuple[Target, ...]:
+        """Who in a context can want events of a class on a topic."""
         with self.changing:
             now = (self.version, get_cache_token())
             if self._found_at != now or len(self._found) > 10_000:
                 self._found, self._found_at = {}, now
-            key = (cls, topic)
+            key = (cls, topic, context)
             found = self._found.get(key)
             if found is None:
-                found = self._found[key] = self.plan.targets(cls, topic)
+                found = self._found[key] = self.plan.targets(cls, topic, context)
             return found
+
+
+class Own:
+    """In place of a root form: it is the event itself."""
+
+
+def root_record(record: Record) -> Record | None:
+    """What is kept of an event as it is in the root; None if it cannot leave its context."""
+    root = record.root
+    if record.context is None or record.is_own_root:
+        return record
+    if root is None:
+        return None
+    return replace(
+        record, name=root.name, version=root.version, hash=root.hash, payload=root.payload
+    )

@@ -1,0 +1,169 @@
+"""Those who want events in another context: to a generated route they are one target."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from polycast.routing.crossing import Astray
+from polycast.stores import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.matching import Interest
+    from polycast.routing.plan import Target
+
+    Inner = tuple[Target, Callable[[Any], object] | None, Callable[[Any], object] | None]
+    Wrong = list[tuple[Target, Exception, Any]]
+
+__all__ = ["Beyond", "is_simple"]
+
+
+def is_simple(targets: tuple[Target, ...]) -> bool:
+    """Whether all of them have a queue, or all are called directly: so one translation is enough.
+
+    A publisher that may have to wait takes the slow path.
+    """
+    if any(target.blocking for target in targets):
+        return False
+    direct = [target.direct is not None for target in targets]
+    return all(direct) or not any(target.inline for target in targets)
+
+
+class Called(Exception):
+    """Some callbacks in another context raised."""
+
+    def __init__(self, wrong: Wrong) -> None:
+        super().__init__()
+        self.wrong = wrong
+
+
+class Beyond:
+    """The targets of one context, behind one translation. It lives as long as its route."""
+
+    blocking = False
+
+    def __init__(
+        self,
+        context: str | None,
+        targets: tuple[Target, ...],
+        *,
+        see: Callable[[Any], Any],
+        match: Callable[[Any], list[tuple[Target, object]]],
+        tests: list[Callable[[Any], object] | None],
+        astray: Callable[[Entry, str, Exception], None],
+        is_gone: Callable[[Target], bool],
+    ) -> None:
+        self._context, self._see, self._match = context, see, match
+        self._astray, self._is_gone = astray, is_gone
+        self.inline = any(target.inline for target in targets)
+        calls = [target.direct for target in targets]
+        self._inner: list[Inner] = list(zip(targets, tests, calls, strict=True))
+        self._put: deque[Target] = deque()
+
+    @property
+    def direct(self) -> Callable[[Any], object] | None:
+        """What calls all of them, if they are called directly."""
+        return self._call if self.inline else None
+
+    def interests(self) -> tuple[Interest, ...]:
+        """It has none of its own."""
+        return ()
+
+    def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
+        """Who wants an event there, and as what."""
+        del cls, topic
+        return None if self.inline else self._test
+
+    # -- those with a queue ------------------------------------------------------------------------
+
+    def _test(self, event: Any) -> object:
+        try:
+            there = self._see(event)
+        except Astray as error:
+            return error
+        hits = self._match(there)
+        return (there, hits) if hits else None
+
+    def put(self, entry: Entry, verdict: Any) -> None:
+        """Take an entry; called in log order, under the order lock."""
+        if isinstance(verdict, Astray):
+            self._astray(entry, verdict.context, verdict.error)
+            return
+        there, hits = verdict
+        seen = self._seen(entry, there)
+        for target, each in hits:
+            target.put(seen, each)
+            self._put.append(target)
+
+    def wake(self) -> None:
+        """Go on with what was put."""
+        while self._put:
+            try:
+                target = self._put.popleft()
+            except IndexError:  # another thread was faster
+                return
+            target.wake()
+
+    def _seen(self, entry: Entry, there: Any) -> Entry:
+        return Entry(
+            entry.position,
+            there,
+            entry.time,
+            entry.publisher,
+            entry.topic,
+            entry.priority,
+            entry.expires,
+            entry.headers,
+            entry.given,
+            entry.record,
+            self._context,
+        )
+
+    # -- those who are called directly -------------------------------------------------------------
+
+    def _call(self, event: Any) -> None:
+        there = self._see(event)
+        wrong: Wrong = []
+        interrupt: BaseException | None = None
+        for target, test, call in self._inner:
+            if self._is_gone(target):
+                continue
+            try:
+                if test is not None and not test(there):
+                    continue
+            except Exception as error:
+                target.unfit(error)
+                continue
+            try:
+                assert call is not None
+                call(there)
+            except Exception as error:
+                wrong.append((target, error, there))
+            except BaseException as error:  # for the publisher, when the others have the event
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+        if wrong:
+            raise Called(wrong)
+
+    def failed(self, entry: Entry, error: Exception) -> None:
+        """The translation raised, or some callbacks did."""
+        if isinstance(error, Astray):
+            self._astray(entry, error.context, error.error)
+        elif isinstance(error, Called):
+            for target, each, there in error.wrong:
+                target.failed(self._seen(entry, there), each)
+
+    def unfit(self, error: Exception) -> None:
+        """No test of its own raises."""
+
+    def expired(self) -> None:
+        """What can expire takes the slow path."""
+
+    def reserve(self, count: int, *, inside: bool) -> None:
+        """Nobody there makes a publisher wait."""
+
+    def release(self, count: int) -> None:
+        """Nothing was reserved."""
