@@ -1,0 +1,498 @@
+"""The judge of contexts: the rules of federation applied word by word, slowly, on plain data.
+
+Nothing is kept between calls and nothing is clever. Where the rules leave a choice, a comment says
+which one is made here.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from polycast.typesystem.attributes import declared_defaults
+from polycast.typesystem.describing import supertypes_of
+from polycast.typesystem.hints import hints_of
+from polycast.typesystem.kinds import kind_of
+from polycast.typesystem.standard import is_machinery, is_standard
+
+NONE = type(None)
+CONTAINERS = (list, tuple, dict, set, frozenset)
+DISABLED = "-"
+CANNOT_LEAVE = "cannot leave"  # a result that is no event
+Types = tuple[type, ...]
+Names = tuple[str, ...]
+Row = tuple[Types, Names, str, bool]
+
+
+class Refused(Exception):
+    """The context has an error that this pattern or this event shows."""
+
+
+class _NoWay(Exception):
+    """Nothing produces a value here; a default may still help."""
+
+
+def identity(value: Any) -> Any:
+    """The value itself; whoever compares passes the real one to `World`."""
+    return value
+
+
+@dataclasses.dataclass
+class ContextData:
+    """What is written in one context."""
+
+    parents: list[str] = dataclasses.field(default_factory=list)
+    types: list[type] = dataclasses.field(default_factory=list)
+    mappings: list[tuple[type, type, str]] = dataclasses.field(default_factory=list)
+    rules: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class World:
+    """The root types and all contexts; a context without parents is a child of the root."""
+
+    root_types: list[type]
+    contexts: dict[str, ContextData]
+    identity: Callable[[Any], Any] = identity
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A qualifier, types filled in; without an attribute it is a type qualifier."""
+
+    attribute: str | None
+    types: frozenset[type]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pattern:
+    """A pattern, types filled in: what makes two patterns identical."""
+
+    head: type
+    steps: tuple[Step, ...]
+
+
+Rules = dict[Pattern, tuple[str, Any]]
+
+
+def attributes(cls: type) -> dict[str, Any]:
+    """The attributes of a type with their annotations; built-in classes have none."""
+    if is_standard(cls):
+        return {}
+    hints = hints_of(cls)
+    return {name: hints.get(name, Any) for name in declared_defaults(cls)}
+
+
+def alternatives(hint: Any) -> list[Any]:
+    """The members of a union, or the annotation itself; `None` is its class."""
+    if typing.get_origin(hint) is typing.Annotated:
+        return alternatives(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [part for each in typing.get_args(hint) for part in alternatives(each)]
+    return [NONE if hint is None else hint]
+
+
+def element(alternative: Any) -> tuple[type, Any] | None:
+    """Kind of a container and the annotation of what rules apply to in it."""
+    kind, inner = typing.get_origin(alternative), typing.get_args(alternative)
+    if kind is tuple:
+        return (tuple, inner[0]) if len(inner) == 2 and inner[1] is ... else None
+    return (kind, inner[-1]) if kind in CONTAINERS else None
+
+
+def is_class(alternative: Any) -> bool:
+    """Whether an alternative is a class of its own, not a container and not opaque."""
+    return isinstance(alternative, type) and alternative not in (*CONTAINERS, object, Any)
+
+
+def classes(hint: Any) -> list[type]:
+    """The classes an attribute is 'of type', in containers and unions too; never None."""
+    found: list[type] = []
+    for part in alternatives(hint):
+        inner = element(part)
+        if inner is not None:
+            found += classes(inner[1])
+        elif is_class(part) and part is not NONE:
+            found.append(part)
+    return list(dict.fromkeys(found))
+
+
+def breadth_first(cls: type) -> list[type]:
+    """A type and its declared supertypes, level by level, each where it is met first."""
+    order = [cls]
+    for each in order:
+        order += [base for base in supertypes_of(each) if base not in order]
+    return order
+
+
+def longest_chain(met: type, named: type) -> int:
+    """How many `extends` lie between, on the longest way."""
+    if met is named:
+        return 0
+    ways = [longest_chain(base, named) for base in supertypes_of(met) if named in base.__mro__]
+    return 1 + max(ways)
+
+
+def derived(met: type, named: frozenset[type]) -> tuple[int, int]:
+    """How derived the type named is, seen from the type met: smaller is more derived."""
+    return min(
+        (longest_chain(met, each), breadth_first(met).index(each))
+        for each in named
+        if each in met.__mro__
+    )
+
+
+def is_a(met: type, named: frozenset[type]) -> bool:
+    """Whether the type met is a subtype of one of those named."""
+    return any(each in met.__mro__ for each in named)
+
+
+def ancestors(world: World, name: str) -> list[str]:
+    """A context and all it specialises, without the root."""
+    found = [name]
+    for each in found:
+        found += [parent for parent in world.contexts[each].parents if parent not in found]
+    return found
+
+
+def known(world: World, name: str) -> list[type]:
+    """The types a context knows."""
+    found = list(world.root_types)
+    for each in ancestors(world, name):
+        data = world.contexts[each]
+        found += data.types
+        found += [end for mapping in data.mappings for end in mapping[:2]]
+    found = list(dict.fromkeys(found))
+    for cls in found:
+        held = [part for hint in attributes(cls).values() for part in classes(hint)]
+        held += [] if is_standard(cls) else [b for b in cls.__mro__ if not is_machinery(b)]
+        found += [each for each in dict.fromkeys(held) if each not in found]
+    return found
+
+
+def met_types(types_known: list[type], hint: Any) -> list[type]:
+    """What can be met at an attribute: the declared types and their known subtypes."""
+    found: list[type] = []
+    for cls in classes(hint):
+        found.append(cls)
+        if not is_standard(cls):
+            found += [each for each in types_known if cls in each.__mro__]
+    return list(dict.fromkeys(found))
+
+
+def mappings(world: World, name: str, direction: str) -> dict[type, type]:
+    """The mappings in a direction; own ones override, then the first parent's are taken."""
+    found: dict[type, type] = {}
+    for parent in world.contexts[name].parents:
+        found = mappings(world, parent, direction) | found
+    own = world.contexts[name].mappings
+    return found | {source: target for source, target, way in own if way == direction}
+
+
+def written_rules(world: World, name: str) -> Rules:
+    """All rules by pattern, own ones over those of the first parent over those of the next.
+
+    A disabled pattern stays in the table, so that among parents the first one's word counts.
+    """
+    found: Rules = {}
+    for parent in world.contexts[name].parents:
+        found = written_rules(world, parent) | found
+    own, there = world.contexts[name].rules, known(world, name)
+    return found | {parse(there, text): (text, function) for text, function in own}
+
+
+def rules(world: World, name: str) -> Rules:
+    """The rules that stand."""
+    found = written_rules(world, name)
+    return {key: value for key, value in found.items() if value[1] != DISABLED}
+
+
+def parse(there: list[type], text: str) -> Pattern:
+    """Read a pattern among known types and fill in its own, or say why it is not valid."""
+    first, *rest = text.split(".")
+    head = _type_named(there, first, text)
+    written, prefix, steps = [head], frozenset([head]), []
+    for number, part in enumerate(rest, 1):
+        step, narrowed = _qualifier(there, part, prefix, text)
+        if step.attribute is None:
+            _require_type(there, prefix, step.types, is_last=number == len(rest), text=text)
+        written += narrowed
+        prefix = step.types
+        steps.append(step)
+    if len(set(written)) < len(written):
+        raise Refused(f"{text}: a type is named twice")
+    return Pattern(head, tuple(steps))
+
+
+def _qualifier(
+    there: list[type], part: str, prefix: frozenset[type], text: str
+) -> tuple[Step, list[type]]:
+    word, _, narrowing = part.removesuffix(")").partition("(")
+    declared = [attributes(cls)[word] for cls in prefix if word in attributes(cls)]
+    if declared:
+        found = frozenset(cls for hint in declared for cls in classes(hint))
+        if not narrowing:
+            return Step(word, found), []
+        narrow = _type_named(there, narrowing, text)
+        if not is_a(narrow, found):
+            raise Refused(f"{text}: {narrowing} is no subtype at {word}")
+        return Step(word, frozenset([narrow])), [narrow]
+    if narrowing:
+        raise Refused(f"{text}: no attribute {word}")
+    named = _type_named(there, word.removeprefix(":"), text)
+    return Step(None, frozenset([named])), [named]
+
+
+def _require_type(
+    there: list[type], prefix: frozenset[type], named: frozenset[type], *, is_last: bool, text: str
+) -> None:
+    """A middle type is met at an attribute of its prefix; the last one somewhere below."""
+    below = _directly_below(there, prefix)
+    if is_last:
+        for each in below:
+            deeper = _directly_below(there, frozenset([each]))
+            below += [cls for cls in deeper if cls not in below]
+    if not any(is_a(met, named) for met in below):
+        raise Refused(f"{text}: the type is not met there")
+
+
+def _directly_below(there: list[type], prefix: frozenset[type]) -> list[type]:
+    hints = [hint for cls in prefix for hint in attributes(cls).values()]
+    return list(dict.fromkeys(met for hint in hints for met in met_types(there, hint)))
+
+
+def _type_named(there: list[type], word: str, text: str) -> type:
+    for cls in there:
+        if cls.__name__ == word:
+            return cls
+    raise Refused(f"{text}: unknown name {word}")
+
+
+def matches(pattern: Pattern, met: Types, names: Names) -> bool:
+    """Whether a pattern applies at a path; never at the event itself."""
+    last = len(names)
+    if last == 0:
+        return False
+    if not pattern.steps:
+        return is_a(met[last], frozenset([pattern.head]))
+    count = len(pattern.steps)
+    if pattern.head not in met[0].__mro__ or last < count:
+        return False
+    *middle, final = pattern.steps
+    if not all(_fits_step(step, met[i], names[i - 1]) for i, step in enumerate(middle, 1)):
+        return False
+    if final.attribute is not None and last != count:
+        return False
+    return _fits_step(final, met[last], names[last - 1])
+
+
+def _fits_step(step: Step, met: type, name: str) -> bool:
+    return step.attribute in (None, name) and is_a(met, step.types)
+
+
+def sort_key(pattern: Pattern, met: Types) -> Any:
+    """Smaller is stronger. The patterns compared all apply at the same path."""
+    last = len(met) - 1
+    whole = [Step(None, frozenset([pattern.head])), *pattern.steps]
+    named: dict[int, Step] = dict(enumerate(whole[:-1])) | {last: whole[-1]}
+    left = tuple(
+        (0, derived(met[i], named[i].types), named[i].attribute is None)
+        if i in named
+        else (1, (0, 0), False)
+        for i in range(last)
+    )
+    final = named[last]
+    # Left open: `a` of type `A | B` against `a(A)` where an A is met. Here the narrower one wins.
+    width = tuple(len(named[i].types) if i in named else 0 for i in reversed(range(last + 1)))
+    return (derived(met[last], final.types), left, final.attribute is None, width)
+
+
+def winner(world: World, name: str, met: Types, names: Names) -> str | None:
+    """The pattern, as written, of the rule that wins at a path."""
+    found = winning(rules(world, name), met, names)
+    return found[0] if found else None
+
+
+def winning(standing: Rules, met: Types, names: Names) -> tuple[str, Any] | None:
+    """The rule that wins at a path."""
+    applying = [pattern for pattern in standing if matches(pattern, met, names)]
+    if not applying:
+        return None
+    return standing[min(applying, key=lambda pattern: sort_key(pattern, met))]
+
+
+def rows(world: World, name: str, cls: type) -> list[Row]:
+    """Every path in an event at which a rule wins, and whether one further out shadows it."""
+    return list(_rows(known(world, name), rules(world, name), (cls,), (), shadowed=False))
+
+
+def _rows(
+    there: list[type], standing: Rules, met: Types, names: Names, *, shadowed: bool
+) -> Iterator[Row]:
+    for attribute, hint in attributes(met[-1]).items():
+        for cls in met_types(there, hint):
+            path = ((*met, cls), (*names, attribute))
+            won = winning(standing, *path)
+            if won is not None:
+                yield (*path, won[0], shadowed)
+            if cls not in met:  # exploration stops at a repeated type
+                yield from _rows(there, standing, *path, shadowed=shadowed or won is not None)
+
+
+def translate(world: World, event: Any, source: str | None, target: str | None) -> Any:
+    """An event of one context in another: straight to the root, straight from it."""
+    if source == target:
+        return event
+    if source is not None:
+        event = way_through(world, source, "!").cross(event)
+    if target is not None and event is not CANNOT_LEAVE:
+        event = way_through(world, target, "?").cross(event)
+    return event
+
+
+def way_through(world: World, name: str, direction: str) -> Translation:
+    """The mappings and rules for events that come into a context, or leave it."""
+    return Translation(world, rules(world, name), mappings(world, name, direction))
+
+
+@dataclasses.dataclass
+class Translation:
+    """One direction of one context."""
+
+    world: World
+    standing: Rules
+    table: dict[type, type]
+
+    def cross(self, event: Any) -> Any:
+        """The event as the other side sees it, by its most derived mapping if there is one."""
+        cls = type(event)
+        sources = [each for each in self.table if each in cls.__mro__]
+        if sources:
+            best = min(sources, key=lambda each: derived(cls, frozenset([each])))
+            return self.build(self.table[best], event, (cls,), ())
+        listed = [each for data in self.world.contexts.values() for each in data.types]
+        return event if cls in self.world.root_types or cls not in listed else CANNOT_LEAVE
+
+    def build(self, target: type, source: Any, met: Types, names: Names) -> Any:
+        """An object of the target type; the source itself if it is that already."""
+        given, needed = attributes(type(source)), attributes(target)
+        values = {}
+        for attribute, hint in needed.items():
+            try:
+                if attribute not in given:
+                    raise _NoWay
+                held = getattr(source, attribute)
+                at = (*names, attribute)
+                values[attribute] = self.value(held, given[attribute], hint, met, at)
+            except _NoWay:
+                default = declared_defaults(target)[attribute]
+                if default is None:
+                    raise Refused(f"nothing produces {target.__name__}.{attribute}") from None
+                values[attribute] = default.make()
+        if target is type(source) and all(values[key] is getattr(source, key) for key in values):
+            return source
+        return make(target, values)
+
+    def value(self, value: Any, hint: Any, needed: Any, met: Types, names: Names) -> Any:
+        """The value of an attribute, whatever its shape."""
+        if value is None and hint is not Any:
+            return _require(None, fits(NONE, needed))
+        for part in alternatives(hint):
+            inner = element(part)
+            if inner is not None and type(value) is inner[0]:
+                return self.container(value, part, needed, met, names)
+            if is_class(part) and fits(type(value), part):
+                # Built-in classes have no known subtypes: an int in a float is met as a float.
+                cls = part if is_standard(part) else type(value)
+                return self.single(value, cls, needed, met, names)
+        return _require(value, fits(hint, needed))
+
+    def container(self, value: Any, hint: Any, needed: Any, met: Types, names: Names) -> Any:
+        """Element by element into the same kind of container."""
+        kind, inner = element(hint) or (object, Any)
+        for part in alternatives(needed):
+            there = (kind, Any) if part is Any else element(part)
+            if there is None or there[0] is not kind:
+                continue
+            if kind is dict:
+                keys = Any if part is Any else typing.get_args(part)[0]
+                _require(None, fits(typing.get_args(hint)[0], keys))
+                pairs = value.items()
+                new: Any = {k: self.value(v, inner, there[1], met, names) for k, v in pairs}
+            else:
+                new = kind(self.value(each, inner, there[1], met, names) for each in value)
+            return value if _is_unchanged(new, value) else new
+        raise _NoWay
+
+    def single(self, value: Any, cls: type, needed: Any, met: Types, names: Names) -> Any:
+        """One object at a path: by the rule that wins, by a mapping, as it is, or not at all."""
+        met = (*met, cls)
+        won = winning(self.standing, met, names)
+        if won is not None:
+            return self.apply(won[1], value, cls, needed)
+        if cls in met[:-1]:  # a repeated type folds back to where it was met first
+            first = met.index(cls)
+            met, names = met[: first + 1], names[:first]
+        table = self.table
+        ways = [each for each in table if each in cls.__mro__ and fits(table[each], needed)]
+        if ways:
+            best = min(ways, key=lambda each: derived(cls, frozenset([each])))
+            return self.build(table[best], value, met, names)
+        _require(None, fits(cls, needed))
+        return self.build(cls, value, met, names) if attributes(cls) else value
+
+    def apply(self, function: Any, value: Any, cls: type, needed: Any) -> Any:
+        """The result of a rule; one whose type does not fit is an error, not a reason to go on."""
+        keeps = function is self.world.identity
+        returned = cls if keeps else typing.get_type_hints(function)["return"]
+        if not fits(returned, needed):
+            raise Refused(f"{returned} does not fit {needed}")
+        return value if keeps else function(copy.deepcopy(value))
+
+
+def _require(value: Any, holds: bool) -> Any:
+    if not holds:
+        raise _NoWay
+    return value
+
+
+def _is_unchanged(new: Any, old: Any) -> bool:
+    if isinstance(new, dict):
+        return all(new[key] is old[key] for key in old)
+    if isinstance(new, set | frozenset):
+        return {id(each) for each in new} == {id(each) for each in old}
+    return all(a is b for a, b in zip(new, old, strict=True))
+
+
+def fits(given: Any, needed: Any) -> bool:
+    """Whether every value of one annotation may stand where the other is declared."""
+    return all(
+        any(_fits_alternative(one, other) for other in alternatives(needed))
+        for one in alternatives(given)
+    )
+
+
+def _fits_alternative(given: Any, needed: Any) -> bool:
+    if given is Any or needed is Any or given == needed:
+        return True
+    one, other = element(given), element(needed)
+    if one is not None and other is not None:
+        keys = [typing.get_args(each)[0] for each in (given, needed)]
+        return one[0] is other[0] and fits(one[1], other[1]) and (one[0] is not dict or fits(*keys))
+    if not isinstance(given, type) or not isinstance(needed, type):
+        return False
+    return needed in given.__mro__ or (needed is float and int in given.__mro__)
+
+
+def make(cls: Any, values: dict[str, Any]) -> Any:
+    """An object from its attributes."""
+    if kind_of(cls) not in ("class", "value", "protocol"):
+        return cls(**values)
+    new = object.__new__(cls)
+    for key, value in values.items():
+        setattr(new, key, value)
+    return new

@@ -1,0 +1,78 @@
+"""Random events of random worlds, and the simple ones that show what is wrong with a context."""
+
+from __future__ import annotations
+
+import itertools
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import strategies as st
+from page import NONE, alternatives, attributes, classes, element, is_class, make, met_types
+from worlds import SCALARS, stamp
+
+from polycast.typesystem.standard import is_standard
+
+
+@st.composite
+def objects(draw: st.DrawFn, cls: type, there: list[type], depth: int = 3) -> Any:
+    """An object whose values fit their annotations; held ones may be of subtypes."""
+    values = {key: draw(_held(hint, there, depth)) for key, hint in attributes(cls).items()}
+    return make(cls, values)
+
+
+def _held(hint: Any, there: list[type], depth: int) -> st.SearchStrategy[Any]:
+    return st.one_of(*[_alternative(part, there, depth) for part in alternatives(hint)])
+
+
+def _alternative(part: Any, there: list[type], depth: int) -> st.SearchStrategy[Any]:
+    if part is NONE or part is Any:
+        return st.none()
+    scalars: dict[Any, Any] = {int: st.integers(0, 9), str: st.sampled_from("pqr")}
+    if part in SCALARS:
+        return scalars.get(part, st.integers(0, 9).map(float))
+    inner = element(part)
+    if inner is None and typing.get_origin(part) is tuple:
+        return st.tuples(*[_held(each, there, depth) for each in typing.get_args(part)])
+    if inner is not None:
+        if depth <= 0 and classes(part) and not all(map(is_standard, classes(part))):
+            return st.just(inner[0]())
+        size = st.lists(_held(inner[1], there, depth), max_size=2)
+        if inner[0] is dict:
+            return st.dictionaries(st.sampled_from("kl"), _held(inner[1], there, depth), max_size=2)
+        return size.map(inner[0])
+    subtypes = [each for each in there if part in each.__mro__ and each is not part]
+    choices = [part, *subtypes] if depth > 0 else [part]
+    return st.sampled_from(choices).flatmap(lambda each: objects(each, there, depth - 1))
+
+
+def witnesses(cls: type, there: list[type], seen: tuple[type, ...] = ()) -> Iterator[Any]:
+    """The simplest object of a class, then those that differ from it at one place."""
+    hints = attributes(cls)
+    simple = {key: stamp(hint, "w") for key, hint in hints.items()}
+    yield make(cls, simple)
+    ways = [[key, _variants(hint, there, (*seen, cls))] for key, hint in hints.items()]
+    while ways:  # one of each in turn, so that the first few show all attributes
+        for key, values in list(ways):
+            value = next(values, NONE)
+            if value is NONE:
+                ways.remove([key, values])
+            else:
+                yield make(cls, simple | {key: value})
+
+
+def _variants(hint: Any, there: list[type], seen: tuple[type, ...]) -> Iterator[Any]:
+    """Values besides the simplest one."""
+    parts = alternatives(hint)
+    for part in parts:
+        inner = element(part)
+        if inner is not None:
+            for value in itertools.chain([stamp(inner[1], "e")], _variants(inner[1], there, seen)):
+                yield {"k": value} if inner[0] is dict else inner[0]([value])
+        elif part is NONE or not is_class(part) or is_standard(part):
+            if len(parts) > 1 and part is not NONE:
+                yield stamp(part, "v")
+        else:
+            for met in met_types(there, part):
+                again = seen.count(met) > 1 or len(seen) > 4
+                yield from itertools.islice(witnesses(met, there, seen), 1 if again else None)
