@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.derivation import is_subtype
 from polycast.contexts.findings import Finding
 from polycast.contexts.fitting import class_fits, fits, hint_text, holds
-from polycast.contexts.recipes import Apply, Build, Choice, Duplicate, Each, Keep
+from polycast.contexts.recipes import (
+    Apply,
+    Build,
+    Choice,
+    Duplicate,
+    Each,
+    Keep,
+    Missing,
+    Otherwise,
+)
 from polycast.contexts.shapes import Shape, has_attributes
 from polycast.contexts.values import NoMaker, is_closed, is_unchangeable, maker_of
+from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard import is_machinery, is_standard
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polycast.contexts.functions import Function
     from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction, Mapping, Rule
     from polycast.contexts.recipes import Recipe
     from polycast.contexts.resolution import Node, Resolver
     from polycast.contexts.shapes import Container
+    from polycast.typesystem.attributes import Default
 
 __all__ = ["Builder"]
 
@@ -50,6 +63,8 @@ class Builder:
         try:
             return self._case(choice.node.child(choice.attribute, met), choice.wanted)
         except _Misfit as error:
+            if choice.lenient:
+                return Missing()
             path = choice.node.path.to(choice.attribute, met)
             self._error("bad-result", f"at {path} met as {met.__name__}: {error}")
             return Keep()
@@ -92,13 +107,15 @@ class Builder:
             self._error("not-buildable", str(error))
             return
         given = self._types.shapes(build.source)
+        defaults = declared_defaults(build.target)
         for name, wanted in self._types.shapes(build.target).items():
             if name in maker.own:
                 continue
             try:
                 if name not in given:
                     raise _Misfit(f"{build.source.__name__} has no attribute {name!r}")
-                build.parts[name] = self._convert(node, name, given[name], wanted)
+                default = defaults[name]
+                build.parts[name] = self._attribute(node, name, given[name], wanted, default)
             except _Misfit as error:
                 if name not in maker.optional:
                     self._nothing_produces(node, build.target, name, str(error))
@@ -123,41 +140,72 @@ class Builder:
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _convert(self, node: Node, attribute: str, shape: Shape, wanted: Shape) -> Recipe:
+    def _attribute(
+        self, node: Node, name: str, shape: Shape, wanted: Shape, default: Default | None
+    ) -> Recipe:
+        """What an attribute gets; where there is a default, it stands in for what does not fit."""
+        if default is None:
+            return self._convert(node, name, shape, wanted)
+        lenient = self._convert(node, name, shape, wanted, lenient=True)
+        if not _is_partly_missing(lenient):
+            return lenient
+        if _is_missing(lenient):
+            raise _Misfit(f"{name!r} holds {hint_text(shape.hint)}")
+        return Otherwise(lenient, default)
+
+    def _convert(
+        self, node: Node, attribute: str, shape: Shape, wanted: Shape, *, lenient: bool = False
+    ) -> Recipe:
         """What is done with what an attribute holds, so that the target takes it."""
         if shape.opaque:
             return Duplicate()
-        if shape.none and not (wanted.none or wanted.opaque):
-            raise _Misfit(f"{attribute!r} may be None, and {hint_text(wanted.hint)} is wanted")
+
+        def fitting(make: Callable[[], Recipe]) -> Recipe:
+            try:
+                return make()
+            except _Misfit:
+                if not lenient:
+                    raise
+                return Missing()
+
+        none = fitting(lambda: _none(attribute, wanted)) if shape.none else None
         cases = {
-            met: self._case(node.child(attribute, met), wanted)
+            met: fitting(partial(self._case, node.child(attribute, met), wanted))
             for declared in shape.classes
             for met in self._types.subtypes(declared)
         }
         containers = tuple(
-            self._each(node, attribute, container, wanted) for container in shape.containers
+            (
+                each.kind,
+                fitting(partial(self._each, node, attribute, each, wanted, lenient=lenient)),
+            )
+            for each in shape.containers
         )
-        if not containers and all(
-            isinstance(recipe, Keep) and is_closed(met) for met, recipe in cases.items()
+        if (
+            not containers
+            and not isinstance(none, Missing)
+            and all(isinstance(recipe, Keep) and is_closed(met) for met, recipe in cases.items())
         ):
             return Keep()
-        return Choice(node, attribute, shape, wanted, cases, containers)
+        return Choice(node, attribute, shape, wanted, cases, containers, none, lenient)
 
-    def _each(self, node: Node, attribute: str, container: Container, wanted: Shape) -> Each:
+    def _each(
+        self, node: Node, attribute: str, container: Container, wanted: Shape, *, lenient: bool
+    ) -> Recipe:
         inner = _wanted_inside(container, wanted)
         if inner is None:
             text = f"{hint_text(wanted.hint)} is wanted, not {container.kind.__name__}"
             raise _Misfit(f"{attribute!r} holds elements, and {text}")
-        found = self._convert(node, attribute, container.inner, inner)
+        found = self._convert(node, attribute, container.inner, inner, lenient=lenient)
         return Each(container.kind, found)
 
     def _case(self, node: Node, wanted: Shape) -> Recipe:
         """What is done with a value of the type that is met at a node."""
         if node.winner is not None:
             return self._applied(node, node.winner, wanted)
-        mapping = self._settled.mapping_for(node.met, self._direction)
-        if mapping is not None and class_fits(mapping.target, wanted):
-            return self._build(node.first or node, mapping.target, mapping)
+        for mapping in self._settled.mappings_for(node.met, self._direction):
+            if class_fits(mapping.target, wanted):
+                return self._build(node.first or node, mapping.target, mapping)
         if class_fits(node.met, wanted):
             return self._same(node)
         raise _Misfit(f"{node.met.__name__} is there, and {hint_text(wanted.hint)} is wanted")
@@ -209,6 +257,35 @@ class Builder:
 
     def _error(self, code: str, text: str) -> None:
         self.findings.append(Finding(code, text, self._where))
+
+
+def _none(attribute: str, wanted: Shape) -> Recipe:
+    if not (wanted.none or wanted.opaque):
+        raise _Misfit(f"{attribute!r} may be None, and {hint_text(wanted.hint)} is wanted")
+    return Keep()
+
+
+def _is_partly_missing(recipe: Recipe | None) -> bool:
+    match recipe:
+        case Missing():
+            return True
+        case Each():
+            return _is_partly_missing(recipe.inner)
+        case Choice():
+            return any(map(_is_partly_missing, _ways(recipe)))
+    return False
+
+
+def _is_missing(recipe: Recipe | None) -> bool:
+    """Whether no value gets anywhere, whatever it is; an empty container does."""
+    if isinstance(recipe, Choice):
+        return all(map(_is_missing, _ways(recipe)))
+    return isinstance(recipe, Missing)
+
+
+def _ways(choice: Choice) -> list[Recipe]:
+    containers = [recipe for _, recipe in choice.containers]
+    return [*choice.cases.values(), *containers, *([] if choice.none is None else [choice.none])]
 
 
 def _may_reach(rule: Rule, node: Node) -> bool:

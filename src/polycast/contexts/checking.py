@@ -10,8 +10,8 @@ from polycast.contexts.findings import Finding, Report
 from polycast.contexts.inheritance import are_unrelated, settle
 from polycast.contexts.lines import DIRECTIONS
 from polycast.contexts.resolution import Resolver, TooManyPaths
-from polycast.contexts.shapes import has_attributes
-from polycast.typesystem.kinds import is_protocol
+from polycast.typesystem.kinds import kind_of
+from polycast.typesystem.standard import is_standard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +34,14 @@ def event_types(settled: Settled, direction: Direction) -> Iterator[type]:
     """The types known of which events can come in, or go out, by a mapping."""
     for cls in settled.types.types:
         fits = settled.is_root_type(cls) if direction == "?" else cls in settled.local
-        is_concrete = has_attributes(cls) and not is_protocol(cls) and not inspect.isabstract(cls)
-        if fits and is_concrete and settled.mapping_for(cls, direction) is not None:
+        if fits and _is_concrete(cls) and settled.mapping_for(cls, direction) is not None:
             yield cls
+
+
+def _is_concrete(cls: type) -> bool:
+    if is_standard(cls) or inspect.isabstract(cls):
+        return False
+    return kind_of(cls) not in ("value", "enum", "flag", "protocol")
 
 
 class _Checking:

@@ -15,7 +15,16 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from polycast.contexts.recipes import Apply, Build, Choice, Duplicate, Each, Keep
+from polycast.contexts.recipes import (
+    Apply,
+    Build,
+    Choice,
+    Duplicate,
+    Each,
+    Keep,
+    Missing,
+    Otherwise,
+)
 from polycast.contexts.values import is_closed, maker_of, put_together
 
 if TYPE_CHECKING:
@@ -47,6 +56,15 @@ def as_sequence(like: object, items: list[Any]) -> Any:
     return tuple(items) if isinstance(like, tuple) else items
 
 
+class Lacking(Exception):
+    """A value that the target does not take."""
+
+
+def missing(value: object) -> Any:
+    """In place of what the target does not take."""
+    raise Lacking(type(value).__name__)
+
+
 def write(recipe: Recipe, *, label: str, newly: Newly) -> Code:
     """The function that follows a recipe; `newly` is asked about classes that it does not know."""
     writer = _Writer(newly)
@@ -62,6 +80,8 @@ class _Writer:
         self._functions: dict[int, str] = {}
         self._waiting: deque[tuple[str, Build]] = deque()
         self._count = 0
+        self._parts: list[str] = []  # functions that come last
+        self._kept: list[object] = []  # what is known by its id stays alive
 
     def module(self, recipe: Recipe) -> str:
         """`translate(e)`, and the functions that it needs."""
@@ -73,7 +93,7 @@ class _Writer:
         while self._waiting:
             name, build = self._waiting.popleft()
             parts.append("\n".join(self._function(name, build)))
-        return "\n\n\n".join(parts) + "\n"
+        return "\n\n\n".join([*parts, *self._parts]) + "\n"
 
     def _function(self, name: str, build: Build) -> Iterator[str]:
         yield f"def {name}(e):"
@@ -157,6 +177,11 @@ class _Writer:
                 return self._build(recipe, value)
             case Each():
                 return self._each(recipe, value)
+            case Missing():
+                self.names.setdefault("missing", missing)
+                return f"missing({value})"
+            case Otherwise():
+                return self._otherwise_default(recipe, value)
             case Choice():
                 return self._choice(recipe, value)
 
@@ -176,15 +201,34 @@ class _Writer:
             return f"as_sequence({value}, {items})"
         return items if each.kind is list else f"{each.kind.__name__}({items})"
 
+    def _otherwise_default(self, recipe: Otherwise, value: str) -> str:
+        """A function of its own: only a statement can catch that something is missing."""
+        name = self._unique("or_default")
+        self.names.setdefault("Lacking", Lacking)
+        default = self._name(recipe.default.make, "default")
+        inner = self._expression(recipe.inner, "v")
+        self._parts.append(
+            f"def {name}(v):\n    try:\n        return {inner}\n    except Lacking:\n"
+            f"        return {default}()"
+        )
+        self._kept.append(recipe.default)
+        return f"{name}({value})"
+
     def _choice(self, choice: Choice, value: str) -> str:
         name = value if value.isidentifier() else self._fresh("v")
-        tests = [("is None", "None")] if choice.shape.none else []
+        tests: list[tuple[str, str]] = []
+        if choice.none is not None:
+            none = "None" if isinstance(choice.none, Keep) else self._expression(choice.none, name)
+            tests.append(("is None", none))
         tests += list(self._tests(choice, name))
-        last = tests.pop()[1] if tests and not tests[-1][0] else self._otherwise(choice, name)
-        if not tests:
-            if name not in last or name == value:
-                return last
-            return self._alone(choice, value)
+        if tests and not tests[-1][0]:
+            last = tests.pop()[1]
+            if not tests:
+                return self._alone(choice, value)
+        elif tests:
+            last = self._learnt(choice, name, name)
+        else:
+            return self._learnt(choice, name, value)
         texts = []
         for place, (test, result) in enumerate(tests):
             bound = f"({name} := {value})" if place == 0 and name != value else name
@@ -194,18 +238,16 @@ class _Writer:
 
     def _alone(self, choice: Choice, value: str) -> str:
         """A choice without anything to choose."""
-        if choice.containers:
-            return self._each(choice.containers[0], value)
-        [recipe] = choice.cases.values()
-        return self._expression(recipe, value)
+        recipes = [recipe for _, recipe in choice.containers] or list(choice.cases.values())
+        return self._expression(recipes[0], value)
 
     def _tests(self, choice: Choice, name: str) -> Iterator[tuple[str, str]]:
         """What a value may be, and what is done then; an empty test always holds."""
-        for place, each in enumerate(choice.containers):
+        for place, (kind, recipe) in enumerate(choice.containers):
             is_last = not choice.cases and place == len(choice.containers) - 1
-            kinds = "(list, tuple)" if each.kind is collections.abc.Sequence else each.kind.__name__
+            kinds = "(list, tuple)" if kind is collections.abc.Sequence else kind.__name__
             test = "" if is_last else f"isinstance({{0}}, {kinds})"
-            yield test, self._each(each, name)
+            yield test, self._expression(recipe, name)
         cases = list(choice.cases.items())
         if len(cases) > _INLINE_CASES:
             return
@@ -214,7 +256,7 @@ class _Writer:
             cls = "" if alone else self._name(met, met.__name__)
             yield "" if alone else f"type({{0}}) is {cls}", self._expression(recipe, name)
 
-    def _otherwise(self, choice: Choice, name: str) -> str:
+    def _learnt(self, choice: Choice, name: str, value: str) -> str:
         """What is done with values of other classes: they are looked up, and learnt."""
         functions: dict[type, Callable[[Any], Any]] = {}
         newly = self._newly
@@ -224,7 +266,8 @@ class _Writer:
 
         known = self._name(functions, f"cases_{self._count}")
         learn = self._name(new, f"new_{self._count}")
-        return f"{known}.get(type({name}), {learn})({name})"
+        bound = name if name == value else f"({name} := {value})"
+        return f"{known}.get(type({bound}), {learn})({name})"
 
 
 _COPIES: dict[type, str] = {
@@ -257,7 +300,7 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text)
 
 
-_OURS = re.compile(r"e|translate|deepcopy|put_together|as_sequence|[vxk]\d+")
+_OURS = re.compile(r"e|v|translate|deepcopy|put_together|as_sequence|missing|Lacking|[vxk]\d+")
 
 
 def _identifier(text: str) -> str:

@@ -20,12 +20,14 @@ from polycast.contexts.translating import Translator
 from polycast.errors import BadContext, BadOption, ContextFrozen
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable
+    from types import ModuleType
 
     from polycast.contexts.findings import Report
-    from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction
     from polycast.contexts.resolution import Row
+    from polycast.contexts.showing import Shown
 
 __all__ = ["Context"]
 
@@ -52,6 +54,29 @@ class Context:
         self._frozen = False
 
     # -- declaring ---------------------------------------------------------------------------------
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        parent: Context | Iterable[Context] | None = None,
+        modules: Iterable[ModuleType | str] = (),
+    ) -> Context:
+        """Read a context from XML; what it names is looked up in the modules, and nowhere else.
+
+        Its name is the one given, else that of `<context name="...">`, else that of the file.
+        """
+        from polycast.contexts.loading import load
+
+        return load(path, name=name, parent=parent, modules=modules)
+
+    def dump(self) -> str:
+        """The context as XML that `load` reads; functions and types must have dotted names."""
+        from polycast.contexts.dumping import dump
+
+        return dump(self)
 
     def map(
         self, source: type, target: type, direction: Direction, *, place: Place | None = None
@@ -125,6 +150,12 @@ class Context:
         accepted = ", ".join(sorted({source.__name__ for source, _ in settled.mappings})) or "none"
         raise BadContext("a type with a mapping", cls, accepted=accepted, where=self.name)
 
+    def show(self, cls: type) -> Shown:
+        """How events of a type come in and go out, path by path, to be printed."""
+        from polycast.contexts.showing import show
+
+        return show(self, _checked_type(self.name, cls))
+
     # -- its life ----------------------------------------------------------------------------------
 
     @property
@@ -146,11 +177,6 @@ class Context:
         made.rule_lines = list(self.rule_lines)
         made.whole_lines = list(self.whole_lines)
         return made
-
-    def generated_lines(self, settled: Settled) -> list[RuleLine]:
-        """The rules that annotations of its types stand for."""
-        del settled
-        return []
 
     def _check_open(self, operation: str) -> None:
         if self._frozen:

@@ -13,6 +13,9 @@ __all__ = ["CODES", "Finding", "Report", "Severity"]
 Severity = Literal["error", "warning", "observation"]
 
 CODES: dict[str, Severity] = {
+    # files
+    "bad-xml": "error",
+    "unknown-function": "error",
     # patterns
     "bad-pattern": "error",
     "unknown-type": "error",

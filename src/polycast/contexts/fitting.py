@@ -77,6 +77,7 @@ def _is_one(cls: type, target: type) -> bool:
 
 def hint_text(hint: Any) -> str:
     """An annotation as one would write it."""
+    hint, _ = unwrapped(hint)
     if isinstance(hint, type) and not typing.get_args(hint):
         return hint.__name__
     text = str(hint).replace("typing.", "")

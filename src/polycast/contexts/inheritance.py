@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from polycast.contexts.annotations import annotated_functions, annotated_mappings
+from polycast.contexts.converting import unit_rules
 from polycast.contexts.derivation import is_subtype, most_derived
 from polycast.contexts.findings import Finding
 from polycast.contexts.fitting import fits, hint_text
 from polycast.contexts.functions import Unusable, function_of
 from polycast.contexts.lines import DISABLED, Mapping, Place, Rule, Whole
-from polycast.contexts.patterns import BadPattern, parse_pattern
+from polycast.contexts.patterns import BadPattern, Pattern, parse_pattern
 from polycast.contexts.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from polycast.contexts.context import Context
     from polycast.contexts.functions import Function
     from polycast.contexts.lines import Direction, MappingLine, RuleLine
-    from polycast.contexts.patterns import Pattern
 
 __all__ = ["Settled", "settle"]
 
@@ -68,7 +69,8 @@ def settle(context: Context) -> Settled:
     """Resolve the names of a context and of all above it."""
     parents = [settle(parent) for parent in context.parents]
     listed = [cls for each in context.lineage() for cls in each.types]
-    ends = [end for line in context.mapping_lines for end in (line.source, line.target)]
+    mappings = [*annotated_mappings(context), *context.mapping_lines]
+    ends = [end for line in mappings for end in (line.source, line.target)]
     inherited = [cls for parent in parents for cls in parent.types.types]
     types = Vocabulary([*listed, *ends, *inherited])
     root = context.root
@@ -84,7 +86,7 @@ def settle(context: Context) -> Settled:
     )
     for parent in parents:
         settled.findings.extend(parent.findings)
-    _Settling(context, parents, settled).run()
+    _Settling(context, parents, settled).run(mappings)
     return settled
 
 
@@ -92,10 +94,10 @@ class _Settling:
     def __init__(self, context: Context, parents: list[Settled], settled: Settled) -> None:
         self._context, self._parents, self._settled = context, parents, settled
 
-    def run(self) -> None:
+    def run(self, mappings: list[MappingLine]) -> None:
         settled = self._settled
         own_rules = self._rules(self._context.rule_lines)
-        own_mappings = self._mappings(self._context.mapping_lines)
+        own_mappings = self._mappings(mappings)
         own_wholes = self._wholes()
         settled.every_rule.update(
             self._inherited([each.every_rule for each in self._parents], own_rules, "rules")
@@ -106,8 +108,7 @@ class _Settling:
         settled.wholes.update(
             self._inherited([each.wholes for each in self._parents], own_wholes, "wholes")
         )
-        self._check_disabling(own_rules)
-        self._generate()
+        self._check_disabling(own_rules, self._generate())
 
     # -- inheriting --------------------------------------------------------------------------------
 
@@ -129,21 +130,38 @@ class _Settling:
                     found[key] = entry
         return {**found, **own}
 
-    def _check_disabling(self, own: dict[Pattern, Rule]) -> None:
+    def _check_disabling(self, own: dict[Pattern, Rule], generated: set[Pattern]) -> None:
         for pattern, rule in own.items():
-            if rule.function is None:
+            if rule.function is None and pattern not in generated:
                 above = [each.every_rule.get(pattern) for each in self._parents]
                 if not any(each is not None and each.function is not None for each in above):
                     text = f"there is no inherited rule {str(pattern)!r} to disable"
                     self._report("nothing-to-disable", text, rule.where)
 
-    def _generate(self) -> None:
-        """Rules that annotations stand for: they give way to any that is written."""
-        generated = self._context.generated_lines(self._settled)
-        for line in generated:
-            rule = self._rule(line, generated=True)
-            if rule is not None:
-                self._settled.every_rule.setdefault(rule.pattern, rule)
+    def _generate(self) -> set[Pattern]:
+        """Rules that annotations stand for: they give way to any that is written.
+
+        Those of the parents are made anew, because they depend on the mappings.
+        """
+        every = self._settled.every_rule
+        for pattern in [pattern for pattern, rule in every.items() if rule.generated]:
+            del every[pattern]
+        found = list(self._annotated())
+        for rule in found:
+            every.setdefault(rule.pattern, rule)
+        converting = unit_rules(self._settled)  # it asks which rules there are
+        for rule in converting:
+            every.setdefault(rule.pattern, rule)
+        return {rule.pattern for rule in (*found, *converting)}
+
+    def _annotated(self) -> Iterator[Rule]:
+        place = Place(self._context.name)
+        for cls, given in annotated_functions(self._settled.types.types):
+            pattern = Pattern(cls, (), cls.__name__)
+            where = f"{place}, @transform_with of {cls.__name__!r}"
+            function = self._function(given, where)
+            if function is not None and self._takes(function, pattern, where):
+                yield Rule(pattern, function, place, generated=True)
 
     # -- one's own lines ---------------------------------------------------------------------------
 
@@ -180,7 +198,7 @@ class _Settling:
             found[key(each)] = each
         return found
 
-    def _rule(self, line: RuleLine, *, generated: bool = False) -> Rule | None:
+    def _rule(self, line: RuleLine) -> Rule | None:
         where = f"{line.place}, rule {line.pattern!r}"
         try:
             pattern, warnings = parse_pattern(line.pattern, self._settled.types)
@@ -190,11 +208,11 @@ class _Settling:
         for each in warnings:
             self._report(each.code, each.text, where)
         if line.function == DISABLED:
-            return Rule(pattern, None, line.place, generated)
+            return Rule(pattern, None, line.place)
         function = self._function(line.function, where)
         if function is None or not self._takes(function, pattern, where):
             return None
-        return Rule(pattern, function, line.place, generated)
+        return Rule(pattern, function, line.place)
 
     def _function(self, given: object, where: str) -> Function | None:
         try:

@@ -80,7 +80,7 @@ def _matched(qualifier: Qualifier, attribute: str, met: type) -> Derived | None:
 
 def _nearest(met: type, named: tuple[type, ...]) -> Derived | None:
     found = [derived(met, each) for each in named if is_subtype(met, each)]
-    return min(found, default=None)
+    return min(found)._replace(breadth=len(named) - 1) if found else None
 
 
 def deciding_priority(winner: Strength, other: Strength) -> str:
@@ -108,12 +108,11 @@ def _first_difference(winner: Strength, other: Strength) -> tuple[str, set[str]]
 
 
 def _criteria(key: Strength) -> list[tuple[str, int]]:
-    found: list[tuple[str, int]] = [("P3", key.last.chain), ("P4", key.last.place)]
+    found: list[tuple[str, int]] = _how_derived(key.last)
     for step in key.steps:
-        found += [
-            ("P1", step.unnamed),
-            ("P3", step.derived.chain),
-            ("P4", step.derived.place),
-            ("P2", step.by_type),
-        ]
+        found += [("P1", step.unnamed), *_how_derived(step.derived), ("P2", step.by_type)]
     return [*found, ("P2", key.by_type)]
+
+
+def _how_derived(found: Derived) -> list[tuple[str, int]]:
+    return [("P3", found.chain), ("P4", found.place), ("P3", found.breadth)]

@@ -10,8 +10,19 @@ if TYPE_CHECKING:
     from polycast.contexts.lines import Rule
     from polycast.contexts.resolution import Node
     from polycast.contexts.shapes import Shape
+    from polycast.typesystem.attributes import Default
 
-__all__ = ["Apply", "Build", "Choice", "Duplicate", "Each", "Keep", "Recipe"]
+__all__ = [
+    "Apply",
+    "Build",
+    "Choice",
+    "Duplicate",
+    "Each",
+    "Keep",
+    "Missing",
+    "Otherwise",
+    "Recipe",
+]
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,19 @@ class Keep:
 @dataclass(frozen=True)
 class Duplicate:
     """A deep copy."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Nothing that the target takes: its attribute has the default."""
+
+
+@dataclass(frozen=True, eq=False)
+class Otherwise:
+    """A value, or the default of the attribute where part of it is missing."""
+
+    inner: Recipe
+    default: Default
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +94,12 @@ class Choice:
     wanted: Shape
     """What the target says that it holds."""
     cases: dict[type, Recipe]
-    containers: tuple[Each, ...] = ()
+    containers: tuple[tuple[type, Recipe], ...] = ()
+    """Kinds of containers, and what is done with them."""
+    none: Recipe | None = None
+    """What is done with None, if it may be there."""
+    lenient: bool = False
+    """Whether what the target does not take is missing, or an error."""
 
 
-Recipe = Keep | Duplicate | Apply | Build | Each | Choice
+Recipe = Keep | Duplicate | Missing | Otherwise | Apply | Build | Each | Choice

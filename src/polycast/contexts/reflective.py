@@ -9,7 +9,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.derivation import is_subtype
-from polycast.contexts.fitting import class_fits, fits
+from polycast.contexts.fitting import class_fits, fits, holds
 from polycast.contexts.priorities import Path, strength
 from polycast.contexts.shapes import Shape, attribute_hints, has_attributes, shape_of
 from polycast.contexts.values import NoMaker, is_unchangeable, maker_of, put_together
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from polycast.contexts.functions import Function
     from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction, Mapping
+    from polycast.contexts.shapes import Container
 
 __all__ = ["reflect"]
 
@@ -67,14 +68,14 @@ class _Reflection:
     def _converted(self, value: Any, path: Path, name: str, shape: Shape, wanted: Shape) -> Any:
         if shape.opaque:
             return _copied(value)
-        if shape.none and not (wanted.none or wanted.opaque):
-            raise _Misfit
         if value is None and shape.none:
+            if not (wanted.none or wanted.opaque):
+                raise _Misfit
             return None
         found = next((each for each in shape.containers if isinstance(value, each.kind)), None)
         if found is not None:
             inside = found.inner
-            inner = next((each.inner for each in wanted.containers), _ANYTHING)
+            inner = _inside(found, wanted)
             return _each(value, lambda item: self._converted(item, path, name, inside, inner))
         return self._value(value, path.to(name, _met(value, shape)), wanted)
 
@@ -84,9 +85,9 @@ class _Reflection:
             return _copied(value) if function.is_identity else function.call(_copied(value))
         met = path.types[-1]
         place = _folded(path)
-        mapping = self._settled.mapping_for(met, self._direction)
-        if mapping is not None and class_fits(mapping.target, wanted):
-            return self.built(value, place, mapping)
+        for mapping in self._settled.mappings_for(met, self._direction):
+            if class_fits(mapping.target, wanted):
+                return self.built(value, place, mapping)
         if not class_fits(met, wanted):
             raise _Misfit
         try:
@@ -113,6 +114,16 @@ def _met(value: Any, shape: Shape) -> type:
     if any(is_subtype(cls, declared) for declared in shape.classes):
         return cls
     return shape.classes[0]
+
+
+def _inside(container: Container, wanted: Shape) -> Shape:
+    """What a target wants of the elements of a container."""
+    for each in wanted.containers:
+        if holds(container.kind, each.kind):
+            return each.inner
+    if wanted.opaque or class_fits(container.kind, wanted):
+        return _ANYTHING
+    raise _Misfit
 
 
 def _folded(path: Path) -> Path:
