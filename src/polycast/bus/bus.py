@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from polycast.bus.annotations import annotated_type
-from polycast.bus.contexts import BusContexts
 from polycast.bus.engines import Engine, engine_for
 from polycast.bus.engines import Options as EngineOptions
 from polycast.bus.lifetime import Life, close_down, health_of, wait_for_quiet
@@ -100,7 +99,7 @@ class Bus:
         self._services = self._make_services(stuck, self._engine.letters())
         self._roster.services = self._services
         self._life = Life()
-        self._contexts = BusContexts(self._dispatcher, self._clock)
+        self._contexts = self._engine.contexts
         self._contexts.letters = self._services.dead_letters
         self._publishing = self._engine.publishing
         self._whole: Bus | None = None

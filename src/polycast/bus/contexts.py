@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from polycast.contexts import Context, Federation
+from polycast.contexts.state import state_of
 from polycast.delivery import DeadLetter
+from polycast.delivery.keeping import letter_of
 from polycast.errors import BadContext, BadOption
+from polycast.routing.versions import ContextHistory, StoredCrossing
+from polycast.typesystem import describe_all
 
 if TYPE_CHECKING:
-    from polycast.config import Clock
-    from polycast.delivery import DeadLetters
-    from polycast.routing import Dispatcher
-    from polycast.stores import Entry
+    from collections.abc import Callable
 
-__all__ = ["BusContexts", "letter_name"]
+    from polycast.config import Clock
+    from polycast.contexts import Member
+    from polycast.delivery import DeadLetters
+    from polycast.routing import Dispatcher, StoredDispatcher
+    from polycast.stores import ContextVersion, Entry, Store, Transaction, View
+
+__all__ = ["BusContexts", "StoredContexts", "letter_name"]
 
 _PREFIX = "context "
 
@@ -47,9 +55,11 @@ class BusContexts:
         """Have these contexts."""
         if not isinstance(federation, Federation):
             raise BadOption("federation", federation, accepted="a pc.Federation")
+        self._check(federation.members)
         self._dispatcher.crossing.federation = federation
-        federation.watch(self._dispatcher.replan)
-        self._dispatcher.replan()
+        federation.guard(self._check)
+        federation.watch(self._changed)
+        self._changed()
 
     def enter(self, context: object) -> str | None:
         """The name of a context that may be new here; None for the root."""
@@ -70,9 +80,79 @@ class BusContexts:
             federation.add(context)
         return context.name
 
+    def _check(self, members: dict[str, Member]) -> None:
+        """Refuse contexts that this bus cannot have."""
+
+    def _changed(self) -> None:
+        """Contexts have come, gone or changed."""
+        self._dispatcher.replan()
+
     def _astray(self, entry: Entry, context: str, error: Exception) -> None:
         """A function raised, so nobody in that context gets the event."""
         reason = "".join(traceback.format_exception(error)).rstrip()
         self.letters.add(
             DeadLetter(entry, letter_name(context), reason, error, 1, self._clock.time())
         )
+
+
+class StoredContexts(BusContexts):
+    """The contexts of a bus over a store: each version is kept, with where it takes effect."""
+
+    def __init__(self, dispatcher: StoredDispatcher, clock: Clock, store: Store) -> None:
+        super().__init__(dispatcher, clock)
+        self._store, self._kept = store, set[str]()
+        self._history = ContextHistory(dispatcher.registry, _function_here)
+        dispatcher.crossing = StoredCrossing(self._history)
+
+    def _check(self, members: dict[str, Member]) -> None:
+        """Others have to find the functions: by where they are, or by what they do."""
+        for member in members.values():
+            state_of(member.context)
+
+    def _changed(self) -> None:
+        federation = self.federation
+        assert federation is not None
+        contexts = [federation.root, *(each.context for each in federation.members.values())]
+        bodies = {each.name: state_of(each) for each in contexts}
+        gone = self._kept - bodies.keys()
+
+        def keep(tx: Transaction) -> list[ContextVersion]:
+            for context in contexts:
+                for cls in (*context.types, *(e for m in context.mapping_lines for e in m.ends)):
+                    for each in describe_all(cls):
+                        tx.describe(each)
+                tx.put_context(context.name, bodies[context.name])
+            for name in gone:
+                tx.end_context(name)
+            return tx.contexts()
+
+        self._history.learn(self._store.write(keep).result())
+        self._history.offer(federation)
+        self._kept = set(bodies)
+        self._dispatcher.replan()
+
+    def look(self, view: View) -> None:
+        """Others may have changed contexts."""
+        if self.federation is not None:
+            self._history.learn(view.contexts())
+
+    def _astray(self, entry: Entry, context: str, error: Exception) -> None:
+        """The same; several buses may find out, and one letter is enough."""
+        reason = "".join(traceback.format_exception(error)).rstrip()
+        letter = DeadLetter(entry, letter_name(context), reason, error, 1, self._clock.time())
+        kept = letter_of(letter)
+
+        def bury(tx: Transaction) -> None:
+            if not tx.count_letters(subscription=kept.subscription, at=kept.position):
+                tx.bury([kept])
+
+        self._store.write(bury)
+
+
+def _function_here(path: str) -> Callable[..., object] | None:
+    """A function by `module:name`, of a module that is imported; nothing is imported for it."""
+    module, _, name = path.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = None if part.startswith("__") else getattr(found, part, None)
+    return found if callable(found) else None

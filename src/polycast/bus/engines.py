@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from polycast.bus.contexts import BusContexts, StoredContexts
 from polycast.bus.feed import Feed
 from polycast.bus.keeping import Keeping
 from polycast.bus.letters import StoredLetters
@@ -51,6 +52,8 @@ class Engine:
     title = "in memory"
     bind: Callable[[type], object]  # admits a type that is subscribed to
     source: Feed | None = None
+    roster: Roster
+    contexts: BusContexts
 
     def __init__(self, options: Options, clock: Clock, registry: Registry) -> None:
         self._options = options
@@ -59,7 +62,7 @@ class Engine:
         self.dispatcher = Dispatcher(publisher, clock=clock, log=log, admit=admit(registry))
         self.roster = Roster(self.dispatcher, log)
         self.publishing = Publishing(self.dispatcher, clock)
-
+        self.contexts = BusContexts(self.dispatcher, clock)
         self.bind = registry.bind
 
     def letters(self) -> DeadLetters:
@@ -108,6 +111,9 @@ class StoredEngine(Engine):
         self.dispatcher = dispatcher
         self.roster = StoredRoster(dispatcher, store, self.source, self.presence)
         self.publishing = StoredPublishing(dispatcher, clock)
+        contexts = StoredContexts(dispatcher, clock, store)
+        self.roster.watch.also = contexts.look
+        self.contexts = contexts
         self.bind = _bind_shared(registry)
         self._letters = StoredLetters(
             store, dispatcher.entry, self.roster.replay, self.roster.has_unnamed

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from polycast.routing.crossing import Astray, Sight
 from polycast.typesystem import wire_name
 
 if TYPE_CHECKING:
     from polycast.config import Settings
     from polycast.matching import Interest
+    from polycast.routing.crossing import Crossing
 
 __all__ = ["Explanation", "explain_event", "explain_subscription"]
 
@@ -44,6 +46,8 @@ def explain_subscription(
         f"called {_how(settings)}; at most {settings.queue} wait, then {settings.overflow}",
         f"in effect from position {interest.start}; {state}",
     ]
+    if interest.context is not None:
+        reasons.insert(1, f"sees events as context {interest.context!r} does")
     if level.order != "none":
         reasons.append("the priority of an event is ignored: the order of the log is kept")
     if interest.group is not None:
@@ -58,12 +62,19 @@ def explain_subscription(
     return Explanation(None, tuple(reasons))
 
 
-def explain_event(interest: Interest, event: Any, topic: str | None, state: str) -> Explanation:
+def explain_event(
+    interest: Interest, event: Any, topic: str | None, state: str, crossing: Crossing
+) -> Explanation:
     """Each test that an event has to pass, and how it does."""
+    try:
+        event, reasons = _seen(event, interest.context, crossing)
+    except Astray as found:
+        why = f"context {found.context!r} cannot see it: a function raised {found.error!r}"
+        return Explanation(False, (why, "it is not delivered, and kept as a dead letter"))
     selector, cls = interest.selector, type(event)
-    reasons = [
+    reasons.append(
         f"{wire_name(cls)} {_does(selector.covers_class(cls))} conform to {_types(selector)}"
-    ]
+    )
     passes = selector.covers_class(cls)
     if selector.topic is not None:
         on_topic = topic is not None and selector.topic.matches(topic)
@@ -78,6 +89,17 @@ def explain_event(interest: Interest, event: Any, topic: str | None, state: str)
         passes = passes and state in ("paused", "detached")  # it waits in the queue
     reasons.append("it is delivered" if passes else "it is not delivered")
     return Explanation(passes, tuple(reasons))
+
+
+def _seen(event: Any, context: str | None, crossing: Crossing) -> tuple[Any, list[str]]:
+    """An event of the root, or of the context itself, as the context sees it."""
+    if context is None:
+        return event, []
+    name = wire_name(type(event))
+    if crossing.becomes(type(event), None, context) is None:
+        return event, [f"{name} is a type of context {context!r}"]
+    there = Sight(event, None, crossing).seen(context)
+    return there, [f"in context {context!r} a {name} is a {wire_name(type(there))}"]
 
 
 def _does(verdict: object) -> str:

@@ -386,7 +386,7 @@ class Feed:
             for each in selectors
         )
 
-    def wanted(self, mailbox: Mailbox, records: list[Stored]) -> Wanted:
+    def wanted(self, mailbox: Mailbox, records: list[Stored], *, again: bool = False) -> Wanted:
         """Those of some records that a mailbox wants, with the verdict of its filter."""
         wanted: Wanted = []
         covered: dict[tuple[type, str | None], bool] = {}
@@ -398,7 +398,9 @@ class Feed:
             if (cls, topic) not in covered:
                 verdicts = (each.selector.covers(cls, topic) for each in mailbox.interests())
                 covered[cls, topic] = any(verdicts)
-            entry = self._dispatcher.entry_in(stored, context) if covered[cls, topic] else None
+            if not covered[cls, topic]:
+                continue
+            entry = self._dispatcher.entry_in(stored, context, again=again)
             if entry is not None:
                 targets: tuple[Any, ...] = (mailbox,)
                 hits = self._dispatcher.wanted_by(targets, entry)

@@ -23,6 +23,8 @@ class SubscriptionHealth:
     in_flight: int
     counts: Counts
     engine: Literal["direct", "spark"] = "direct"
+    context: str | None = None
+    """The context in which it sees events; None is the root."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from polycast.bus.contexts import context_named, letter_name
 from polycast.errors import BadOption, HistoryGone, NoHistory, TakenOver
+from polycast.routing.crossing import Astray
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from polycast.delivery import Mailbox
+    from polycast.delivery import DeadLetter, Mailbox
     from polycast.routing import Dispatcher
     from polycast.stores import Entry, Recent
 
@@ -75,7 +77,7 @@ class History:
         """Those that a mailbox wants, each with the verdict of its filter."""
         wanted = []
         for each in entries:
-            entry = self._dispatcher.seen_by(mailbox.interest.context, each)
+            entry = self._seen(mailbox, each)
             if entry is None:
                 continue
             cls, topic = type(entry.event), entry.topic
@@ -89,3 +91,27 @@ class History:
             except Exception as error:
                 mailbox.unfit(error)
         return wanted
+
+    def _seen(self, mailbox: Mailbox, entry: Entry) -> Entry | None:
+        """An entry as a mailbox sees it; that it does not get there is told once."""
+        try:
+            return self._dispatcher.crossed(mailbox.interest.context, entry, entry.position)
+        except Astray as found:
+            name, letters = letter_name(found.context), mailbox.services.dead_letters
+            if not any((e.position, e.subscription) == (entry.position, name) for e in letters):
+                self._dispatcher.astray(entry, found.context, found.error)
+            return None
+
+    def seen_now(self, letter: DeadLetter, context: str | None) -> Entry | None:
+        """The event of a dead letter as a context sees it; if that raises, the letter stays.
+
+        One that could not get to a context is seen as that is now: it may have been mended.
+        """
+        stray = context_named(letter.subscription)
+        try:
+            at = letter.position if stray is None else None
+            return self._dispatcher.crossed(context, letter.entry, at)
+        except Astray as found:
+            if found.context != stray:
+                self._dispatcher.astray(letter.entry, found.context, found.error)
+            return None

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polycast.bus.contexts import context_named
 from polycast.delivery import DeadLetter, DeadLetters
 from polycast.delivery.keeping import OUTLIVING, letter_of, outliving
 from polycast.delivery.replaying import REPLAYED
 from polycast.errors import StoreError
 from polycast.events import encode_record
+from polycast.matching import Definition
+from polycast.routing.history import place_of
 from polycast.stores import Flight, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from polycast.stores import Entry, Letter, Store, Transaction
+    from polycast.stores import Entry, Kept, Letter, Store, Transaction
 
 __all__ = ["REPLAYED", "StoredLetters", "fly_again"]
 
@@ -69,15 +72,17 @@ class StoredLetters(DeadLetters):
         chosen = list(letters or self)
         rows = [(e.number, e.subscription, e.position, e.identity.publisher) for e in chosen]
         flown = self._store.write(lambda tx: fly_again(tx, rows)).result()
-        numbers = [each.number for each in chosen if self._is_here(each)]
+        mine = [each for each in chosen if self._is_here(each) or context_named(each.subscription)]
+        numbers = [each.number for each in mine if each.number not in flown]
         # Taken out first, so that nobody else replays it; its subscription ends with this process.
         taken = self._store.write(lambda tx: tx.exhume(numbers)).result()
         local = [self._letter(each) for each in taken]
+        local += [each for each in mine if each.number in flown]  # of a context, for others in it
         went = {each.number for each in self._post(local)}
         left = [each for each in taken if each.number not in went]
         if left:
             self._store.write(lambda tx: tx.bury(left)).result()
-        return len(flown) + len(went)
+        return len(flown | went)
 
     def purge(self, *letters: DeadLetter) -> int:
         """Throw these, or all, away; how many went."""
@@ -92,14 +97,32 @@ def fly_again(tx: Transaction, letters: Iterable[tuple[int, str, int, str]]) -> 
     """
     oldest, went = tx.oldest(), set()
     for number, subscription, position, publisher in letters:
-        kept = tx.subscription(subscription)
-        found = [] if kept is None else tx.exhume([number])
-        for letter in found:
-            tx.put_document(REPLAYED, subscription, b"")
-            token = tx.revision() + 1  # higher than that of anybody who had claimed it
-            tx.fly([Flight(subscription, position, publisher, token=token)])
-            if position < oldest:  # the log has let go of it, the letter has not
-                body = encode_record(letter.record)
-                tx.put_document(OUTLIVING, outliving(subscription, position), body)
+        takers = _takers(tx, number, subscription, position)
+        for letter in tx.exhume([number]) if takers else []:
+            for name in takers:
+                if name != subscription and place_of(tx, takers[name]).fate(position) != "goes":
+                    continue  # it gets there anyway
+                tx.put_document(REPLAYED, name, b"")
+                token = tx.revision() + 1  # higher than that of anybody who had claimed it
+                tx.fly([Flight(name, position, publisher, token=token)])
+                if position < oldest:  # the log has let go of it, the letter has not
+                    body = encode_record(letter.record)
+                    tx.put_document(OUTLIVING, outliving(name, position), body)
             went.add(number)
     return went
+
+
+def _takers(tx: Transaction, number: int, subscription: str, position: int) -> dict[str, Kept]:
+    """Who is to have the event of a letter: its subscription, or all in its context."""
+    kept = tx.subscription(subscription)
+    if kept is not None:
+        return {subscription: kept}
+    context = context_named(subscription)
+    found = [] if context is None else tx.letters(after=number - 1, limit=1)
+    if not found or found[0].record.context == context:
+        return {}  # it could not leave its context, so the log does not have what others would see
+    return {
+        each.name: each
+        for each in tx.subscriptions()
+        if each.start <= position and Definition.decoded(each.definition).context == context
+    }

@@ -103,6 +103,7 @@ def _subscription(box: Mailbox) -> SubscriptionHealth:
         len(box.in_flight) + len(box.delayed),
         box.counts,
         "direct" if box.route is None else "spark",
+        box.interest.context,
     )
 
 

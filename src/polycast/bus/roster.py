@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from polycast.bus.contexts import context_named
 from polycast.bus.history import History
 from polycast.bus.options import check_dispatch
 from polycast.bus.subscription import Subscription
@@ -23,6 +24,7 @@ from polycast.delivery import (
     Mailbox,
     PoolConsumer,
     Puller,
+    StoreKeeper,
 )
 from polycast.errors import (
     BadOption,
@@ -372,17 +374,41 @@ class Roster:
 
     def replay(self, letters: list[DeadLetter]) -> list[DeadLetter]:
         """Give dead letters to their subscriptions once more; those that still exist."""
-        taken = []
-        for name in dict.fromkeys(letter.subscription for letter in letters):
-            mailbox = self.mailboxes.get(name)
-            if mailbox is None or mailbox.ended is not None:
-                continue
-            mine = {id(each.entry): each for each in letters if each.subscription == name}
-            wanted = self._history.wanted(mailbox, [letter.entry for letter in mine.values()])
-            mailbox.prefill(wanted)
-            mailbox.pump()
-            taken += [mine[id(entry)] for entry, _ in wanted]
-        return taken
+        meant: dict[Mailbox, dict[int, tuple[DeadLetter, Entry]]] = {}
+        for letter in letters:
+            boxes = self._addressees(letter)
+            contexts = dict.fromkeys(box.interest.context for box in boxes)
+            seen = {context: self._history.seen_now(letter, context) for context in contexts}
+            for box in boxes:
+                entry = seen[box.interest.context]
+                if entry is not None:
+                    meant.setdefault(box, {})[id(entry)] = letter, entry
+        taken: dict[int, DeadLetter] = {}
+        for box, mine in meant.items():
+            wanted = self._history.wanted(box, [entry for _, entry in mine.values()])
+            box.prefill(wanted)
+            box.pump()
+            taken.update((id(mine[id(entry)][0]), mine[id(entry)][0]) for entry, _ in wanted)
+        return list(taken.values())
+
+    def _addressees(self, letter: DeadLetter) -> list[Mailbox]:
+        """Its subscription; or, if it could not get to a context, all there that began before it.
+
+        If it could not leave its own, all in others. A store takes care of those it keeps.
+        """
+        mailbox = self.mailboxes.get(letter.subscription)
+        context = context_named(letter.subscription)
+        if mailbox is not None or context is None:
+            return [] if mailbox is None or mailbox.ended is not None else [mailbox]
+        has_left = letter.entry.context != context
+        return [
+            box
+            for box in list(self.mailboxes.values())
+            if (box.interest.context == context) is has_left
+            and box.interest.start <= letter.position
+            and box.ended is None
+            and not isinstance(box.keeper, StoreKeeper)
+        ]
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

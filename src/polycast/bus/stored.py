@@ -226,7 +226,8 @@ class StoredRoster(Roster):
         found = []
         for flight in flights:
             at = flight.position
-            wanted = self.feed.wanted(mailbox, record_at(self.store, mailbox.name, at))
+            records = record_at(self.store, mailbox.name, at)
+            wanted = self.feed.wanted(mailbox, records, again=True)
             found += [(e, verdict, flight.attempts, flight.due - now) for e, verdict in wanted]
             if not wanted:  # a new definition does not want it, or it is not kept any more
                 keeper.forget(at)

@@ -83,7 +83,8 @@ class Subscription(Generic[T_co]):
             return explain_subscription(
                 self.interest, self.mailbox.settings, self.state, kept=kept, routed=routed
             )
-        return explain_event(self.interest, event, topic, self.state)
+        crossing = self._roster.dispatcher.crossing
+        return explain_event(self.interest, event, topic, self.state, crossing)
 
     def _routed(self) -> str:
         """How far the pipeline has come, in words."""

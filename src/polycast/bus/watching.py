@@ -12,9 +12,11 @@ from polycast.events import decode_record
 from polycast.stores import Stored
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polycast.bus.stored import StoredRoster
     from polycast.delivery import Mailbox
-    from polycast.stores import Flight, Kept, Store, Transaction
+    from polycast.stores import Flight, Kept, Store, Transaction, View
 
 __all__ = ["Watch", "is_kept", "record_at"]
 
@@ -31,6 +33,7 @@ class Watch:
     def __init__(self, roster: StoredRoster) -> None:
         self._roster = roster
         self.seen = -1  # the revision of the store
+        self.also: Callable[[View], None] = lambda view: None  # looks at what else has changed
 
     def look(self) -> None:
         """Who took over, cancelled, replayed, or had the pipeline route for it."""
@@ -41,6 +44,7 @@ class Watch:
             revision = view.revision()
             if revision == self.seen:
                 return
+            self.also(view)
             changed = view.changed(self.seen)
             names = list(roster.mailboxes) if changed is None else changed
             boxes = [box for name in names if (box := roster.mailboxes.get(name)) is not None]
@@ -100,7 +104,7 @@ class Watch:
         offers = []
         for flight in free:
             records = record_at(roster.store, group.name, flight.position)
-            wanted = roster.feed.wanted(group, records)
+            wanted = roster.feed.wanted(group, records, again=True)
             offers += [(flight, entry, verdict) for entry, verdict in wanted]
             if not wanted:
                 group.refuse(flight)

@@ -2,7 +2,7 @@
 
 from polycast.contexts.annotations import maps_to, transform_with
 from polycast.contexts.context import Context
-from polycast.contexts.federation import Federation, Statistics
+from polycast.contexts.federation import Federation, Member, Statistics
 from polycast.contexts.findings import Finding, Report
 from polycast.contexts.functions import identity, impure, unchecked
 from polycast.contexts.resolution import Row
@@ -12,6 +12,7 @@ __all__ = [
     "Context",
     "Federation",
     "Finding",
+    "Member",
     "Report",
     "Row",
     "Statistics",

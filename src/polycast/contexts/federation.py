@@ -6,7 +6,6 @@ import logging
 import threading
 import weakref
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.context import Context
@@ -74,6 +73,7 @@ class Federation:
         self._lock = threading.RLock()
         self.members: dict[str, Member] = {}
         self._watchers: list[weakref.WeakMethod[Callable[[], None]]] = []
+        self._guards: list[weakref.WeakMethod[Callable[[dict[str, Member]], None]]] = []
         self._accepted: weakref.WeakSet[Context] = weakref.WeakSet()
         self._counts: dict[str, Statistics] = {}
         self.findings: list[tuple[str, Finding]] = []
@@ -154,6 +154,9 @@ class Federation:
             self._follow(child, members)
 
     def _swap(self, members: dict[str, Member]) -> None:
+        for guard in self._guards:
+            if (check := guard()) is not None:
+                check(members)
         self.members = members
         alive = [(each, changed) for each in self._watchers if (changed := each()) is not None]
         self._watchers = [each for each, _ in alive]
@@ -164,6 +167,11 @@ class Federation:
         """Have a method called after each change, as long as its object lives."""
         with self._lock:
             self._watchers = [*self._watchers, weakref.WeakMethod(changed)]
+
+    def guard(self, check: Callable[[dict[str, Member]], None]) -> None:
+        """Have a method called before each change, as long as its object lives; it may raise."""
+        with self._lock:
+            self._guards = [*self._guards, weakref.WeakMethod(check)]
 
     def knows(self, context: Context) -> bool:
         """Whether a context is here, or was before it was replaced."""
@@ -231,22 +239,13 @@ class Federation:
         if outer is inner:
             return event
         if outer is not None:
-            event = self._crossed(outer, outer.outgoing, event)
+            event = self.cross(outer, outer.outgoing, event)
         if inner is not None:
-            event = self._crossed(inner, inner.incoming, event)
+            event = self.cross(inner, inner.incoming, event)
         return event
 
-    def way_in(self, target: str) -> Callable[[Any], Any]:
-        """What brings events from the root into a context, as that is now."""
-        member = self.members[target]
-        return partial(self._crossed, member, member.incoming)
-
-    def way_out(self, source: str) -> Callable[[Any], Any]:
-        """What brings events from a context to the root, as that is now."""
-        member = self.members[source]
-        return partial(self._crossed, member, member.outgoing)
-
-    def _crossed(self, member: Member, way: Translator, event: Any) -> Any:
+    def cross(self, member: Member, way: Translator, event: Any) -> Any:
+        """Bring an event out of a context, or into it, and count that."""
         cls = type(event)
         run = way.functions.get(cls) or way.function(cls)
         if run is None:

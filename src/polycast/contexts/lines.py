@@ -48,6 +48,11 @@ class MappingLine:
     direction: Direction
     place: Place
 
+    @property
+    def ends(self) -> tuple[type, type]:
+        """Source and target."""
+        return self.source, self.target
+
     def __str__(self) -> str:
         return f"{self.source.__name__} => {self.target.__name__} {self.direction}"
 
@@ -114,6 +119,9 @@ class Whole:
     source: type
     function: Function
     place: Place = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.source.__name__} > {self.function.name}"
 
     @property
     def where(self) -> str:

@@ -103,7 +103,8 @@ def _rows(branch: Branch, before: str = "", lead: str = "") -> Iterator[tuple[st
     yield f"{before}{branch.name}", branch
     for place, each in enumerate(branch.inside):
         is_last = place == len(branch.inside) - 1
-        yield from _rows(each, lead + ("└── " if is_last else "├── "), lead + "│   "[is_last * 4 :])
+        mark, further = ("└── ", "    ") if is_last else ("├── ", "│   ")
+        yield from _rows(each, lead + mark, lead + further)
 
 
 def show(context: Context, cls: type) -> Shown:

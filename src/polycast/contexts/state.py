@@ -9,6 +9,7 @@ import msgspec
 from polycast.contexts.annotations import annotated_mappings
 from polycast.contexts.context import Context
 from polycast.contexts.functions import Marked, identity
+from polycast.contexts.inheritance import settle
 from polycast.contexts.lines import DISABLED, Direction
 from polycast.contexts.names import NoName, name_by_which
 from polycast.errors import BadContext, FilterError
@@ -83,6 +84,8 @@ class ContextState(msgspec.Struct, frozen=True, omit_defaults=True):
     mappings: tuple[MappingState, ...] = ()
     rules: tuple[RuleState, ...] = ()
     wholes: tuple[WholeState, ...] = ()
+    annotated: bool = False
+    """Whether annotations of its classes stand for rules, which are not among these."""
 
 
 def state_of(context: Context) -> bytes:
@@ -108,6 +111,7 @@ def state_of(context: Context) -> bytes:
             )
             for line in context.whole_lines
         ),
+        any(rule.generated for rule in settle(context).every_rule.values()),
     )
     return msgspec.json.encode(state)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from polycast.errors import BadContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.contexts import Federation
+    from polycast.contexts import Federation, Member
     from polycast.routing.plan import Plan, Target
 
     Party = tuple[str | None, tuple[Target, ...]]  # a context, and who can want an event there
@@ -18,10 +17,15 @@ __all__ = ["Astray", "Crossing", "Sight"]
 
 
 class Crossing:
-    """The contexts of one bus."""
+    """The contexts of one bus. None is the root; `at` is the position of an event in a log."""
 
     def __init__(self) -> None:
         self.federation: Federation | None = None
+
+    def member(self, name: str, at: int | None) -> Member | None:
+        """A context, as it is for an event; None if it is not known."""
+        del at  # in memory, contexts change between two events
+        return None if self.federation is None else self.federation.members.get(name)
 
     def parties(self, plan: Plan, cls: type, topic: str | None, source: str | None) -> list[Party]:
         """Who can want events of a class that are published in a context, context by context."""
@@ -35,37 +39,24 @@ class Crossing:
                 found.append((context, targets))
         return found
 
-    def becomes(self, cls: type, source: str | None, target: str | None) -> type | None:
+    def becomes(
+        self, cls: type, source: str | None, target: str | None, at: int | None = None
+    ) -> type | None:
         """What events of a class are in another context; None if they do not get there."""
-        if source == target or self.federation is None:
-            return cls if source == target else None
-        try:
-            return self.federation.becomes(cls, source=source, target=target)
-        except BadContext:  # it has been removed
-            return None
+        found: type | None = cls
+        if source == target:
+            return found
+        if source is not None:
+            outer = self.member(source, None)
+            found = None if outer is None else outer.outgoing.becomes(cls)
+        if target is None or found is None:
+            return found
+        inner = self.member(target, at)
+        return None if inner is None else inner.incoming.becomes(found)
 
     def can_leave(self, cls: type, source: str | None) -> bool:
         """Whether events of a class that are published in a context get to the root."""
         return source is None or self.becomes(cls, source, None) is not None
-
-    def sight(self, source: str | None, target: str | None) -> Callable[[Any], Any]:
-        """What shows events of one context to another, as these are now."""
-        assert self.federation is not None
-        steps: list[tuple[str, Callable[[Any], Any]]] = []
-        if source is not None:
-            steps.append((source, self.federation.way_out(source)))
-        if target is not None:
-            steps.append((target, self.federation.way_in(target)))
-
-        def see(event: Any) -> Any:
-            for context, cross in steps:
-                try:
-                    event = cross(event)
-                except Exception as error:
-                    raise Astray(context, error) from None
-            return event
-
-        return see
 
     def leaves(self, cls: type, source: str) -> type | None:
         """What an event of a context is in the root; one that cannot get there is counted."""
@@ -76,8 +67,37 @@ class Crossing:
 
     def is_mapped(self, cls: type, source: str) -> bool:
         """Whether events of a class are translated when they leave a context."""
-        member = None if self.federation is None else self.federation.member(source)
+        member = self.member(source, None)
         return member is not None and member.outgoing.mapping(cls) is not None
+
+    def way_out(self, source: str) -> Callable[[Any], Any]:
+        """What brings events of a context to the root; `Astray` if a function raises."""
+        member = self.member(source, None)
+        assert member is not None
+        assert self.federation is not None
+        return partial(_carried, source, partial(self.federation.cross, member, member.outgoing))
+
+    def way_in(self, target: str, at: int | None = None) -> Callable[[Any], Any]:
+        """What brings events of the root into a context; `Astray` if a function raises."""
+        member = self.member(target, at)
+        assert member is not None
+        assert self.federation is not None
+        return partial(_carried, target, partial(self.federation.cross, member, member.incoming))
+
+    def sight(self, source: str | None, target: str | None) -> Callable[[Any], Any]:
+        """What shows events of one context to another, as these are now."""
+        if source is None or target is None:
+            assert source or target
+            return self.way_in(target or "") if source is None else self.way_out(source)
+        out, into = self.way_out(source), self.way_in(target)
+        return lambda event: into(out(event))
+
+
+def _carried(context: str, cross: Callable[[Any], Any], event: Any) -> Any:
+    try:
+        return cross(event)
+    except Exception as error:
+        raise Astray(context, error) from None
 
 
 class Astray(Exception):
@@ -91,23 +111,19 @@ class Astray(Exception):
 class Sight:
     """One event, seen from several contexts; its root form is made once."""
 
-    def __init__(self, event: Any, source: str | None, federation: Federation | None) -> None:
-        self._event, self._source, self._federation = event, source, federation
+    def __init__(
+        self, event: Any, source: str | None, crossing: Crossing, *, at: int | None = None
+    ) -> None:
+        self._event, self._source, self._crossing, self._at = event, source, crossing, at
         self._root: tuple[Any, ...] = (event,) if source is None else ()
 
     def seen(self, context: str | None) -> Any:
         """The event as a context sees it; `Astray` if a function raises."""
-        if context == self._source or self._federation is None:
+        if context == self._source:
             return self._event
         if not self._root:
             assert self._source is not None
-            self._root = (self._translated(self._event, source=self._source),)
-        return self._root[0] if context is None else self._translated(self._root[0], target=context)
-
-    def _translated(self, event: Any, **way: str) -> Any:
-        assert self._federation is not None
-        try:
-            return self._federation.translate(event, **way)
-        except Exception as error:
-            [context] = way.values()
-            raise Astray(context, error) from None
+            self._root = (self._crossing.way_out(self._source)(self._event),)
+        if context is None:
+            return self._root[0]
+        return self._crossing.way_in(context, self._at)(self._root[0])

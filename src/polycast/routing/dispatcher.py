@@ -231,6 +231,8 @@ class Dispatcher(Posting):
             return None  # that is counted there
         if not all(is_simple(targets) for _, targets in others):
             return None
+        if lane.source is not None and len(others) > 1:
+            return None  # they share a root form, which is made once
         return [self._beyond_in(context, targets, lane) for context, targets in others]
 
     def _beyond_in(self, context: str | None, targets: tuple[Target, ...], lane: Lane) -> Beyond:

@@ -148,7 +148,7 @@ class Posting:
         astray: dict[str, Exception] = {}
         if source is not None:
             self.crossing.leaves(type(event), source)
-        sight = Sight(event, source, self.crossing.federation)
+        sight = Sight(event, source, self.crossing)
         for context, targets in parties:
             try:
                 there = sight.seen(context) if targets else event
@@ -159,18 +159,29 @@ class Posting:
             hits += [(target, verdict, (there, context)) for target, verdict in wanting]
         return hits, list(astray.items())
 
-    def seen_by(self, context: str | None, entry: Entry) -> Entry | None:
-        """An entry as a context sees it; None if it does not get there."""
+    def seen_by(self, context: str | None, entry: Entry, *, again: bool = False) -> Entry | None:
+        """An entry as a context sees it; None if it does not get there.
+
+        What comes again may come because the context has been mended since.
+        """
+        error: Astray | None = None
+        for at in (entry.position, None) if again else (entry.position,):
+            try:
+                return self.crossed(context, entry, at)
+            except Astray as found:
+                error = found
+        assert error is not None
+        self.astray(entry, error.context, error.error)
+        return None
+
+    def crossed(self, context: str | None, entry: Entry, at: int | None) -> Entry | None:
+        """The same by the context at a position, or as it is now; `Astray` if a function raises."""
         if context == entry.context:
             return entry
-        if self.crossing.becomes(type(entry.event), entry.context, context) is None:
+        if self.crossing.becomes(type(entry.event), entry.context, context, at) is None:
             return None
-        sight = Sight(entry.event, entry.context, self.crossing.federation)
-        try:
-            return _seen_as(entry, (sight.seen(context), context))
-        except Astray as found:
-            self.astray(entry, found.context, found.error)
-            return None
+        sight = Sight(entry.event, entry.context, self.crossing, at=at)
+        return _seen_as(entry, (sight.seen(context), context))
 
     def _matching(
         self, targets: Collection[Target], event: Any, topic: str | None

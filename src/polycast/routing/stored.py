@@ -209,7 +209,7 @@ class StoredDispatcher(Dispatcher):
             return None
         if there is type(event) and not crossing.is_mapped(type(event), context):
             return Own()
-        return Sight(event, context, crossing.federation).seen(None)
+        return Sight(event, context, crossing).seen(None)
 
     def _places(
         self, runs: list[tuple[EncodedRun, Any]], given: Identity | None
@@ -335,9 +335,9 @@ class StoredDispatcher(Dispatcher):
         if root is None:
             return None
         cls = self.class_of(Stored(stored.position, root))
-        return cls if context is None else self.crossing.becomes(cls, None, context)
+        return self.crossing.becomes(cls, None, context, stored.position)
 
-    def entry_in(self, stored: Stored, context: str | None) -> Entry | None:
+    def entry_in(self, stored: Stored, context: str | None, *, again: bool = False) -> Entry | None:
         """The event of a record as a context sees it; None if it does not get there."""
         record = stored.record
         if record.context == context:
@@ -348,7 +348,17 @@ class StoredDispatcher(Dispatcher):
         entry = self._entry_of(stored, root, None)
         if context is None or isinstance(entry.event, Undecodable):
             return entry
-        return self.seen_by(context, entry)
+        return self.seen_by(context, entry, again=again)
+
+    def crossed(self, context: str | None, entry: Entry, at: int | None) -> Entry | None:
+        """As any; the root form is the one that the publisher has made."""
+        if entry.record is None or entry.context in (None, context):
+            return super().crossed(context, entry, at)
+        root = root_record(entry.record)
+        if root is None:
+            return None
+        there = self._entry_of(Stored(entry.position, entry.record), root, None)
+        return super().crossed(context, there, at)
 
     def _parties_of(self, stored: Stored) -> list[tuple[str | None, tuple[Target, ...]]]:
         """Who can want a record, context by context."""

@@ -117,8 +117,8 @@ class View(Protocol):
     ) -> list[Letter]:
         """Dead letters by number, of one subscription or all."""
 
-    def count_letters(self, *, subscription: str | None = None) -> int:
-        """How many there are."""
+    def count_letters(self, *, subscription: str | None = None, at: int | None = None) -> int:
+        """How many there are, of all or of one subscription, at a position or anywhere."""
 
     def adverts(self) -> list[Advert]:
         """What is advertised."""

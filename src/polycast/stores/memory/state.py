@@ -124,8 +124,9 @@ class MemoryState:
         mine = [each for number, each in self._letters.items() if number > after]
         return [each for each in mine if subscription in (None, each.subscription)][:limit]
 
-    def count_letters(self, *, subscription: str | None = None) -> int:
-        return len(self.letters(subscription=subscription))
+    def count_letters(self, *, subscription: str | None = None, at: int | None = None) -> int:
+        mine = self.letters(subscription=subscription)
+        return sum(1 for each in mine if at is None or each.position == at)
 
     def adverts(self) -> list[Advert]:
         return list(self._adverts.values())

@@ -149,6 +149,9 @@ CREATE TABLE contexts(
 CREATE UNIQUE INDEX contexts_that_last ON contexts(name) WHERE until IS NULL;
 CREATE INDEX contexts_by_start ON contexts(start, until);
 CREATE INDEX contexts_by_until ON contexts(until) WHERE until IS NOT NULL;
+
+-- An event that cannot get to a context is one letter, whoever finds out.
+CREATE INDEX letters_by_position ON letters(subscription, position);
 """
 
 STEPS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD)

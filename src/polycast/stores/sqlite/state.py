@@ -130,12 +130,14 @@ class SqlView(RoutingView):
             raise StoreDamaged(self._path, place=place, why=str(error)) from None
         return Letter(number, subscription, position, record, reason, attempts, time)
 
-    def count_letters(self, *, subscription: str | None = None) -> int:
-        """How many there are."""
+    def count_letters(self, *, subscription: str | None = None, at: int | None = None) -> int:
+        """How many there are, of all or of one subscription, at a position or anywhere."""
         count = "SELECT count(*) FROM letters"
         if subscription is None:
             return int(self._one(count))
-        return int(self._one(f"{count} WHERE subscription = ?", subscription))
+        if at is None:
+            return int(self._one(f"{count} WHERE subscription = ?", subscription))
+        return int(self._one(f"{count} WHERE subscription = ? AND position = ?", subscription, at))
 
     def adverts(self) -> list[Advert]:
         """What is advertised."""
