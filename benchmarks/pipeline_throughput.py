@@ -305,14 +305,15 @@ def draw(written: dict[str, Any], folder: Path) -> None:
             axes.barh(range(len(runs)), wide, left=left, label=label, color=colour)
             left = [a + b for a, b in zip(left, wide, strict=True)]
         for place, (end, run) in enumerate(zip(left, runs, strict=True)):
-            text = f" {run['rate']:,.0f} events/s"
+            text = f" {round(run['rate'], -3):,.0f} events/s"
             axes.annotate(text, (end, place), va="center", fontsize=9)
         axes.set_yticks(range(len(runs)), [each["shape"] for each in chosen])
         axes.invert_yaxis()
         axes.set_axisbelow(True)
         axes.set_xlim(0, max(left) * 1.25)
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel("µs for each event, on two cores")
-        axes.set_title("Where the time of the pipeline goes")
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel("time on the wall for each event (µs), on two cores")
+        axes.set_title("Where the time of the pipeline goes: mostly into the workers")
         axes.legend(loc="upper right")
         plots._save(figure, folder / "pipeline.png")

@@ -8,6 +8,7 @@ The Python blocks of a page are one script, run in a folder of its own. A block
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +21,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 120.0
+# For the pages with Spark: a JVM that lives for seconds need not compile itself well.
+SHORT_LIVED = (
+    '--conf "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
+)
 
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>[^`]*?)\s*$")
 OUTPUT_COMMENT = re.compile(r"^\s*<!--\s*output\s*-->\s*$")
@@ -116,12 +121,14 @@ def run_page(page: str, *, where: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-X", "utf8", str(file)],
         cwd=where,
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": SHORT_LIVED},
         capture_output=True,
         encoding="utf-8",
         check=False,
         timeout=PATIENCE,
     )
     assert done.returncode == 0, f"the page ended with {done.returncode}:\n{done.stderr}"
+    assert not done.stderr, f"the page has something to complain of:\n{done.stderr}"
     # What is printed at exit, after the last separator, belongs to no block.
     outputs = done.stdout.split(SEPARATOR)
     for step, printed in zip(found, outputs, strict=False):

@@ -64,7 +64,8 @@ def throughput(figure: Any, run: Run, times: Times) -> None:
     label = f"delivered (100 % = {len(came):,} callbacks)"
     left.plot(came[some], share, color=DELIVERED, label=label, lw=1.6)
     left.set(title="Events, up to each moment", xlabel="seconds", ylabel="thousand events")
-    left.legend(loc="upper left", bbox_to_anchor=(0.0, 0.9))
+    paper = {"frameon": True, "framealpha": 1.0, "edgecolor": "white"}  # lines may pass behind
+    left.legend(loc="upper left", bbox_to_anchor=(0.0, 0.9), **paper)
     _mark_phases(left, run)
     seconds = np.arange(0, int(came.max()) + 2)
     right.stairs(np.histogram(came, seconds)[0] / 1_000, seconds, fill=True, color=DELIVERED)

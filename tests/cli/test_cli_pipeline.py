@@ -29,7 +29,6 @@ from polycast.stores.processes import has_ended, here
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Eventually = Callable[[Callable[[], object]], None]
 InThread = Callable[[Callable[[], object]], threading.Thread]
 needs_spark = pytest.mark.skipif(
     find_spec("pyspark") is None, reason="the extra `spark` is missing"
@@ -330,12 +329,18 @@ def test_without_pyspark_it_names_what_to_install(store: Path) -> None:
 
 @needs_spark
 @pytest.mark.slow
-def test_a_process_of_its_own_ends_well_with_ctrl_c(store: Path, eventually: Eventually) -> None:
+def test_a_process_of_its_own_is_quiet_and_ends_well_with_ctrl_c(
+    store: Path, tmp_path: Path
+) -> None:
+    # With Spark as who installs it has it: nothing of our own environment.
     subscribe(store, "a")
     words = ["pipeline", "run", str(store), "--json", "--imports", "shop_events"]
+    before = set(tmp_path.rglob("*"))
+    kept = {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ}
     running = subprocess.Popen(
         [sys.executable, "-m", "polycast", *words],
-        cwd=Path(__file__).parent,
+        cwd=tmp_path,
+        env={**kept, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parent)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -350,5 +355,7 @@ def test_a_process_of_its_own_ends_well_with_ctrl_c(store: Path, eventually: Eve
         running.wait(60)
     assert first["state"] == "running"
     assert (running.returncode, err) == (0, "")
+    assert {json.loads(line)["state"] for line in out.splitlines()} <= {"running", "stopped"}
     assert json.loads(out.splitlines()[-1])["state"] == "stopped"
     assert status_of(url(store)).state == "stopped"
+    assert set(tmp_path.rglob("*")) == before  # Spark leaves nothing behind

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from spark_home import use_quick_home
 
 import polycast as pc
 from spark_session import shared_session
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 # The events and filters by chance of the filters' tests.
 sys.path.append(str(Path(__file__).parents[1] / "filters" / "spark"))
+
+# pytest reads this before any test of any folder runs, so this is for the whole run.
+use_quick_home()
 
 if find_spec("pyspark") is None:  # the extra `spark` is not installed
     collect_ignore_glob = ["test_*.py"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from abc import ABC
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Protocol, runtime_checkable
 
@@ -48,6 +49,19 @@ class Visit:
     customer: str
     pages: int = 1
     number: int | None = None
+
+
+@dataclass
+class Leg:
+    start: datetime
+    miles: int
+
+
+@dataclass
+class Trip:
+    first: datetime | None = None
+    leg: Leg | None = None
+    times: list[datetime | None] = field(default_factory=list)
 
 
 @runtime_checkable

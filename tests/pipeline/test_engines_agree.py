@@ -76,7 +76,7 @@ def test_both_engines_bring_the_same(
             for _ in range(random.randrange(5, 40)):
                 bus.publish(some_event(random), topic=random.choice(TOPICS))
             if step in (2, 5):
-                Pipeline(url, spark=spark, imports=imports, batch=17).run_available()
+                Pipeline(url, spark=spark, imports=imports, batch=50).run_available()
                 bus.flush()
                 # Both have come equally far, so both have the new definition from there on.
                 twins.cancel(random.choice(twins.names))

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyspark
 import pytest
+from spark_home import quick_home
 from table_events import OnlineSale, Refund, Sale, Visit
 
 import polycast as pc
@@ -32,19 +32,9 @@ def event_of(number: int) -> Any:
     return (Sale, OnlineSale, Refund)[number % 3](number, customer)
 
 
-def home_of_spark(folder: Path) -> Path:
-    """As it is installed; but what executors write goes into a folder of ours."""
-    home = folder / "spark"
-    home.mkdir()
-    for each in Path(pyspark.__file__).parent.iterdir():
-        if each.name != "work":
-            (home / each.name).symlink_to(each)
-    return home
-
-
 def on_a_cluster(url: str, folder: Path) -> dict[str, Any]:
     """What a program says that routes and reads the store on two executors."""
-    home = home_of_spark(folder)
+    home = quick_home(folder)  # in which executors write
     ran = subprocess.run(
         [sys.executable, str(HERE / "cluster_child.py"), url, str(folder / "checkpoint")],
         env={**os.environ, "SPARK_HOME": str(home), "PYTHONWARNINGS": "ignore"},

@@ -60,7 +60,11 @@ def test_the_columns_are_those_of_the_class(url: str, publish: Publish) -> None:
     publish(Order())
     schema = reading_of(ask(url, Order)).schema
     assert schema.fields[: len(ABOUT)] == ABOUT.fields
-    assert schema.fields[len(ABOUT) :] == struct_of(Order).fields
+    found, expected = (
+        [(each.name, each.dataType.simpleString(), each.nullable) for each in fields]
+        for fields in (schema.fields[len(ABOUT) :], struct_of(Order).fields)
+    )
+    assert found == expected
     assert reading_of(ask(url, "spark_events.Order")).schema == schema
 
 

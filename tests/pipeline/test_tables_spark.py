@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from functools import reduce
 from pathlib import Path
 from random import Random
@@ -20,11 +21,13 @@ from table_events import (
     Article,
     Bookable,
     Booked,
+    Leg,
     Numbered,
     OnlineSale,
     Refund,
     Sale,
     Size,
+    Trip,
     Visit,
     is_odd,
 )
@@ -72,6 +75,22 @@ def test_every_attribute_arrives_in_spark(spark: SparkSession, orders: Orders) -
         assert one.pop("_time").timestamp() == other.pop("_time").timestamp()
         one["table"], other["table"] = sorted(one["table"].items()), sorted(other["table"])
         assert repr(one) == repr(other)
+
+
+def test_what_may_be_none_arrives_in_arrow(spark: SparkSession, url: str, publish: Publish) -> None:
+    now = datetime(2030, 1, 2, 3, 4, 5, 678_901, tzinfo=timezone(timedelta(hours=2)))
+    publish(Trip(), Trip(now, Leg(now, 7), [now, None]))
+    data = table(spark, url, Trip)
+    nothing, all_of_it = (row.asDict(recursive=True) for row in data.collect())
+    assert nothing["first"] is nothing["leg"] is None
+    assert all_of_it["leg"] == {"start": all_of_it["first"], "miles": 7}
+    assert all_of_it["first"] == {
+        "at": datetime(2030, 1, 2, 1, 4, 5, 678_901),
+        "offset": timedelta(hours=2),
+    }
+    names = ["first", "leg", "times"]
+    found = data.select(names).toArrow().to_pylist()  # Arrow refuses NULL where there can be none
+    assert found == [{name: row[name] for name in names} for row in (nothing, all_of_it)]
 
 
 def test_a_table_is_asked_twice_and_in_one_query(

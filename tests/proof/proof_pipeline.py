@@ -137,15 +137,16 @@ class Works(Troupe):
         cast: dict[str, list[Listening]] = CAST,
         publishers: int = 1,
         batch: int = 2_000,
+        pace: float = 1.0,
     ) -> None:
-        publishing = {"at_once": 8, "pause": 0.05}
+        publishing = {"at_once": 8, "pause": 0.05 / pace}
         super().__init__(folder, seed=seed, cast=cast, publishers=publishers, publishing=publishing)
         self.home, self._batch = folder / "pipeline", batch
         self.home.mkdir()
         self._store = folder / "bus.db"
         self._folders = 0
         self.checkpoint = self._another()
-        self.plan = Plan(self._store, seed=seed)
+        self.plan = Plan(self._store, seed=seed, pace=pace)
         self.process: subprocess.Popen[bytes] | None = None
         self.refusable: bool | None = False
 

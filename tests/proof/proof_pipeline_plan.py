@@ -49,8 +49,9 @@ def interest_of(kind: str, where: Callable[[Any], object] | None, *, exact: bool
 class Plan:
     """Adds, replaces and cancels subscriptions, and remembers from when to when each held."""
 
-    def __init__(self, path: Path, *, seed: int) -> None:
+    def __init__(self, path: Path, *, seed: int, pace: float = 1.0) -> None:
         self._store: Store = open_store(str(path))
+        self._pace = pace  # 1 is about twelve changes a second
         self._dice = random.Random(seed)
         self._registry = Registry()
         for cls in TYPES.values():
@@ -76,7 +77,7 @@ class Plan:
 
     def _change_often(self) -> None:
         try:
-            while not self._stopping.wait(self._dice.uniform(0.01, 0.15)):
+            while not self._stopping.wait(self._dice.uniform(0.01, 0.15) / self._pace):
                 self.change()
         except BaseException as error:
             self.failure = error

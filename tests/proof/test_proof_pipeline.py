@@ -26,7 +26,8 @@ Takers = dict[int, list[int]]
 
 @pytest.mark.slow
 def test_a_pipeline_that_is_killed_routes_everything_exactly_once(tmp_path: Path) -> None:
-    with Works(tmp_path, seed=1, cast={"s1": CAST["s1"]}) as works:
+    # At a pace that leaves Spark the time to begin: `make torture` is in more of a hurry.
+    with Works(tmp_path, seed=1, cast={"s1": CAST["s1"]}, pace=0.2) as works:
         works.die_at("written")
         works.die_at("kept")
         works.treat("without its last commit")

@@ -17,6 +17,7 @@ from polycast.cli.words import ago, count, moment, table
 from polycast.delivery.replaying import MOST, check_count, check_limit, replay_to, told
 from polycast.filters import Filter
 from polycast.routing.history import Findings, History, known_types, search_for
+from polycast.routing.loading import class_named
 from polycast.stores.bounds import end_of, start_of
 
 if TYPE_CHECKING:
@@ -94,14 +95,8 @@ def _type(name: str | None, registry: Registry) -> str | None:
 def _filter(text: str | None, registry: Registry) -> Filter[Any] | None:
     if text is None:
         return None
-    named = partial(_class_named, registry)
+    named = partial(class_named, registry)
     return Filter.from_json({"format": 1, "filter": text}, class_named=named)
-
-
-def _class_named(registry: Registry, name: str) -> type | None:
-    known = registry.resolve(name)
-    described = registry.describe(name) if known is None else None
-    return known if described is None else registry.made(described)
 
 
 # -- searching -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +15,7 @@ from polycast.pipeline.arrays import arrays_of
 from polycast.pipeline.rows import NoColumn, Rows, Texts
 from polycast.pipeline.shapes import PAYLOAD, common, fields_of, schema_of
 from polycast.pipeline.shipping import Functions, import_all
-from polycast.routing.loading import DescribedSelector
+from polycast.routing.loading import DescribedSelector, class_named
 from polycast.routing.runnable import runnable_by
 from polycast.typesystem import Registry
 from polycast.typesystem.standard import STANDARD
@@ -114,12 +114,7 @@ class Reading:
         if question.where is None:
             return None
         data = {"format": 1, "filter": question.where}
-        return Filter.from_json(data, class_named=self._class_named)
-
-    def _class_named(self, name: str) -> type | None:
-        known = self.registry.resolve(name)
-        described = self.registry.describe(name) if known is None else None
-        return known if described is None else self.registry.made(described)
+        return Filter.from_json(data, class_named=partial(class_named, self.registry))
 
     def _check_filter(self, where: Filter[Any], kinds: set[EventType]) -> None:
         """Refuse a filter that needs more of a class than its fields, where the class is not."""

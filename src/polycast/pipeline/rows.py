@@ -18,7 +18,7 @@ import msgspec
 
 from polycast.events import JSON, codec_for
 from polycast.pipeline.arrays import Unfit
-from polycast.pipeline.shapes import field_of
+from polycast.pipeline.shapes import PLAIN, field_of
 from polycast.typesystem import describe
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _type(shape: Shape, written: Shape) -> Any:
     """What msgspec reads for a column, if what was written is of the same kind; else None."""
     if shape.kind != written.kind:
         return None
-    found: Any = _READ.get(shape.kind)
+    found: Any = PLAIN.get(shape.kind)  # which msgspec reads as the codec of events does
     if shape.element is not None and written.element is not None:
         inner = _type(shape.element, written.element)
         if inner is not None:
@@ -206,21 +206,6 @@ def _type(shape: Shape, written: Shape) -> Any:
     elif shape.kind == "object":
         found = _twin(shape.fields, written.fields)
     return found | None if found is not None and shape.nullable else found
-
-
-# What msgspec reads by itself, as the codec of events does.
-_READ: dict[str, type] = {
-    "bool": bool,
-    "int": int,
-    "float": float,
-    "str": str,
-    "bytes": bytes,
-    "decimal": decimal.Decimal,
-    "date": datetime.date,
-    "datetime": datetime.datetime,
-    "enum": str,
-    "uuid": uuid.UUID,
-}
 
 
 # -- with care -------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What the columns of a table hold, from descriptions alone: no class has to be there.
 
 It says the same as `filters.backends.spark.schema` says of classes: see there which rows are exact.
+But what is part of a struct that may be NULL may be NULL here, because Arrow sees it so.
 """
 
 from __future__ import annotations
@@ -34,7 +35,17 @@ if TYPE_CHECKING:
 
     from polycast.typesystem import Attribute, Description, Registry, TypeExpression
 
-__all__ = ["ABOUT", "PAYLOAD", "Field", "Shape", "common", "field_of", "fields_of", "schema_of"]
+__all__ = [
+    "ABOUT",
+    "PAYLOAD",
+    "PLAIN",
+    "Field",
+    "Shape",
+    "common",
+    "field_of",
+    "fields_of",
+    "schema_of",
+]
 
 ABOUT = StructType(
     [
@@ -55,7 +66,7 @@ _NAMES = {wire_name(classes[0]): name for name, classes in CLASSES.items()} | {
 }
 _CONTAINERS = ("list", "tuple", "set", "frozenset", "dict")
 _WITH_ATTRIBUTES = ("dataclass", "attrs", "struct", "pydantic", "class", "protocol")
-_PLAIN: dict[str, Any] = {
+PLAIN: dict[str, type] = {
     "bool": bool,
     "int": int,
     "float": float,
@@ -67,6 +78,7 @@ _PLAIN: dict[str, Any] = {
     "enum": str,
     "uuid": uuid.UUID,
 }
+"""What a column of one value holds in Python; of an enum that is the name of a member."""
 _ACCEPTED = (
     "bool, int, float, str, bytes, Decimal, date, datetime, UUID, enums, classes with declared "
     "attributes, list[X], tuple[X, ...], set[X], frozenset[X], dict[str, X], each of them or None"
@@ -183,7 +195,7 @@ def _shape(expression: TypeExpression, registry: Registry, around: tuple[str, ..
     kind = _NAMES.get(expression.name)
     if kind in _CONTAINERS:
         return Shape(kind, element=_shape(_element(expression, kind), registry, around))
-    return Shape(kind) if kind in _PLAIN else _own(expression, registry, around)
+    return Shape(kind) if kind in PLAIN else _own(expression, registry, around)
 
 
 def _element(expression: TypeExpression, kind: str) -> TypeExpression:
@@ -221,16 +233,22 @@ def schema_of(fields: Sequence[Field], where: str) -> StructType:
     return StructType([*ABOUT.fields, *map(_spark_field, fields)])
 
 
-def _spark_field(field: Field) -> StructField:
-    return StructField(field.name, _spark_type(field.shape), field.shape.nullable)
+def _spark_field(field: Field, *, in_null: bool = False) -> StructField:
+    nullable = field.shape.nullable or in_null
+    return StructField(field.name, _spark_type(field.shape, in_null=in_null), nullable)
 
 
-def _spark_type(shape: Shape) -> DataType:
-    if shape.element is not None:
+def _spark_type(shape: Shape, *, in_null: bool = False) -> DataType:
+    """With `in_null` it is part of a struct that may be NULL: to Arrow its parts are NULL, too."""
+    if shape.element is not None:  # of an array that is NULL there are no elements
         inner, nullable = _spark_type(shape.element), shape.element.nullable
         if shape.kind == "dict":
             return MapType(StringType(), inner, nullable)
         return ArrayType(inner, nullable)
+    in_null = in_null or shape.nullable
     if shape.kind == "object":
-        return StructType([_spark_field(each) for each in shape.fields])
-    return spark_type(_PLAIN[shape.kind])
+        return StructType([_spark_field(each, in_null=in_null) for each in shape.fields])
+    found = spark_type(PLAIN[shape.kind])
+    if isinstance(found, StructType) and in_null:
+        return StructType([StructField(each.name, each.dataType) for each in found])
+    return found

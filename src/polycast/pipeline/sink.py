@@ -14,6 +14,7 @@ import msgspec
 from polycast.errors import PipelineFailed, PipelineTakenOver
 from polycast.events import decode_record
 from polycast.pipeline.route import Row, Trouble
+from polycast.routing.crossing import context_of_letter
 from polycast.stores import Letter, Stretch, tidy_routing
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Sink:
             before = tx.routed().high
             if not tx.advance(stretches, token=self._token):
                 raise PipelineTakenOver()
-            new = [each for each in letters if each.position >= before]
+            new = [each for each in letters if each.position >= before and not _is_known(tx, each)]
             if new:
                 time = self._clock.time()
                 tx.bury([msgspec.structs.replace(each, time=time) for each in new])
@@ -92,6 +93,13 @@ class Sink:
         self._tidied = now if tidy else self._tidied
         if rows:
             self._done(_summed(number, rows, len(letters), self._clock.monotonic()))
+
+
+def _is_known(tx: Transaction, letter: Letter) -> bool:
+    """Whether a bus has found out before that an event does not get to a context."""
+    if context_of_letter(letter.subscription) is None:
+        return False
+    return tx.count_letters(subscription=letter.subscription, at=letter.position) > 0
 
 
 def _summed(number: int, rows: list[Row], letters: int, ended: float) -> Batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors import BadOption
 from polycast.matching import selector_for
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["replay", "stream", "table"]
 
 
+class _Options(NamedTuple):
+    """What all of them may be asked with."""
+
+    where: Callable[[Any], object] | None
+    since: Bound
+    until: Bound
+    topic: str | None
+    exact: bool
+    imports: Iterable[str]
+    misfits: str
+
+
 def table(
     spark: SparkSession,
     url: str,
@@ -42,19 +54,8 @@ def table(
     `what` is what `subscribe` takes, or the wire name of a type. It has what is there when a query
     over it is planned.
     """
-    question = _asked(
-        spark,
-        url,
-        what,
-        where=where,
-        since=since,
-        until=until,
-        topic=topic,
-        exact=exact,
-        imports=imports,
-        misfits=misfits,
-    )
-    return spark.read.format(PolycastSource.name()).option(QUESTION, question.encoded()).load()
+    options = _Options(where, since, until, topic, exact, imports, misfits)
+    return _table(spark, url, what, options)
 
 
 def stream(
@@ -76,19 +77,8 @@ def stream(
     It begins with the oldest event kept, or with `since`; a query that has a checkpoint goes on
     from there. A micro-batch has at most `max_rows` events.
     """
-    question = _asked(
-        spark,
-        url,
-        what,
-        where=where,
-        since=since,
-        until=until,
-        topic=topic,
-        exact=exact,
-        imports=imports,
-        misfits=misfits,
-        max_rows=max_rows,
-    )
+    options = _Options(where, since, until, topic, exact, imports, misfits)
+    question = _asked(spark, url, what, options, max_rows=max_rows)
     reader = spark.readStream.format(PolycastSource.name())
     return reader.option(QUESTION, question.encoded()).load()
 
@@ -107,27 +97,23 @@ def replay(
     misfits: str = "raise",
 ) -> DataFrame:
     """What `subscribe(what, where=, topic=, exact=)` would have been given, in log order."""
-    found = table(
-        spark,
-        url,
-        what,
-        where=where,
-        since=since,
-        until=until,
-        topic=topic,
-        exact=exact,
-        imports=imports,
-        misfits=misfits,
-    )
-    return found.orderBy("_position")
+    options = _Options(where, since, until, topic, exact, imports, misfits)
+    return _table(spark, url, what, options).orderBy("_position")
 
 
-def _asked(spark: SparkSession, url: str, what: Any, **options: Any) -> Question:
+def _table(spark: SparkSession, url: str, what: Any, options: _Options) -> DataFrame:
+    question = _asked(spark, url, what, options)
+    return spark.read.format(PolycastSource.name()).option(QUESTION, question.encoded()).load()
+
+
+def _asked(
+    spark: SparkSession, url: str, what: Any, options: _Options, *, max_rows: int = MAX_ROWS
+) -> Question:
     """The question; what is wrong with it is told here, and not by a worker."""
     if what is None:
         raise BadOption("what", what, accepted="a type, or the wire name of a type")
     tasks = spark.sparkContext.defaultParallelism
-    question = ask(url, what, partitions=tasks, **options)
+    question = ask(url, what, **options._asdict(), max_rows=max_rows, partitions=tasks)
     reading = Reading(question)
     with looking(question.store) as store:
         reading.look(store)
