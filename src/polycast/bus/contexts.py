@@ -11,6 +11,7 @@ from polycast.contexts.state import state_of
 from polycast.delivery import DeadLetter
 from polycast.delivery.keeping import letter_of
 from polycast.errors import BadContext, BadOption
+from polycast.routing.crossing import letter_name
 from polycast.routing.versions import ContextHistory, StoredCrossing
 from polycast.typesystem import describe_all
 
@@ -23,19 +24,7 @@ if TYPE_CHECKING:
     from polycast.routing import Dispatcher, StoredDispatcher
     from polycast.stores import ContextVersion, Entry, Store, Transaction, View
 
-__all__ = ["BusContexts", "StoredContexts", "letter_name"]
-
-_PREFIX = "context "
-
-
-def letter_name(context: str) -> str:
-    """Under which dead letters are kept of events that could not get to a context."""
-    return f"{_PREFIX}{context}"
-
-
-def context_named(letter: str) -> str | None:
-    """The context of such a name."""
-    return letter.removeprefix(_PREFIX) if letter.startswith(_PREFIX) else None
+__all__ = ["BusContexts", "StoredContexts"]
 
 
 class BusContexts:

@@ -68,8 +68,8 @@ def explain_event(
     """Each test that an event has to pass, and how it does."""
     try:
         event, reasons = _seen(event, interest.context, crossing)
-    except Astray as found:
-        why = f"context {found.context!r} cannot see it: a function raised {found.error!r}"
+    except Astray as astray:
+        why = f"context {astray.context!r} cannot see it: a function raised {astray.error!r}"
         return Explanation(False, (why, "it is not delivered, and kept as a dead letter"))
     selector, cls = interest.selector, type(event)
     reasons.append(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from polycast.bus.contexts import context_named, letter_name
 from polycast.errors import BadOption, HistoryGone, NoHistory, TakenOver
-from polycast.routing.crossing import Astray
+from polycast.routing.crossing import Astray, context_of_letter, letter_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,7 +106,7 @@ class History:
 
         One that could not get to a context is seen as that is now: it may have been mended.
         """
-        stray = context_named(letter.subscription)
+        stray = context_of_letter(letter.subscription)
         try:
             at = letter.position if stray is None else None
             return self._dispatcher.crossed(context, letter.entry, at)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.bus.contexts import context_named
 from polycast.delivery import DeadLetter, DeadLetters
 from polycast.delivery.keeping import OUTLIVING, letter_of, outliving
 from polycast.delivery.replaying import REPLAYED
 from polycast.errors import StoreError
 from polycast.events import encode_record
 from polycast.matching import Definition
+from polycast.routing.crossing import context_of_letter
 from polycast.routing.history import place_of
 from polycast.stores import Flight, Stored
 
@@ -72,7 +72,9 @@ class StoredLetters(DeadLetters):
         chosen = list(letters or self)
         rows = [(e.number, e.subscription, e.position, e.identity.publisher) for e in chosen]
         flown = self._store.write(lambda tx: fly_again(tx, rows)).result()
-        mine = [each for each in chosen if self._is_here(each) or context_named(each.subscription)]
+        mine = [
+            each for each in chosen if self._is_here(each) or context_of_letter(each.subscription)
+        ]
         numbers = [each.number for each in mine if each.number not in flown]
         # Taken out first, so that nobody else replays it; its subscription ends with this process.
         taken = self._store.write(lambda tx: tx.exhume(numbers)).result()
@@ -117,7 +119,7 @@ def _takers(tx: Transaction, number: int, subscription: str, position: int) -> d
     kept = tx.subscription(subscription)
     if kept is not None:
         return {subscription: kept}
-    context = context_named(subscription)
+    context = context_of_letter(subscription)
     found = [] if context is None else tx.letters(after=number - 1, limit=1)
     if not found or found[0].record.context == context:
         return {}  # it could not leave its context, so the log does not have what others would see

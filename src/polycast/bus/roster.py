@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from polycast.bus.contexts import context_named
 from polycast.bus.history import History
 from polycast.bus.options import check_dispatch
 from polycast.bus.subscription import Subscription
@@ -35,6 +34,7 @@ from polycast.errors import (
     LeaseExpired,
     TakenOver,
 )
+from polycast.routing.crossing import context_of_letter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -397,7 +397,7 @@ class Roster:
         If it could not leave its own, all in others. A store takes care of those it keeps.
         """
         mailbox = self.mailboxes.get(letter.subscription)
-        context = context_named(letter.subscription)
+        context = context_of_letter(letter.subscription)
         if mailbox is not None or context is None:
             return [] if mailbox is None or mailbox.ended is not None else [mailbox]
         has_left = letter.entry.context != context

@@ -92,6 +92,17 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         """Whether it was published within a context as what it is in the root."""
         return self.root is not None and not self.root.payload and self.root.is_of(self)
 
+    def rooted(self) -> Record | None:
+        """The event as it is in the root; None if it cannot leave its context."""
+        root = self.root
+        if self.context is None or self.is_own_root:
+            return self
+        if root is None:
+            return None
+        return msgspec.structs.replace(
+            self, name=root.name, version=root.version, hash=root.hash, payload=root.payload
+        )
+
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode

@@ -13,7 +13,19 @@ if TYPE_CHECKING:
 
     Party = tuple[str | None, tuple[Target, ...]]  # a context, and who can want an event there
 
-__all__ = ["Astray", "Crossing", "Sight"]
+__all__ = ["Astray", "Crossing", "Sight", "context_of_letter", "letter_name"]
+
+_PREFIX = "context "
+
+
+def letter_name(context: str) -> str:
+    """Under which dead letters are kept of events that could not get to a context."""
+    return f"{_PREFIX}{context}"
+
+
+def context_of_letter(name: str) -> str | None:
+    """The context of such a name."""
+    return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
 
 
 class Crossing:
@@ -116,14 +128,21 @@ class Sight:
     ) -> None:
         self._event, self._source, self._crossing, self._at = event, source, crossing, at
         self._root: tuple[Any, ...] = (event,) if source is None else ()
+        self._stuck: Astray | None = None  # why there is no root form
 
     def seen(self, context: str | None) -> Any:
         """The event as a context sees it; `Astray` if a function raises."""
         if context == self._source:
             return self._event
+        if self._stuck is not None:
+            raise self._stuck
         if not self._root:
             assert self._source is not None
-            self._root = (self._crossing.way_out(self._source)(self._event),)
+            try:
+                self._root = (self._crossing.way_out(self._source)(self._event),)
+            except Astray as error:
+                self._stuck = error
+                raise
         if context is None:
             return self._root[0]
         return self._crossing.way_in(context, self._at)(self._root[0])

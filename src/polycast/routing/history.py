@@ -178,6 +178,8 @@ class History:
 
     def _types(self) -> list[int] | None:
         """The numbers of the types that can be meant; None if that is all of them."""
+        if any(each.context is not None for each in self._search.wanted):
+            return None  # what they are in a context, only that knows
         kinds = self._store.types()
         selectors = [_selector(each, self._registry) for each in self._search.wanted]
         numbers = [

@@ -13,7 +13,9 @@ from polycast.events import codec_for
 from polycast.filters import Filter
 from polycast.filters.weakening import weakened
 from polycast.matching import Definition, Matcher, Selector, TopicPattern
+from polycast.routing.crossing import letter_name
 from polycast.routing.runnable import is_ambiguous, runnable_by
+from polycast.routing.versions import ContextHistory
 from polycast.typesystem import (
     Registry,
     describe,
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DescribedSelector", "Failure", "Found", "RoutingPlan", "class_named", "load"]
 
-Key = tuple[str, str | None, str]  # the hash of a class, a topic, a codec
+# The hash of a class, a topic, a codec, the publisher's context, the hash of the root form, and
+# between which turns of contexts it is.
+Key = tuple[str, str | None, str, str | None, str | None, int]
 
 
 def _none(path: str) -> None:
@@ -56,6 +60,22 @@ class Found:
     failures: list[Failure] = field(default_factory=list)
     decoded: int = 0
     unsure: set[int] = field(default_factory=set)  # besides those of the plan
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How some records are seen from a context."""
+
+    context: str | None
+    rooted: bool
+    """Whether it is the root form that is looked at."""
+    cls: type
+    covering: list[int]
+    """The routes there whose types cover them."""
+    translate: Callable[[Any], Any] | None = None
+    """What makes of the root form what the context sees."""
+    sure: bool = True
+    """Whether filters can be asked: a worker may not have the functions of the context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +107,15 @@ class RoutingPlan:
     ) -> None:
         self.registry = registry
         self._function = function
-        self._matcher: Matcher[int] = Matcher()
+        self._matchers: dict[str | None, Matcher[int]] = {}  # one for each context
+        self._where: dict[int, str | None] = {}  # the context of each route
+        self.contexts = ContextHistory(registry, function)
         self._routes: dict[int, Route] = {}
         self._unsure: set[int] = set()
         self._asked: dict[int, tuple[Filter[Any] | None, bool]] = {}  # what, and whether it is all
         self._classes: dict[str, type] = {}
         self._ambiguous: dict[str, bool] = {}
-        self._wanted: dict[Key, bool] = {}
+        self._sights: dict[Key, list[Sight]] = {}
 
     def __len__(self) -> int:
         """How many routes are in effect."""
@@ -110,12 +132,13 @@ class RoutingPlan:
         """Have these routes in effect, and no others; `view` tells what their types are."""
         wanted = {route.number: route for route in routes}
         self.learn(view)
+        self.contexts.learn(view.contexts())
         for number in self._routes.keys() - wanted.keys():
             self._remove(number)
         for number, route in wanted.items():
             if number not in self._routes:
                 self._add(route)
-        self._wanted = {}
+        self._sights = {}
 
     def learn(self, view: View) -> None:
         """Learn the descriptions that the store has."""
@@ -123,7 +146,7 @@ class RoutingPlan:
         for description in view.descriptions():
             self.registry.add(description)
         if len(self.registry.descriptions()) > before:
-            self._ambiguous, self._wanted = {}, {}
+            self._ambiguous, self._sights = {}, {}
             self._reconsider()
 
     def _reconsider(self) -> None:
@@ -137,14 +160,17 @@ class RoutingPlan:
         del self._routes[number]
         self._unsure.discard(number)
         del self._asked[number]
-        if number in self._matcher:
-            self._matcher.remove(number)
+        context = self._where.pop(number)
+        self._matchers[context].remove(number)
+        if not len(self._matchers[context]):
+            del self._matchers[context]
 
     def _add(self, route: Route) -> None:
         definition = Definition.decoded(route.definition)
         selector = self._selector(definition)
         where, sure = self._asked[route.number] = self._filter(definition)
-        self._matcher.add(route.number, selector, where)
+        context = self._where[route.number] = definition.context
+        self._matchers.setdefault(context, Matcher()).add(route.number, selector, where)
         if not sure:
             self._unsure.add(route.number)
         self._routes[route.number] = route
@@ -179,7 +205,8 @@ class RoutingPlan:
     def find(self, records: Sequence[Stored]) -> Found:
         """Who takes each of some records, which are in log order."""
         found = Found()
-        keys: list[Key] = [(s.record.hash, s.record.topic, s.record.codec) for s in records]
+        turn = self.contexts.turn
+        keys = [_key(stored.record, turn(stored.position)) for stored in records]
         groups: dict[Key, list[int]] = {key: [] for key in keys}
         if len(groups) == 1:
             groups[keys[0]] = list(range(len(records)))
@@ -188,20 +215,40 @@ class RoutingPlan:
                 groups[key].append(place)
         takers: list[Sequence[int]] = [()] * len(records)
         for key, places in groups.items():
-            first = records[places[0]].record
-            if self._wants(key, first):
-                self._ask(first, records, places, takers, found)
+            for sight in self._seen(key, records[places[0]]):
+                self._ask(sight, records, places, takers, found)
         found.positions = [s.position for s, who in zip(records, takers, strict=True) if who]
         found.takers = list(filter(None, takers))
         return found
 
-    def _wants(self, key: Key, record: Record) -> bool:
-        """Whether anybody can want such records; if not, they need not be decoded."""
-        known = self._wanted.get(key)
+    def _seen(self, key: Key, first: Stored) -> list[Sight]:
+        """From where such records are seen by anybody who can want them."""
+        known = self._sights.get(key)
         if known is None:
-            cls = self.class_of(record)
-            known = self._wanted[key] = bool(self._matcher.covering(cls, topic=record.topic))
+            sights = (self._sight(context, first) for context in self._matchers)
+            known = self._sights[key] = [each for each in sights if each is not None]
         return known
+
+    def _sight(self, context: str | None, first: Stored) -> Sight | None:
+        record: Record | None = first.record
+        rooted = first.record.context != context
+        if rooted:
+            record = first.record.rooted()
+        if record is None:
+            return None
+        cls: type | None = self.class_of(record)
+        translate, sure = None, True
+        if rooted and context is not None:
+            kept = self.contexts.kept(context, first.position)
+            if kept is None or cls is None:
+                return None
+            cls, incoming = kept.member.incoming.becomes(cls), kept.member.incoming
+            translate, sure = incoming.translate, kept.is_whole and kept.is_pure
+        if cls is None:
+            return None
+        covering = self._matchers[context].covering(cls, topic=record.topic)
+        sure = sure and not self._is_ambiguous(record.hash)
+        return Sight(context, rooted, cls, covering, translate, sure) if covering else None
 
     def class_of(self, record: Record) -> type:
         """The class of a record here; `object` if nobody has described it."""
@@ -216,32 +263,35 @@ class RoutingPlan:
 
     def _ask(
         self,
-        first: Record,
+        sight: Sight,
         records: Sequence[Stored],
         places: list[int],
         takers: list[Sequence[int]],
         found: Found,
     ) -> None:
-        """Ask about records of one class on one topic."""
-        if self._is_ambiguous(first.hash):
-            covering = self._matcher.covering(self.class_of(first), topic=first.topic)
-            found.unsure.update(covering)
+        """Ask about records of one class on one topic, as a context sees them."""
+        if not sight.sure:
+            found.unsure.update(sight.covering)
             for place in places:
-                takers[place] = covering
+                takers[place] = _both(takers[place], sight.covering)
             return
-        events, good = self._decoded(first, records, places, takers)
+        topic = records[places[0]].record.topic
+        events, good = self._decoded(sight, records, places, takers)
         found.decoded += len(events)
+        if sight.translate is not None:
+            events, good = _translated(sight, events, good, records, found)
+        matcher = self._matchers[sight.context]
         try:
-            answers = self._matcher.match_batch(events, topic=first.topic)
+            answers = matcher.match_batch(events, topic=topic)
         except BaseException as error:  # a function of a user may raise anything
             if isinstance(error, KeyboardInterrupt | MemoryError):
                 raise
             answers = [
-                self._ask_each(event, records[place], found)
+                self._ask_each(matcher, event, records[place], found)
                 for place, event in zip(good, events, strict=True)
             ]
         for place, numbers in zip(good, answers, strict=True):
-            takers[place] = numbers
+            takers[place] = _both(takers[place], numbers)
 
     def _is_ambiguous(self, digest: str) -> bool:
         known = self._ambiguous.get(digest)
@@ -251,29 +301,34 @@ class RoutingPlan:
 
     def _decoded(
         self,
-        first: Record,
+        sight: Sight,
         records: Sequence[Stored],
         places: list[int],
         takers: list[Sequence[int]],
     ) -> tuple[list[Any], list[int]]:
         """The events of some records of one class, and where they are."""
-        decode, registry = codec_for(first.codec).decode, self.registry
+        registry, rooted = self.registry, sight.rooted
+        decode = codec_for(records[places[0]].record.codec).decode
+        those = [records[place].record for place in places]
+        if rooted:
+            those = [root for each in those if (root := each.rooted()) is not None]
         with suppress(NotDecodable):
-            return [decode(records[each].record, registry=registry) for each in places], places
+            return [decode(each, registry=registry) for each in those], places
         events, good = [], []
-        for place in places:
+        for place, record in zip(places, those, strict=True):
             try:
-                events.append(decode(records[place].record, registry=registry))
+                events.append(decode(record, registry=registry))
                 good.append(place)
             except NotDecodable:  # nobody can look into it: whoever may want it is told
-                cls = self.class_of(first)
-                takers[place] = self._matcher.covering(cls, topic=first.topic)
+                takers[place] = _both(takers[place], sight.covering)
         return events, good
 
-    def _ask_each(self, event: Any, stored: Stored, found: Found) -> list[int]:
+    def _ask_each(
+        self, matcher: Matcher[int], event: Any, stored: Stored, found: Found
+    ) -> list[int]:
         """Ask about one event, route by route: one that breaks does not harm the others."""
         numbers = []
-        for number in self._matcher.covering(type(event), topic=stored.record.topic):
+        for number in matcher.covering(type(event), topic=stored.record.topic):
             route, (where, _) = self._routes[number], self._asked[number]
             try:
                 if where is None or where.matches(event, topic=stored.record.topic):
@@ -284,6 +339,37 @@ class RoutingPlan:
                 reason = "".join(traceback.format_exception(error))
                 found.failures.append(Failure(route.name, stored.position, stored.record, reason))
         return numbers
+
+
+def _translated(
+    sight: Sight,
+    events: list[Any],
+    places: list[int],
+    records: Sequence[Stored],
+    found: Found,
+) -> tuple[list[Any], list[int]]:
+    """Events as a context sees them; one for which a function raises is a dead letter there."""
+    seen, good = [], []
+    assert sight.translate is not None
+    for event, place in zip(events, places, strict=True):
+        try:
+            seen.append(sight.translate(event))
+            good.append(place)
+        except Exception as error:
+            stored, name = records[place], letter_name(sight.context or "")
+            reason = "".join(traceback.format_exception(error)).rstrip()
+            found.failures.append(Failure(name, stored.position, stored.record, reason))
+    return seen, good
+
+
+def _both(some: Sequence[int], more: Sequence[int]) -> Sequence[int]:
+    """Those who take an event in one context, and in another."""
+    return sorted((*some, *more)) if some and more else some or more
+
+
+def _key(record: Record, turn: int) -> Key:
+    root = None if record.root is None else record.root.hash
+    return record.hash, record.topic, record.codec, record.context, root, turn
 
 
 def class_named(registry: Registry, name: str) -> type | None:

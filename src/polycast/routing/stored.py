@@ -11,8 +11,6 @@ from itertools import groupby
 from types import CellType
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
 from polycast.events import MSGPACK, Identity, Root, codec_for
 from polycast.routing.codegen import Route
@@ -331,7 +329,7 @@ class StoredDispatcher(Dispatcher):
         record = stored.record
         if record.context == context:
             return self.class_of(stored)
-        root = root_record(record)
+        root = record.rooted()
         if root is None:
             return None
         cls = self.class_of(Stored(stored.position, root))
@@ -342,7 +340,7 @@ class StoredDispatcher(Dispatcher):
         record = stored.record
         if record.context == context:
             return self.entry(stored)
-        root = root_record(record)
+        root = record.rooted()
         if root is None:
             return None
         entry = self._entry_of(stored, root, None)
@@ -354,10 +352,12 @@ class StoredDispatcher(Dispatcher):
         """As any; the root form is the one that the publisher has made."""
         if entry.record is None or entry.context in (None, context):
             return super().crossed(context, entry, at)
-        root = root_record(entry.record)
+        root = entry.record.rooted()
         if root is None:
             return None
         there = self._entry_of(Stored(entry.position, entry.record), root, None)
+        if isinstance(there.event, Undecodable):
+            return there
         return super().crossed(context, there, at)
 
     def _parties_of(self, stored: Stored) -> list[tuple[str | None, tuple[Target, ...]]]:
@@ -419,15 +419,3 @@ class StoredDispatcher(Dispatcher):
 
 class Own:
     """In place of a root form: it is the event itself."""
-
-
-def root_record(record: Record) -> Record | None:
-    """What is kept of an event as it is in the root; None if it cannot leave its context."""
-    root = record.root
-    if record.context is None or record.is_own_root:
-        return record
-    if root is None:
-        return None
-    return replace(
-        record, name=root.name, version=root.version, hash=root.hash, payload=root.payload
-    )

@@ -80,7 +80,7 @@ class ContextHistory:
 
     def kept(self, name: str, position: int) -> Kept | None:
         """A context at a position; None if there is none."""
-        key = (name, bisect_right(self._turns, position))  # between two turns nothing changes
+        key = (name, self.turn(position))
         if key not in self._known:
             self._known[key] = self._found_at(name, position)
         return self._known[key]
@@ -92,6 +92,10 @@ class ContextHistory:
         if lineage not in self._made:
             self._made[lineage] = self._make(name, position, lineage)
         return self._made[lineage]
+
+    def turn(self, position: int) -> int:
+        """Between which turns a position is: there, nothing changes."""
+        return bisect_right(self._turns, position) if self._turns else 0
 
     def has_ended(self, name: str, position: int) -> bool:
         """Whether a context was there, and is not any more at a position."""
