@@ -14,15 +14,18 @@ except ImportError as error:
         instead="Install it with `pip install polycast[spark]`",
     ) from error
 
+from polycast.pipeline.comparing import Comparison, compare
 from polycast.pipeline.pipeline import Pipeline, Status, status_of
 from polycast.pipeline.replaying import Replayed, deliver
 from polycast.pipeline.session import session
 from polycast.pipeline.tables import replay, stream, table
 
 __all__ = [
+    "Comparison",
     "Pipeline",
     "Replayed",
     "Status",
+    "compare",
     "deliver",
     "replay",
     "session",

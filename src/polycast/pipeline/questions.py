@@ -12,6 +12,7 @@ from polycast.errors import BadOption, FilterError, NotAType
 from polycast.filters import Filter
 from polycast.matching import Selector, path_of, selector_for
 from polycast.matching.definitions import SelectedType
+from polycast.pipeline.outlook import tried
 from polycast.pipeline.shipping import check_imports
 from polycast.stores.bounds import end_of, start_of
 from polycast.stores.doctor.looking import looking
@@ -51,6 +52,9 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     misfits: Literal["raise", "skip"] = "raise"
     max_rows: int = MAX_ROWS
     partitions: int = 1
+    context: str | None = None
+    tried: tuple[str, ...] = ()  # the context as data, if it is not to be as the store has it
+    impure: str | None = None
 
     def encoded(self) -> str:
         """As text."""
@@ -100,6 +104,8 @@ def ask(
     misfits: str = "raise",
     max_rows: int = MAX_ROWS,
     partitions: int | None = None,
+    context: object = None,
+    impure: str | None = None,
 ) -> Question:
     """The question, checked against the store: what is wrong with it is said at once."""
     path = path_of_url(url)
@@ -109,6 +115,7 @@ def ask(
     if misfits not in MISFITS:
         raise BadOption.choice("misfits", misfits, MISFITS)
     modules = check_imports(imports)
+    name, states = tried(context)
     selector: Selector[Any] | None = None
     chosen: tuple[tuple[Description, ...], ...]
     with looking(path) as store:
@@ -132,6 +139,9 @@ def ask(
             misfits=misfits,  # type: ignore[arg-type]
             max_rows=_positive("max_rows", max_rows),
             partitions=_positive("partitions", partitions or os.cpu_count() or 1),
+            context=name,
+            tried=states,
+            impure=impure,
         )
         question.start(store), question.end(store)  # whether there is such a stretch
     if topic is not None:

@@ -44,7 +44,7 @@ __all__ = ["QUESTION", "PolycastSource"]
 QUESTION = "question"  # the option by which `table` and `stream` ask, instead of the others
 OPTIONS = (
     *("store", "type", "where", "since", "until", "topic", "exact", "imports"),
-    *("maxRows", "partitions", "misfits"),
+    *("maxRows", "partitions", "misfits", "context", "impure"),
 )
 _LEAST = 2_000  # records that are worth a task of their own
 
@@ -110,6 +110,8 @@ def question_of(options: Mapping[str, str]) -> Question:
         misfits=given.get("misfits", "raise"),
         max_rows=_number("maxRows", given.get("maxrows")) or MAX_ROWS,
         partitions=_number("partitions", given.get("partitions")),
+        context=given.get("context"),
+        impure=given.get("impure"),
     )
     return replace(question, where=where) if where is not None else question
 

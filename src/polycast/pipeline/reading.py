@@ -12,12 +12,14 @@ from polycast.errors import BadOption, HistoryGone, NoRow, NotDecodable
 from polycast.filters import Filter
 from polycast.matching import TopicPattern
 from polycast.pipeline.arrays import arrays_of
+from polycast.pipeline.outlook import Outlook
 from polycast.pipeline.rows import NoColumn, Rows, Texts
 from polycast.pipeline.shapes import PAYLOAD, common, fields_of, schema_of
 from polycast.pipeline.shipping import Functions, import_all
 from polycast.routing.loading import DescribedSelector, class_named
 from polycast.routing.runnable import runnable_by
-from polycast.typesystem import Registry
+from polycast.stores import EventType, Stored
+from polycast.typesystem import Registry, wire_name
 from polycast.typesystem.standard import STANDARD
 
 if TYPE_CHECKING:
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from polycast.events import Record
     from polycast.pipeline.questions import Question
     from polycast.pipeline.shapes import Field
-    from polycast.stores import EventType, Stored
     from polycast.stores.doctor.looking import ReadOnlyStore
     from polycast.typesystem import Description, TypeExpression
 
@@ -49,6 +51,8 @@ class Reading:
         self.registry = Registry() if question.imports else _Names()
         for each in question.descriptions:
             self.registry.add(each)
+        about = (question.imports, question.context, question.tried)
+        self._outlook = Outlook(self.registry, *about)
         self.numbers: list[int] | None = []
         """The types whose records are wanted; None if all are."""
         self._revision = -1
@@ -65,12 +69,15 @@ class Reading:
                 for each in view.descriptions():
                     self.registry.add(each)
                 self._revision = view.revision()
+                self._outlook.look(view)
+                self._outlook.check(view.newest(), self.question.impure)
         kinds = store.types()
         self.numbers = None
         if self.question.types:
             kinds = {number: kind for number, kind in kinds.items() if self.covers(kind)}
             self.numbers = list(kinds)
-        if self.where is not None and self.question.function is None:
+        is_free = self.question.function is None and self.question.context is None
+        if self.where is not None and is_free:
             self._check_filter(self.where, set(kinds.values()))
 
     def covers(self, kind: EventType) -> bool:
@@ -82,7 +89,11 @@ class Reading:
 
     def _decided(self, kind: EventType) -> bool:
         cls = self.registry.class_for(kind.name, kind.version, kind.hash)
-        return self._selector.covers_class(cls)
+        if self._selector.covers_class(cls):
+            return True
+        if self.question.context is None:
+            return False
+        return any(map(self._selector.covers_class, self._outlook.classes_here(cls)))
 
     @cached_property
     def _selector(self) -> DescribedSelector:
@@ -151,6 +162,8 @@ class Reading:
         return [each for each in entries if self._passes(each, self.where, missed)]
 
     def _is_on_topic(self, topic: str | None) -> bool:
+        if self.question.topic is None:
+            return True
         if topic not in self._topics:
             pattern = TopicPattern(self.question.topic or "**")
             self._topics[topic] = topic is not None and pattern.matches(topic)
@@ -198,8 +211,71 @@ class Reading:
                     raise HistoryGone(low, oldest=oldest)
                 found = store.read(low, limit=_CHUNK, until=high, types=self.numbers)
             low = found.upto if found.entries else high
-            yield from self._made(self._wanted(found.entries, missed), missed)
+            ready, foreign = self._parted(found.entries)
+            yield from self._made(self._wanted(ready, missed), missed)
+            if foreign:
+                yield from self._translated(foreign, missed)
         missed.tell()
+
+    def _parted(self, entries: list[Stored]) -> tuple[list[Stored], list[Stored]]:
+        """Records that are what they are in this context, and those to be translated.
+
+        One that was published in another context is looked at as it is in the root.
+        """
+        here = self.question.context
+        if all(each.record.context == here for each in entries):
+            return entries, []
+        ready: list[Stored] = []
+        foreign: list[Stored] = []
+        for each in entries:
+            record = self._outlook.record(each.record)
+            if record is not None:
+                mine = Stored(each.position, record)
+                if self._outlook.needs_translation(each.record):
+                    foreign.append(mine)
+                elif record is each.record or self._is_covered(record):
+                    ready.append(mine)
+        return ready, foreign
+
+    def _is_covered(self, record: Record) -> bool:
+        """Whether a root form is wanted; its event may have been read for its own class."""
+        kind = EventType(record.name, record.version, record.hash)
+        return not self.question.types or self.covers(kind)
+
+    def _translated(self, entries: list[Stored], missed: _Missed) -> Iterator[pa.RecordBatch]:
+        """The rows of records that have to be translated; in the order of the log."""
+        kept: list[Stored] = []
+        rows: list[Any] = []
+        for each in entries:
+            row = self._seen(each, missed) if self._is_on_topic(each.record.topic) else None
+            if row is not None:
+                name, cells = row
+                record = msgspec.structs.replace(each.record, name=name)
+                kept.append(Stored(each.position, record))
+                rows.append(cells)
+        if rows:
+            yield self._batch(kept, rows)
+
+    def _seen(self, stored: Stored, missed: _Missed) -> tuple[str, Any] | None:
+        """The name of the type of an event here, and its row, if it is wanted."""
+        record = stored.record
+        try:
+            event = self._outlook.translator(stored.position)(self._rows.decoded(record))
+            if event is None or not self._covers_class(type(event)):
+                return None
+            if self.where is not None and not self.where.matches(event):
+                return None
+            return wire_name(type(event)), self._rows.row_of(event)
+        except NoColumn as error:
+            why, about = str(error), (error.path, error.value)
+            missed.add(NoRow(stored.position, record.name, why=why, about=about))
+        except Exception as error:  # a function of the context may raise anything
+            why = f"in context {self.question.context!r} it raised {type(error).__name__}: {error}"
+            missed.add(NoRow(stored.position, record.name, why=why))
+        return None
+
+    def _covers_class(self, cls: type) -> bool:
+        return not self.question.types or self._selector.covers_class(cls)
 
     def _made(self, entries: Sequence[Stored], missed: _Missed) -> Iterator[pa.RecordBatch]:
         """The rows of some records: all at once, or if that fails in ever smaller parts."""

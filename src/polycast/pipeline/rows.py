@@ -134,11 +134,15 @@ class Texts:
         """The texts of some events."""
         return list(map(self.row, records))
 
+    def row_of(self, event: Any) -> str:
+        """The text of an event that is decoded."""
+        return JSON.encode(event, registry=self._registry).payload.decode()
+
     def row(self, record: Record) -> str:
         """The text of an event; `NotDecodable` if it cannot be read."""
         if record.codec == "json":
             return record.payload.decode()
-        return JSON.encode(self.decoded(record), registry=self._registry).payload.decode()
+        return self.row_of(self.decoded(record))
 
     def decoded(self, record: Record) -> Any:
         """The event."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from polycast.contexts import Context
     from polycast.pipeline.questions import Bound, Question
     from polycast.stores import EventType
 
@@ -34,6 +35,8 @@ class _Options(NamedTuple):
     exact: bool
     imports: Iterable[str]
     misfits: str
+    context: Context | str | None
+    impure: str | None
 
 
 def table(
@@ -48,13 +51,16 @@ def table(
     exact: bool = False,
     imports: Iterable[str] = (),
     misfits: str = "raise",
+    context: Context | str | None = None,
+    impure: str | None = None,
 ) -> DataFrame:
     """The events of a type, and of all that conforms to it, with its attributes as columns.
 
     `what` is what `subscribe` takes, or the wire name of a type. It has what is there when a query
-    over it is planned.
+    over it is planned. With a `context`, events are what that sees: as it was at each position, by
+    its name, or a `pc.Context` that is tried out.
     """
-    options = _Options(where, since, until, topic, exact, imports, misfits)
+    options = _Options(where, since, until, topic, exact, imports, misfits, context, impure)
     return _table(spark, url, what, options)
 
 
@@ -70,6 +76,8 @@ def stream(
     exact: bool = False,
     imports: Iterable[str] = (),
     misfits: str = "raise",
+    context: Context | str | None = None,
+    impure: str | None = None,
     max_rows: int = MAX_ROWS,
 ) -> DataFrame:
     """The same table as it grows: a streaming DataFrame.
@@ -77,7 +85,7 @@ def stream(
     It begins with the oldest event kept, or with `since`; a query that has a checkpoint goes on
     from there. A micro-batch has at most `max_rows` events.
     """
-    options = _Options(where, since, until, topic, exact, imports, misfits)
+    options = _Options(where, since, until, topic, exact, imports, misfits, context, impure)
     question = _asked(spark, url, what, options, max_rows=max_rows)
     reader = spark.readStream.format(PolycastSource.name())
     return reader.option(QUESTION, question.encoded()).load()
@@ -95,9 +103,11 @@ def replay(
     exact: bool = False,
     imports: Iterable[str] = (),
     misfits: str = "raise",
+    context: Context | str | None = None,
+    impure: str | None = None,
 ) -> DataFrame:
     """What `subscribe(what, where=, topic=, exact=)` would have been given, in log order."""
-    options = _Options(where, since, until, topic, exact, imports, misfits)
+    options = _Options(where, since, until, topic, exact, imports, misfits, context, impure)
     return _table(spark, url, what, options).orderBy("_position")
 
 
@@ -117,7 +127,8 @@ def _asked(
     reading = Reading(question)
     with looking(question.store) as store:
         reading.look(store)
-        if not isinstance(what, str) and not question.imports:
+        is_plain = question.context is None and not question.imports
+        if is_plain and not isinstance(what, str):
             _check_verdicts(reading, what, list(store.types().values()))
     reading.schema  # noqa: B018 - it may be refused
     ship(spark, question.imports)

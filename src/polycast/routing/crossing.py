@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Party = tuple[str | None, tuple[Target, ...]]  # a context, and who can want an event there
 
-__all__ = ["Astray", "Crossing", "Sight", "context_of_letter", "letter_name"]
+__all__ = ["Astray", "Crossing", "Gone", "Sight", "context_of_letter", "letter_name"]
 
 _PREFIX = "context "
 
@@ -85,15 +85,15 @@ class Crossing:
     def way_out(self, source: str) -> Callable[[Any], Any]:
         """What brings events of a context to the root; `Astray` if a function raises."""
         member = self.member(source, None)
-        assert member is not None
-        assert self.federation is not None
+        if member is None or self.federation is None:
+            raise Gone(source)
         return partial(_carried, source, partial(self.federation.cross, member, member.outgoing))
 
     def way_in(self, target: str, at: int | None = None) -> Callable[[Any], Any]:
         """What brings events of the root into a context; `Astray` if a function raises."""
         member = self.member(target, at)
-        assert member is not None
-        assert self.federation is not None
+        if member is None or self.federation is None:
+            raise Gone(target)
         return partial(_carried, target, partial(self.federation.cross, member, member.incoming))
 
     def sight(self, source: str | None, target: str | None) -> Callable[[Any], Any]:
@@ -110,6 +110,10 @@ def _carried(context: str, cross: Callable[[Any], Any], event: Any) -> Any:
         return cross(event)
     except Exception as error:
         raise Astray(context, error) from None
+
+
+class Gone(Exception):
+    """A context has been removed since somebody found that an event gets there."""
 
 
 class Astray(Exception):

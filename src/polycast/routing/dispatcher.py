@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from polycast.errors import NotAvailable
 from polycast.routing.beyond import Beyond, is_simple
 from polycast.routing.codegen import UNROLLED, Route, Shape, call_names, make_route, names_for
+from polycast.routing.crossing import Gone
 from polycast.routing.crowd import Crowd, is_alone, is_crowd
 from polycast.routing.plan import Plan, Target
 from polycast.routing.posting import Posting
@@ -233,7 +234,10 @@ class Dispatcher(Posting):
             return None
         if lane.source is not None and len(others) > 1:
             return None  # they share a root form, which is made once
-        return [self._beyond_in(context, targets, lane) for context, targets in others]
+        try:
+            return [self._beyond_in(context, targets, lane) for context, targets in others]
+        except Gone:
+            return None
 
     def _beyond_in(self, context: str | None, targets: tuple[Target, ...], lane: Lane) -> Beyond:
         made, topic = self.version, lane.topic

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from polycast.errors import BadOption
-from polycast.routing.crossing import Astray, Crossing, Sight
+from polycast.routing.crossing import Astray, Crossing, Gone, Sight
 from polycast.routing.crowd import is_alone, is_crowd
 from polycast.routing.plan import Plan, Target
 from polycast.stores import Entry, Receipt
@@ -117,6 +117,8 @@ class Posting:
                     room.close()  # what was accepted is in the queues
                     accepted = entries if isinstance(entries, list) else []
                     for number, entry in enumerate(accepted):
+                        if context is not None:
+                            self.crossing.leaves(type(entry.event), context)
                         for target, _, _ in queued[number]:
                             target.wake()
                         for where, error in answers[number][1]:
@@ -146,14 +148,14 @@ class Posting:
         """Who wants an event, in all contexts; and those to which it could not get."""
         hits: list[Hit] = []
         astray: dict[str, Exception] = {}
-        if source is not None:
-            self.crossing.leaves(type(event), source)
         sight = Sight(event, source, self.crossing)
         for context, targets in parties:
             try:
                 there = sight.seen(context) if targets else event
             except Astray as found:
                 astray[found.context] = found.error
+                continue
+            except Gone:
                 continue
             wanting = self._matching(targets, there, topic)
             hits += [(target, verdict, (there, context)) for target, verdict in wanting]
@@ -181,7 +183,10 @@ class Posting:
         if self.crossing.becomes(type(entry.event), entry.context, context, at) is None:
             return None
         sight = Sight(entry.event, entry.context, self.crossing, at=at)
-        return _seen_as(entry, (sight.seen(context), context))
+        try:
+            return _seen_as(entry, (sight.seen(context), context))
+        except Gone:
+            return None
 
     def _matching(
         self, targets: Collection[Target], event: Any, topic: str | None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
 from polycast.events import MSGPACK, Identity, Root, codec_for
 from polycast.routing.codegen import Route
-from polycast.routing.crossing import Astray, Sight
+from polycast.routing.crossing import Astray, Gone, Sight
 from polycast.routing.dispatcher import Dispatcher, Lane
 from polycast.stores import Entry, Publisher, Receipt, Run, Stored, Undecodable
 from polycast.stores.entry import GivenReceipt
@@ -207,7 +207,10 @@ class StoredDispatcher(Dispatcher):
             return None
         if there is type(event) and not crossing.is_mapped(type(event), context):
             return Own()
-        return Sight(event, context, crossing).seen(None)
+        try:
+            return Sight(event, context, crossing).seen(None)
+        except Gone:
+            return None
 
     def _places(
         self, runs: list[tuple[EncodedRun, Any]], given: Identity | None

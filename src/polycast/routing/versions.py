@@ -93,6 +93,20 @@ class ContextHistory:
             self._made[lineage] = self._make(name, position, lineage)
         return self._made[lineage]
 
+    def names(self) -> list[str]:
+        """The contexts that there are or were."""
+        return sorted(self._versions)
+
+    def states(self, name: str, position: int) -> list[ContextState]:
+        """A context at a position, and those above it, as data."""
+        numbers = self._lineage(name, position)
+        return [read_state(self._by_number[number].body) for number in numbers]
+
+    def every(self, name: str) -> list[Kept]:
+        """All that a context was, each between two turns."""
+        found = [self.kept(name, position) for position in (0, *self._turns)]
+        return [each for each in found if each is not None]
+
     def turn(self, position: int) -> int:
         """Between which turns a position is: there, nothing changes."""
         return bisect_right(self._turns, position) if self._turns else 0
