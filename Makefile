@@ -98,7 +98,7 @@ lock:  ## Resolve requirements.lock again from pyproject.toml.
 	"$$python" -m venv "$$scratch" && \
 	"$$scratch/bin/pip" install --quiet --disable-pip-version-check uv && \
 	"$$scratch/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 \
-		--extra dev --extra bench --extra arrow --extra spark \
+		--extra dev --extra bench --extra arrow --extra spark --extra units \
 		--no-header --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements.lock
 
 clean:  ## Remove the environment and everything generated.

@@ -94,6 +94,7 @@ OTHERS = [
     "SubscriptionHealth",
     "Supply",
     "Undelivered",
+    "Unit",
     "all_of",
     "conditions",
     "conforming",
@@ -103,7 +104,9 @@ OTHERS = [
     "impure",
     "interface_of",
     "lift",
+    "maps_to",
     "topic",
+    "transform_with",
     "unchecked",
 ]
 TESTING = ["ManualClock", "Recorder", "TestBus"]

@@ -28,8 +28,11 @@ from polycast.config import Clock
 from polycast.contexts import (
     Context,
     Federation,
+    Unit,
     identity,
     impure,
+    maps_to,
+    transform_with,
     unchecked,
 )
 from polycast.delivery import DeadLetter, DeadLetters, Delivery
@@ -164,6 +167,7 @@ __all__ = [
     "Supply",
     "TakenOver",
     "Undelivered",
+    "Unit",
     "WouldDeadlock",
     "all_of",
     "conditions",
@@ -174,6 +178,8 @@ __all__ = [
     "impure",
     "interface_of",
     "lift",
+    "maps_to",
     "topic",
+    "transform_with",
     "unchecked",
 ]

@@ -50,7 +50,7 @@ OWNERS = {
 }
 
 # Libraries that are imported inside the function that needs them.
-LAZY = {"attr", "attrs", "pyarrow", "pydantic", "rich"}
+LAZY = {"attr", "attrs", "pint", "pyarrow", "pydantic", "rich"}
 
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
 

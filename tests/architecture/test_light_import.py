@@ -14,6 +14,7 @@ HEAVY = (
     "attr",
     "numpy",
     "pandas",
+    "pint",
     "pyarrow",
     "pydantic",
     "pyspark",

@@ -7,6 +7,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts import Context, Federation
+from polycast.contexts.annotations import annotated_mappings
 from polycast.contexts.state import state_of
 from polycast.delivery import DeadLetter
 from polycast.delivery.keeping import letter_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from polycast.delivery import DeadLetters
     from polycast.routing import Dispatcher, StoredDispatcher
     from polycast.stores import ContextVersion, Entry, Store, Transaction, View
+    from polycast.typesystem import Description
 
 __all__ = ["BusContexts", "StoredContexts"]
 
@@ -107,9 +109,8 @@ class StoredContexts(BusContexts):
 
         def keep(tx: Transaction) -> list[ContextVersion]:
             for context in contexts:
-                for cls in (*context.types, *(e for m in context.mapping_lines for e in m.ends)):
-                    for each in describe_all(cls):
-                        tx.describe(each)
+                for each in _described(context):
+                    tx.describe(each)
                 tx.put_context(context.name, bodies[context.name])
             for name in gone:
                 tx.end_context(name)
@@ -136,6 +137,13 @@ class StoredContexts(BusContexts):
                 tx.bury([kept])
 
         self._store.write(bury)
+
+
+def _described(context: Context) -> list[Description]:
+    """What others have to know of the types of a context."""
+    mappings = [*annotated_mappings(context), *context.mapping_lines]
+    types = [*context.types, *(end for mapping in mappings for end in mapping.ends)]
+    return [each for cls in dict.fromkeys(types) for each in describe_all(cls)]
 
 
 def _function_here(path: str) -> Callable[..., object] | None:

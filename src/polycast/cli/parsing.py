@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from polycast.cli.completion import SHELLS, print_completion
+from polycast.cli.contexts import check_context, show_context
 from polycast.cli.copies import make_backup, restore_backup
 from polycast.cli.doctor import doctor
 from polycast.cli.events import show_events
@@ -61,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     _add_events(commands)
     _add_replay(commands)
     _add_pipeline(commands)
+    _add_contexts(commands)
     _add_completion(commands, top)
     return top
 
@@ -245,6 +247,35 @@ def _add_pipeline(commands: Any) -> None:
     what = "show how the pipeline over a store is getting on"
     one = _command(family, "status", show_status, what, "pipeline status events.db")
     one.add_argument("store", metavar="STORE", help=STORE)
+
+
+def _add_contexts(commands: Any) -> None:
+    what = "check a context, or show what it makes of events"
+    family = _family(commands, "context", what, "context check shop.us:us")
+    what = "check a context; exit status 1 if it has errors"
+    example = "context check us.xml --root shop.eu:root --modules shop.us"
+    one = _command(family, "check", check_context, what, example)
+    _add_context(one)
+    what = "show which rule applies at each path of events, and why"
+    one = _command(family, "show", show_context, what, "context show shop.us:us InvoiceLine")
+    _add_context(one)
+    one.add_argument("type", metavar="TYPE", nargs="+", help="by its name, or its full name")
+
+
+def _add_context(one: argparse.ArgumentParser) -> None:
+    context = "a file that ends in .xml, or MODULE:NAME"
+    one.add_argument("context", metavar="CONTEXT", help=f"{context} of one that Python declares")
+    one.add_argument("--root", metavar="CONTEXT", help="the root of what is in files")
+    one.add_argument(
+        "--parent",
+        metavar="CONTEXT",
+        action="append",
+        default=[],
+        help="a parent of the one in a file, if that is not the root; may be said again",
+    )
+    one.add_argument(
+        "--modules", metavar="MODULES", help="where files find names, separated by commas"
+    )
 
 
 def _add_completion(commands: Any, top: argparse.ArgumentParser) -> None:

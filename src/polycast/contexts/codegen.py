@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from polycast.contexts.recipes import Recipe
+    from polycast.typesystem.attributes import Default
 
     Newly = Callable[[Choice, dict[type, Callable[[Any], Any]], Any], Any]
 
@@ -138,6 +139,9 @@ class _Writer:
             name: self._expression(recipe, _read(value, name))
             for name, recipe in build.parts.items()
         }
+        for name, default in maker.defaults:
+            if name not in parts:
+                parts[name] = f"{self._made_by(default)}()"
         if maker.by_state:
             self.names.setdefault("put_together", put_together)
             arguments = [f"{name!r}: {part}" for name, part in parts.items()]
@@ -205,14 +209,18 @@ class _Writer:
         """A function of its own: only a statement can catch that something is missing."""
         name = self._unique("or_default")
         self.names.setdefault("Lacking", Lacking)
-        default = self._name(recipe.default.make, "default")
+        default = self._made_by(recipe.default)
         inner = self._expression(recipe.inner, "v")
         self._parts.append(
             f"def {name}(v):\n    try:\n        return {inner}\n    except Lacking:\n"
             f"        return {default}()"
         )
-        self._kept.append(recipe.default)
         return f"{name}({value})"
+
+    def _made_by(self, default: Default) -> str:
+        make = default.make
+        self._kept.append(make)
+        return self._name(make, "default")
 
     def _choice(self, choice: Choice, value: str) -> str:
         name = value if value.isidentifier() else self._fresh("v")

@@ -11,7 +11,7 @@ from polycast.contexts.lines import DIRECTIONS, Place, Rule
 from polycast.contexts.patterns import Pattern, Qualifier
 from polycast.contexts.priorities import Path, strength
 from polycast.contexts.resolution import Resolver, TooManyPaths
-from polycast.contexts.shapes import Shape, has_attributes
+from polycast.contexts.shapes import Shape
 from polycast.contexts.units import NoConversion, conversion, units_in
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class _Converting:
         # The general ones first: a type below needs a rule only if it is to be treated otherwise.
         for cls in sorted(self._types.types, key=lambda each: len(each.__mro__)):
             mapping = self._settled.mapping_for(cls, direction)
-            if mapping is not None and has_attributes(cls):
+            if mapping is not None and self._types.has_attributes(cls):
                 self._where = mapping.where
                 try:
                     self._walk(self._resolver.root(cls), mapping.target)
@@ -76,7 +76,7 @@ class _Converting:
         takes = Shape(None, tuple(wanted.all_classes()), opaque=wanted.opaque)
         for declared in dict.fromkeys(shape.all_classes()):
             for met in sorted(self._types.subtypes(declared), key=lambda each: len(each.__mro__)):
-                if not has_attributes(met) or met in node.path.types:
+                if not self._types.has_attributes(met) or met in node.path.types:
                     continue
                 child = node.child(name, met)
                 if child.winner is not None:  # that ends the descent

@@ -17,8 +17,6 @@ class Derived(NamedTuple):
     """The longest chain of declared supertypes from the one up to the other (P3)."""
     place: int
     """Where it comes in a breadth-first walk of the declared supertypes (P4)."""
-    breadth: int = 0
-    """How many other types are named beside it, as an attribute of a union does."""
 
 
 FARTHEST = Derived(1_000_000, 1_000_000)  # `object`, which nobody declares

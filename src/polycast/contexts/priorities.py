@@ -45,6 +45,9 @@ class Strength:
     last: Derived
     steps: tuple[Step, ...]
     by_type: bool
+    breadth: tuple[int, ...]
+    """How many types are named at each step, the last one first: an attribute of a union names
+    several, and where nothing else decides, one that is narrowed is the stronger."""
 
 
 def strength(pattern: Pattern, path: Path) -> Strength | None:
@@ -52,7 +55,9 @@ def strength(pattern: Pattern, path: Path) -> Strength | None:
     count, length = len(pattern.qualifiers), len(path.attributes)
     if count == 0:
         nearest = _nearest(path.types[-1], (pattern.head,))
-        return None if nearest is None else Strength(nearest, (_UNNAMED,) * length, by_type=True)
+        if nearest is None:
+            return None
+        return Strength(nearest, (_UNNAMED,) * length, by_type=True, breadth=(1,) * (length + 1))
     last = pattern.qualifiers[-1]
     if length < count or (last.attribute is not None and length > count):
         return None
@@ -69,7 +74,9 @@ def strength(pattern: Pattern, path: Path) -> Strength | None:
     if found is None:
         return None
     steps += [_UNNAMED] * (length - count)
-    return Strength(found, tuple(steps), last.attribute is None)
+    named = [len(each.types) for each in reversed(pattern.qualifiers)]
+    breadth = (named[0], *[1] * (length - count), *named[1:], 1)
+    return Strength(found, tuple(steps), last.attribute is None, breadth)
 
 
 def _matched(qualifier: Qualifier, attribute: str, met: type) -> Derived | None:
@@ -80,7 +87,7 @@ def _matched(qualifier: Qualifier, attribute: str, met: type) -> Derived | None:
 
 def _nearest(met: type, named: tuple[type, ...]) -> Derived | None:
     found = [derived(met, each) for each in named if is_subtype(met, each)]
-    return min(found)._replace(breadth=len(named) - 1) if found else None
+    return min(found, default=None)
 
 
 def deciding_priority(winner: Strength, other: Strength) -> str:
@@ -111,8 +118,8 @@ def _criteria(key: Strength) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = _how_derived(key.last)
     for step in key.steps:
         found += [("P1", step.unnamed), *_how_derived(step.derived), ("P2", step.by_type)]
-    return [*found, ("P2", key.by_type)]
+    return [*found, ("P2", key.by_type), *(("P3", count) for count in key.breadth)]
 
 
 def _how_derived(found: Derived) -> list[tuple[str, int]]:
-    return [("P3", found.chain), ("P4", found.place), ("P3", found.breadth)]
+    return [("P3", found.chain), ("P4", found.place)]

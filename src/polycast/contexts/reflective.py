@@ -63,6 +63,7 @@ class _Reflection:
         if maker.by_state:
             return put_together(target, state)
         words = dict(maker.names)
+        state = {name: each.make() for name, each in maker.defaults} | state
         return target(**{words[name]: part for name, part in state.items()})
 
     def _converted(self, value: Any, path: Path, name: str, shape: Shape, wanted: Shape) -> Any:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polycast.contexts.priorities import Path, deciding_priority, strength
-from polycast.contexts.shapes import has_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,13 +102,13 @@ class Node:
 
     def all_children(self) -> Iterator[Node]:
         """All paths one step further; none where a type comes again."""
-        if not has_attributes(self.met) or self.first is not None:
-            return
         types = self._resolver.types
+        if not types.has_attributes(self.met) or self.first is not None:
+            return
         for attribute, shape in types.shapes(self.met).items():
-            for declared in dict.fromkeys(shape.all_classes()):
-                for met in types.subtypes(declared):
-                    yield self.child(attribute, met)
+            declared = shape.all_classes()
+            for met in dict.fromkeys(met for each in declared for met in types.subtypes(each)):
+                yield self.child(attribute, met)
 
 
 class Resolver:

@@ -11,9 +11,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import typing_extensions
+
 from polycast.contexts.functions import Function
 from polycast.errors import BadContext, NotAvailable
-from polycast.typesystem.expressions import unwrapped
 
 if TYPE_CHECKING:
     from polycast.contexts.shapes import Shape
@@ -65,26 +66,28 @@ class Scaling:
 def units_in(hint: Any) -> tuple[str, ...]:
     """The units that an annotation names, in containers and unions too."""
     found: dict[str, None] = {}
-    waiting = [hint]
+    waiting: list[Any] = [hint]
+    aliases: list[Any] = []
     for each in waiting:
-        # An alias or a NewType may stand for an annotation with a unit.
         if typing.get_origin(each) is typing.Annotated:
             metadata = each.__metadata__
             found.update({note.name: None for note in metadata if isinstance(note, Unit)})
             waiting.append(each.__origin__)
-            continue
-        inner = typing.get_args(each) or _stands_for(each)
-        waiting += [part for part in inner if part is not ... and not isinstance(part, Unit)]
+        elif stands_for := _stands_for(each):
+            if not any(each is alias for alias in aliases):  # aliases may name each other
+                aliases.append(each)
+                waiting += stands_for
+        else:
+            waiting += typing.get_args(each)
     return tuple(found)
 
 
 def _stands_for(hint: Any) -> tuple[Any, ...]:
-    if hasattr(hint, "__supertype__"):
-        return (hint.__supertype__,)
-    if (
-        hasattr(hint, "__value__") and unwrapped(hint)[0] is not hint
-    ):  # an alias, not a recursive one
+    """What an alias or a NewType is another name for."""
+    if isinstance(hint, typing_extensions.TypeAliasType):
         return (hint.__value__,)
+    if isinstance(hint, typing.NewType):
+        return (hint.__supertype__,)
     return ()
 
 

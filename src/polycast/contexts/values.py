@@ -18,6 +18,7 @@ from polycast.typesystem.kinds import is_protocol, kind_of
 
 if TYPE_CHECKING:
     from polycast.contexts.shapes import Shape
+    from polycast.typesystem.attributes import Default
 
 __all__ = ["Maker", "NoMaker", "is_closed", "is_unchangeable", "maker_of", "put_together"]
 
@@ -30,21 +31,22 @@ _UNCHANGEABLE: tuple[type, ...] = (
 
 def is_unchangeable(cls: type) -> bool:
     """Whether objects of a class, and all they hold, stay what they are."""
-    return _stays(cls, frozenset())
+    return _stays(cls, set())
 
 
-def _stays(cls: type, seen: frozenset[type]) -> bool:
+def _stays(cls: type, seen: set[type]) -> bool:
+    """Whether that holds for a class, if it holds for those seen: they are asked elsewhere."""
     if issubclass(cls, _UNCHANGEABLE) and kind_of(cls) != "value":
         return True
     if cls in seen:
         return True
     if cls in _UNCHANGEABLE or not _is_frozen(cls):
         return cls in _UNCHANGEABLE
-    within = seen | {cls}
-    return all(_shape_stays(shape_of(hint), within) for hint in attribute_hints(cls).values())
+    seen.add(cls)
+    return all(_shape_stays(shape_of(hint), seen) for hint in attribute_hints(cls).values())
 
 
-def _shape_stays(shape: Shape, seen: frozenset[type]) -> bool:
+def _shape_stays(shape: Shape, seen: set[type]) -> bool:
     return (
         not shape.opaque
         and all(_stays(cls, seen) for cls in shape.classes)
@@ -95,6 +97,8 @@ class Maker:
     """Attributes, and the keywords by which it takes all of them."""
     optional: frozenset[str] = frozenset()
     """Attributes that need not be given."""
+    defaults: tuple[tuple[str, Default], ...] = ()
+    """Those of them that its constructor wants all the same, and what they are then."""
     own: frozenset[str] = frozenset()
     """Attributes that it sets itself."""
     by_state: bool = False
@@ -136,8 +140,13 @@ def _maker(cls: type) -> Maker:
         parameters = {}
     if not _accepts(parameters, keywords):
         return Maker(optional=optional, by_state=True)
+    wanting = tuple(
+        (name, default)
+        for name, default in defaults.items()
+        if default is not None and name not in own and _is_needed(parameters[keywords[name]])
+    )
     places = _places(parameters, keywords)
-    return Maker(places, tuple(keywords.items()), optional, own)
+    return Maker(places, tuple(keywords.items()), optional, wanting, own)
 
 
 def _uninitialised(cls: Any) -> list[str]:
@@ -167,13 +176,14 @@ def _accepts(parameters: dict[str, inspect.Parameter], keywords: dict[str, str])
         for name, each in parameters.items()
         if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
     }
-    needed = {
-        name
-        for name, each in parameters.items()
-        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    }
+    needed = {name for name, each in parameters.items() if _is_needed(each)}
     wanted = set(keywords.values())
     return wanted <= names and needed <= wanted
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    several = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and parameter.kind not in several
 
 
 def _places(parameters: dict[str, inspect.Parameter], keywords: dict[str, str]) -> tuple[str, ...]:

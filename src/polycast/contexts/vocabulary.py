@@ -6,7 +6,7 @@ import difflib
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from polycast.contexts.shapes import attribute_hints, shape_of
+from polycast.contexts.shapes import attribute_hints, has_attributes, shape_of
 from polycast.typesystem import wire_name
 from polycast.typesystem.describing import supertypes_of
 from polycast.typesystem.standard import STANDARD, is_machinery, is_standard
@@ -36,6 +36,7 @@ class Vocabulary:
         self.types = tuple(found)
         self._shapes: dict[type, dict[str, Shape]] = {}
         self._subtypes: dict[type, tuple[type, ...]] = {}
+        self._looked_into: dict[type, bool] = {}
 
     def shapes(self, cls: type) -> dict[str, Shape]:
         """The attributes of a class, each with what it holds."""
@@ -43,6 +44,13 @@ class Vocabulary:
         if found is None:
             hints = attribute_hints(cls)
             found = self._shapes[cls] = {name: shape_of(hint) for name, hint in hints.items()}
+        return found
+
+    def has_attributes(self, cls: type) -> bool:
+        """Whether objects of a class are looked into."""
+        found = self._looked_into.get(cls)
+        if found is None:
+            found = self._looked_into[cls] = has_attributes(cls)
         return found
 
     def subtypes(self, cls: type) -> tuple[type, ...]:

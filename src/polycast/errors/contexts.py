@@ -19,10 +19,20 @@ class ContextError(PolycastError):
 class BadContext(ContextError, ValueError):
     """What was given is no context, or no part of one."""
 
-    def __init__(self, what: str, given: object, *, accepted: str, where: str = "") -> None:
+    def __init__(
+        self,
+        what: str,
+        given: object,
+        *,
+        accepted: str,
+        where: str = "",
+        errors: Iterable[object] = (),
+    ) -> None:
         self.what, self.given, self.accepted, self.where = what, given, accepted, where
+        self.errors = tuple(errors)
         place = f"{where}: " if where else ""
-        super().__init__(f"{place}{what} was {shown(given)}; accepted: {accepted}")
+        lines = "".join(f"\n  {each}" for each in self.errors)
+        super().__init__(f"{place}{what} was {shown(given)}; accepted: {accepted}{lines}")
 
 
 class ContextRefused(ContextError):
