@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from polycast.bus.letters import REPLAYED
 from polycast.delivery import CursorKeeper, SharedGroup, StoreKeeper
 from polycast.delivery.keeping import OUTLIVING, outliving
-from polycast.errors import Cancelled, TakenOver
+from polycast.errors import Cancelled, LeaseExpired, TakenOver
 from polycast.events import decode_record
 from polycast.stores import Stored
 
@@ -68,8 +68,8 @@ class Watch:
         if isinstance(box, SharedGroup) and box.joined != self._roster.presence.bus.id:
             return  # it counted as dead, and will join again
         keeper = box.keeper
-        if kept is None:
-            box.end(Cancelled(box.title))
+        if kept is None:  # any bus removes what has lapsed
+            box.end(LeaseExpired(box.title) if box.lease_is_over() else Cancelled(box.title))
         elif isinstance(keeper, CursorKeeper) and kept.token > keeper.number:
             box.end(TakenOver(box.title))
 

@@ -177,7 +177,7 @@ class Mailbox(Ledger):
         consumer = self.consumer
         if consumer is None or consumer.busy or consumer.pulls or consumer.is_away():
             return []
-        if self._lease_is_over():
+        if self.lease_is_over():
             return []
         parcel = self._take()
         return [] if parcel is None else [self._hand(consumer, parcel)]
@@ -217,7 +217,7 @@ class Mailbox(Ledger):
     def _may_begin(self, consumer: Consumer, parcel: Parcel) -> bool:
         if self.in_flight.get(parcel.token) is not parcel:
             return False
-        if self.ended is not None or self._lease_is_over():
+        if self.ended is not None or self.lease_is_over():
             self._take_back(parcel.token)
             return False
         if self.is_expired(parcel):
@@ -333,12 +333,13 @@ class Mailbox(Ledger):
             self._lease = self.services.timers.after(seconds, self._lease_over)
         self.refresh()
 
-    def _lease_is_over(self) -> bool:
+    def lease_is_over(self) -> bool:
+        """Whether it had a lease, and that has run out."""
         until = self.lease_until
         return until is not None and self.services.clock.monotonic() >= until
 
     def _lease_over(self) -> None:
-        if self._lease_is_over():
+        if self.lease_is_over():
             self.end(LeaseExpired(self.title))
 
     def end(self, why: SubscriptionEnded) -> None:
@@ -362,7 +363,7 @@ class Mailbox(Ledger):
         found: list[Parcel] = []
 
         def take() -> bool:
-            parcel = None if self._lease_is_over() else self._take()
+            parcel = None if self.lease_is_over() else self._take()
             if parcel is not None:
                 found.append(parcel)
             return bool(found) or self.ended is not None
