@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,58 @@ def test_what_is_not_there(run: Any, words: list[str], status: int, said: str) -
     ran = run("context", *words)
     assert (ran.status, ran.out) == (status, "")
     assert said in ran.err
+
+
+# -- comparing -------------------------------------------------------------------------------------
+
+NEW = """
+import polycast as pc
+from corner_shop import Sale, USSale, root
+
+def to_dollars(euros: float) -> float:
+    return euros * 3
+
+us = pc.Context("us", parent=root, types=[USSale])
+us.map(Sale, USSale, "?")
+us.rule("Sale.price", to_dollars)
+"""
+FILLED = """
+import polycast as pc
+from corner_shop import Sale, us
+
+with pc.Bus("sqlite:///sales.db", context=us) as bus:
+    root = bus.within(us.root)
+    for price in (0.0, 1.0, 2.5):
+        root.publish(Sale(price))
+"""
+COMPARED = """\
+3 events, from context 'us' to 'us': 1 the same, 2 changed, 0 appear, 0 vanish, 0 fail, 0 fail no \
+more
+  corner_shop.Sale: 2
+  corner_shop.Sale at 2 changes: price: 2.0 -> 3.0
+"""
+
+
+@pytest.fixture
+def sales(tmp_path: Path) -> Path:
+    """A store with three sales, and a module that sees them in another way."""
+    (tmp_path / "new_shop.py").write_text(NEW)
+    subprocess.run([sys.executable, "-c", FILLED], check=True, cwd=tmp_path)
+    return tmp_path / "sales.db"
+
+
+def test_comparing_says_what_would_change(run: Any, sales: Path) -> None:
+    ran = run("context", "compare", sales, "corner_shop:us", "new_shop:us", "--samples", 1)
+    assert (ran.status, ran.out) == (0, COMPARED)
+
+
+def test_what_is_in_the_store_is_known_by_its_name(run: Any, sales: Path) -> None:
+    found = run("context", "compare", sales, "us", "corner_shop:us", "--json").data
+    assert (found["events"], found["same"], found["samples"]) == (3, 3, [])
+
+
+def test_a_context_that_the_store_does_not_have_is_named(run: Any, sales: Path) -> None:
+    ran = run("context", "compare", sales, "fr", "corner_shop:us")
+    assert ran.status == 1
+    assert "'fr'" in ran.err
+    assert "root, us" in ran.err

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from polycast.contexts import Context, Federation
 from polycast.contexts.annotations import annotated_mappings
@@ -13,12 +12,10 @@ from polycast.delivery import DeadLetter
 from polycast.delivery.keeping import letter_of
 from polycast.errors import BadContext, BadOption
 from polycast.routing.crossing import letter_name
-from polycast.routing.versions import ContextHistory, StoredCrossing
+from polycast.routing.versions import ContextHistory, StoredCrossing, function_here
 from polycast.typesystem import describe_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from polycast.config import Clock
     from polycast.contexts import Member
     from polycast.delivery import DeadLetters
@@ -92,7 +89,7 @@ class StoredContexts(BusContexts):
     def __init__(self, dispatcher: StoredDispatcher, clock: Clock, store: Store) -> None:
         super().__init__(dispatcher, clock)
         self._store, self._kept = store, set[str]()
-        self._history = ContextHistory(dispatcher.registry, _function_here)
+        self._history = ContextHistory(dispatcher.registry, function_here)
         dispatcher.crossing = StoredCrossing(self._history)
 
     def _check(self, members: dict[str, Member]) -> None:
@@ -144,12 +141,3 @@ def _described(context: Context) -> list[Description]:
     mappings = [*annotated_mappings(context), *context.mapping_lines]
     types = [*context.types, *(end for mapping in mappings for end in mapping.ends)]
     return [each for cls in dict.fromkeys(types) for each in describe_all(cls)]
-
-
-def _function_here(path: str) -> Callable[..., object] | None:
-    """A function by `module:name`, of a module that is imported; nothing is imported for it."""
-    module, _, name = path.partition(":")
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = None if part.startswith("__") else getattr(found, part, None)
-    return found if callable(found) else None

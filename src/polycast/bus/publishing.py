@@ -126,7 +126,7 @@ class StoredPublishing(Publishing):
         self, publish: Callable[[], Receipt], event: Any, options: Mapping[str, Any]
     ) -> Coroutine[Any, Any, Receipt]:
         """Take the place now, and wait for the disk without blocking the event loop."""
-        if any(self._dispatcher.blocking([event], options.get("topic"))):
+        if any(self._dispatcher.blocking([event], options.get("topic"), self.context)):
             return self._stand_in_line(publish)  # it may have to wait for room
         about = published_as(options, self._clock)
         submission = self._dispatcher.submit([event], **about, context=self.context)

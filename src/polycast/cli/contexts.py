@@ -8,11 +8,19 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from polycast.cli.events import bound_of
+from polycast.cli.stores import file_of, looking
 from polycast.cli.terminal import Refused
 from polycast.cli.words import count
 from polycast.contexts import Context
 from polycast.contexts.inheritance import settle
 from polycast.errors import BadContext
+from polycast.routing.comparing import Comparing
+from polycast.routing.outlook import tried
+from polycast.routing.versions import function_here
+from polycast.stores.bounds import end_of, start_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -21,8 +29,11 @@ if TYPE_CHECKING:
     from polycast.cli.terminal import Terminal
     from polycast.contexts import Report
     from polycast.contexts.vocabulary import Vocabulary
+    from polycast.routing.comparing import Comparison
 
-__all__ = ["check_context", "show_context"]
+__all__ = ["check_context", "compare_contexts", "show_context"]
+
+_STEP = 20_000  # positions between two looks at the progress
 
 
 def check_context(given: Namespace, terminal: Terminal) -> int:
@@ -69,6 +80,51 @@ def _type(types: Vocabulary, name: str) -> type:
     if found:
         accepted = " or ".join(map(types.full_names, found))
     raise BadContext("TYPE", name, accepted=accepted)
+
+
+# -- comparing -------------------------------------------------------------------------------------
+
+
+def compare_contexts(given: Namespace, terminal: Terminal) -> int:
+    """Say which events of history one context shows otherwise than another, and how."""
+    sides = tuple(tried(_side(given, text)) for text in (given.old, given.new))
+    with looking(given.store) as store:
+        low = start_of(store, bound_of("--since", given.since)) or store.oldest()
+        high = end_of(store, bound_of("--until", given.until))
+        if given.spark:
+            found = _with_spark(given, low, high)
+        else:
+            comparing = Comparing(store, sides, function_here, given.samples)
+            for each in comparing.outlooks:
+                each.check(store.newest(), "per_batch")
+            found = comparing.nothing()
+            for at in range(low, high, _STEP):
+                found.extend(comparing.part(at, min(at + _STEP, high)), given.samples)
+                terminal.progress("comparing", at - low, high - low)
+    terminal.show(msgspec.to_builtins(found), str(found).splitlines())
+    return 0
+
+
+def _side(given: Namespace, text: str) -> Context | str | None:
+    """A context in a file or a module, or the name of one that the store has."""
+    if text.endswith(".xml") or ":" in text:
+        given.context = text
+        return _context(given)
+    return None if text == "root" else text
+
+
+def _with_spark(given: Namespace, low: int, high: int) -> Comparison:
+    from polycast.pipeline import compare
+    from polycast.pipeline.replaying import some_session
+
+    named = [text.partition(":")[0] for text in (given.old, given.new) if ":" in text]
+    modules = dict.fromkeys((*named, *filter(None, (given.modules or "").split(","))))
+    old, new = (_side(given, text) for text in (given.old, given.new))
+    url, samples = f"sqlite:///{file_of(given.store)}", given.samples
+    with some_session() as spark:
+        return compare(
+            spark, url, old, new, since=low, until=high, imports=modules, samples=samples
+        )
 
 
 # -- from words to contexts ------------------------------------------------------------------------

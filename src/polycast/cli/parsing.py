@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from polycast.cli.completion import SHELLS, print_completion
-from polycast.cli.contexts import check_context, show_context
+from polycast.cli.contexts import check_context, compare_contexts, show_context
 from polycast.cli.copies import make_backup, restore_backup
 from polycast.cli.doctor import doctor
 from polycast.cli.events import show_events
@@ -201,14 +201,7 @@ def _add_replay(commands: Any) -> None:
     one.add_argument("--where", metavar="TEXT", help="a filter, as in 'event.number > 3'")
     one.add_argument("--topic", metavar="PATTERN", help="only on these topics, as in '/shop/**'")
     one.add_argument("--exact", action="store_true", help="this very type, and none below it")
-    one.add_argument(
-        "--since",
-        metavar="WHEN",
-        help="a position, a time such as 2030-12-31T08:00, or 'beginning', which is the default",
-    )
-    one.add_argument(
-        "--until", metavar="WHEN", help="up to this position or time, which is not meant any more"
-    )
+    _add_bounds(one)
     one.add_argument("--to", metavar="NAME", help="give them to this durable subscription")
     one.add_argument("--dry-run", action="store_true", help="count and sample, change nothing")
     one.add_argument(
@@ -219,6 +212,17 @@ def _add_replay(commands: Any) -> None:
     )
     one.add_argument("--spark", action="store_true", help="search with Spark, on all cores")
     _add_yes(one)
+
+
+def _add_bounds(one: argparse.ArgumentParser) -> None:
+    one.add_argument(
+        "--since",
+        metavar="WHEN",
+        help="a position, a time such as 2030-12-31T08:00, or 'beginning', which is the default",
+    )
+    one.add_argument(
+        "--until", metavar="WHEN", help="up to this position or time, which is not meant any more"
+    )
 
 
 def _add_pipeline(commands: Any) -> None:
@@ -260,11 +264,28 @@ def _add_contexts(commands: Any) -> None:
     one = _command(family, "show", show_context, what, "context show shop.us:us InvoiceLine")
     _add_context(one)
     one.add_argument("type", metavar="TYPE", nargs="+", help="by its name, or its full name")
+    what = "say which events of a store a context would show otherwise, before it is used"
+    example = "context compare events.db us shop.us:new"
+    one = _command(family, "compare", compare_contexts, what, example)
+    one.add_argument("store", metavar="STORE", help=STORE)
+    context = f"{_CONTEXT}, or the name of one that the store has"
+    one.add_argument("old", metavar="OLD", help=context)
+    one.add_argument("new", metavar="NEW", help=context)
+    _add_above(one)
+    _add_bounds(one)
+    one.add_argument("--samples", metavar="N", type=_whole, default=10, help="10 by default")
+    one.add_argument("--spark", action="store_true", help="look with Spark, on all cores")
+
+
+_CONTEXT = "a file that ends in .xml, or MODULE:NAME"
 
 
 def _add_context(one: argparse.ArgumentParser) -> None:
-    context = "a file that ends in .xml, or MODULE:NAME"
-    one.add_argument("context", metavar="CONTEXT", help=f"{context} of one that Python declares")
+    one.add_argument("context", metavar="CONTEXT", help=f"{_CONTEXT} of one that Python declares")
+    _add_above(one)
+
+
+def _add_above(one: argparse.ArgumentParser) -> None:
     one.add_argument("--root", metavar="CONTEXT", help="the root of what is in files")
     one.add_argument(
         "--parent",

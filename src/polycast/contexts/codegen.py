@@ -15,6 +15,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from polycast.contexts.layout import chain, group, laid_out
 from polycast.contexts.recipes import (
     Apply,
     Build,
@@ -25,11 +26,12 @@ from polycast.contexts.recipes import (
     Missing,
     Otherwise,
 )
-from polycast.contexts.values import is_closed, maker_of, put_together
+from polycast.contexts.values import is_closed, is_unchangeable, maker_of, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from polycast.contexts.functions import Function
     from polycast.contexts.recipes import Recipe
     from polycast.typesystem.attributes import Default
 
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["Code", "as_sequence", "write"]
 
 _INLINE_CASES = 3  # more are looked up by class
-_WRAP = 88
 
 
 class Code:
@@ -80,33 +81,31 @@ class _Writer:
         self._named: dict[int, str] = {}
         self._functions: dict[int, str] = {}
         self._waiting: deque[tuple[str, Build]] = deque()
-        self._count = 0
+        self._local: set[str] = set()  # in the function that is being written
+        self._locals: set[str] = set()  # in any of them
         self._parts: list[str] = []  # functions that come last
+        self._tables: list[str] = []  # of functions, by the class of what they are given
         self._kept: list[object] = []  # what is known by its id stays alive
 
     def module(self, recipe: Recipe) -> str:
         """`translate(e)`, and the functions that it needs."""
         if isinstance(recipe, Build):
             self._functions[id(recipe)] = "translate"
-            parts = ["\n".join(self._function("translate", recipe))]
+            parts = [self._function("translate", recipe)]
         else:
-            parts = [f"def translate(e):\n    return {self._expression(recipe, 'e')}"]
+            returned = laid_out(self._expression(recipe, "e"), "    return ")
+            parts = [f"def translate(e):\n{returned}"]
         while self._waiting:
-            name, build = self._waiting.popleft()
-            parts.append("\n".join(self._function(name, build)))
-        return "\n\n\n".join([*parts, *self._parts]) + "\n"
+            parts.append(self._function(*self._waiting.popleft()))
+        return "\n\n\n".join([*parts, *self._parts, *self._tables]) + "\n"
 
-    def _function(self, name: str, build: Build) -> Iterator[str]:
-        yield f"def {name}(e):"
-        opening, arguments, closing = self._made(build, "e")
-        line = f"    return {opening}{', '.join(arguments)}{closing}"
-        if len(line) <= _WRAP:
-            yield line
-            return
-        yield f"    return {opening}"
-        for argument in arguments:
-            yield f"        {argument},"
-        yield f"    {closing}"
+    def _function(self, name: str, build: Build) -> str:
+        self._local = {"e"}
+        lines = [f"def {name}(e):"]
+        kept = _kept_if(build, "e", self._class)
+        if kept:
+            lines += [laid_out(kept, "    if ", ":"), "        return e"]
+        return "\n".join([*lines, laid_out(self._made(build, "e"), "    return ")])
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -118,23 +117,26 @@ class _Writer:
             self.names[known] = value
         return known
 
+    def _class(self, cls: type) -> str:
+        return self._name(cls, cls.__name__)
+
     def _unique(self, hint: str) -> str:
-        name, number = _identifier(hint), 2
-        while name in self.names:
-            name = f"{_identifier(hint)}_{number}"
-            number += 1
+        name = _numbered(_identifier(hint), {*self.names, *self._locals})
         self.names[name] = None
         return name
 
-    def _fresh(self, letter: str) -> str:
-        self._count += 1
-        return f"{letter}{self._count}"
+    def _fresh(self, hint: str) -> str:
+        """A name inside the function that is being written; no global has it."""
+        name = _numbered(_identifier(hint), {*self.names, *self._local})
+        self._local.add(name)
+        self._locals.add(name)
+        return name
 
     # -- objects -----------------------------------------------------------------------------------
 
-    def _made(self, build: Build, value: str) -> tuple[str, list[str], str]:
-        """The call that makes an object: what is before, between and after its arguments."""
-        maker, target = maker_of(build.target), self._name(build.target, build.target.__name__)
+    def _made(self, build: Build, value: str) -> str:
+        """The call that makes an object."""
+        maker, target = maker_of(build.target), self._class(build.target)
         parts = {
             name: self._expression(recipe, _read(value, name))
             for name, recipe in build.parts.items()
@@ -144,26 +146,23 @@ class _Writer:
                 parts[name] = f"{self._made_by(default)}()"
         if maker.by_state:
             self.names.setdefault("put_together", put_together)
-            arguments = [f"{name!r}: {part}" for name, part in parts.items()]
-            opening, closing = f"put_together({target}, {{", "})"
+            items = [f"{name!r}: {part}" for name, part in parts.items()]
+            made = f"put_together({target}, {group('{', items, '}')})"
         else:
-            arguments = _arguments(maker.places, dict(maker.names), parts)
-            opening, closing = f"{target}(", ")"
-        if build.whole is not None:
-            function = self._name(build.whole.call, build.whole.name.rpartition(".")[2])
-            opening, closing = f"{function}({opening}", f"{closing})"
-        return opening, arguments, closing
+            made = group(f"{target}(", _arguments(maker.places, dict(maker.names), parts), ")")
+        if build.whole is None:
+            return made
+        return f"{self._function_name(build.whole)}({made})"
 
-    def _build(self, build: Build, value: str) -> str:
+    def _build(self, build: Build) -> str:
+        """The function that makes an object."""
         known = self._functions.get(id(build))
-        if known is None and not build.recursive and value.isidentifier():
-            opening, arguments, closing = self._made(build, value)
-            return f"{opening}{', '.join(arguments)}{closing}"
         if known is None:
-            known = self._unique(f"{build.source.__name__}_to_{build.target.__name__}")
-            self._functions[id(build)] = known
+            source, target = build.source.__name__, build.target.__name__
+            hint = f"{source}_again" if source == target else f"{source}_to_{target}"
+            known = self._functions[id(build)] = self._unique(hint)
             self._waiting.append((known, build))
-        return f"{known}({value})"
+        return known
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -175,10 +174,10 @@ class _Writer:
                 self.names.setdefault("deepcopy", copy.deepcopy)
                 return f"deepcopy({value})"
             case Apply():
-                name = self._name(recipe.function.call, recipe.function.name.rpartition(".")[2])
+                name = self._function_name(recipe.function)
                 return f"{name}({self._expression(recipe.before, value)})"
             case Build():
-                return self._build(recipe, value)
+                return f"{self._build(recipe)}({value})"
             case Each():
                 return self._each(recipe, value)
             case Missing():
@@ -189,17 +188,23 @@ class _Writer:
             case Choice():
                 return self._choice(recipe, value)
 
+    def _function_name(self, function: Function) -> str:
+        return self._name(function.call, function.name.rpartition(".")[2])
+
     def _each(self, each: Each, value: str) -> str:
         item = self._fresh("x")
         inner = self._expression(each.inner, item)
         if inner == item:
+            if each.kind is collections.abc.Sequence:
+                self.names.setdefault("as_sequence", as_sequence)
             return _COPIES.get(each.kind, "{0}").format(value)
         if each.kind is dict:
             key = self._fresh("k")
-            return f"{{{key}: {inner} for {key}, {item} in {value}.items()}}"
+            return chain("{", [f"{key}: {inner}", f"for {key}, {item} in {value}.items()"], "}")
+        pieces = [inner, f"for {item} in {value}"]
         if each.kind is set:
-            return f"{{{inner} for {item} in {value}}}"
-        items = f"[{inner} for {item} in {value}]"
+            return chain("{", pieces, "}")
+        items = chain("[", pieces, "]")
         if each.kind is collections.abc.Sequence:
             self.names.setdefault("as_sequence", as_sequence)
             return f"as_sequence({value}, {items})"
@@ -210,12 +215,18 @@ class _Writer:
         name = self._unique("or_default")
         self.names.setdefault("Lacking", Lacking)
         default = self._made_by(recipe.default)
-        inner = self._expression(recipe.inner, "v")
+        inner = self._returned(recipe.inner, "        return ")
         self._parts.append(
-            f"def {name}(v):\n    try:\n        return {inner}\n    except Lacking:\n"
-            f"        return {default}()"
+            f"def {name}(v):\n    try:\n{inner}\n    except Lacking:\n        return {default}()"
         )
         return f"{name}({value})"
+
+    def _returned(self, recipe: Recipe, before: str) -> str:
+        """The only line of a function of its own, of an argument `v`."""
+        outer, self._local = self._local, {"v"}
+        line = laid_out(self._expression(recipe, "v"), before)
+        self._local = outer
+        return line
 
     def _made_by(self, default: Default) -> str:
         make = default.make
@@ -223,31 +234,24 @@ class _Writer:
         return self._name(make, "default")
 
     def _choice(self, choice: Choice, value: str) -> str:
-        name = value if value.isidentifier() else self._fresh("v")
+        alone = _alone(choice)
+        if alone is not None:
+            return self._expression(alone, value)
+        name = value if value.isidentifier() else self._fresh(choice.attribute)
         tests: list[tuple[str, str]] = []
         if choice.none is not None:
             none = "None" if isinstance(choice.none, Keep) else self._expression(choice.none, name)
-            tests.append(("is None", none))
+            tests.append(("{1} is None", none))
         tests += list(self._tests(choice, name))
-        if tests and not tests[-1][0]:
-            last = tests.pop()[1]
-            if not tests:
-                return self._alone(choice, value)
-        elif tests:
-            last = self._learnt(choice, name, name)
-        else:
+        if not tests:
             return self._learnt(choice, name, value)
-        texts = []
+        last = self._learnt(choice, name, name) if tests[-1][0] else tests.pop()[1]
+        pieces = []
         for place, (test, result) in enumerate(tests):
-            bound = f"({name} := {value})" if place == 0 and name != value else name
-            condition = test.format(bound) if "{0}" in test else f"{bound} {test}"
-            texts.append(f"{result} if {condition} else ")
-        return f"({''.join(texts)}{last})"
-
-    def _alone(self, choice: Choice, value: str) -> str:
-        """A choice without anything to choose."""
-        recipes = [recipe for _, recipe in choice.containers] or list(choice.cases.values())
-        return self._expression(recipes[0], value)
+            bound = f"{name} := {value}" if place == 0 and name != value else name
+            condition = test.format(bound, bound if bound == name else f"({bound})")
+            pieces.append(f"{'else ' if place else ''}{result} if {condition}")
+        return chain("", [*pieces, f"else {last}"], "")
 
     def _tests(self, choice: Choice, name: str) -> Iterator[tuple[str, str]]:
         """What a value may be, and what is done then; an empty test always holds."""
@@ -261,8 +265,16 @@ class _Writer:
             return
         for met, recipe in cases:
             alone = len(cases) == 1 and is_closed(met)
-            cls = "" if alone else self._name(met, met.__name__)
-            yield "" if alone else f"type({{0}}) is {cls}", self._expression(recipe, name)
+            test = "" if alone else f"type({{0}}) is {self._class(met)}"
+            yield test, self._expression(recipe, name)
+
+    def _case(self, choice: Choice, met: type, recipe: Recipe) -> str:
+        """The function for values of one class."""
+        if isinstance(recipe, Build):
+            return self._build(recipe)
+        name = self._unique(f"{choice.attribute}_of_{met.__name__}")
+        self._parts.append(f"def {name}(v):\n{self._returned(recipe, '    return ')}")
+        return name
 
     def _learnt(self, choice: Choice, name: str, value: str) -> str:
         """What is done with values of other classes: they are looked up, and learnt."""
@@ -272,10 +284,65 @@ class _Writer:
         def new(value: Any) -> Any:
             return newly(choice, functions, value)
 
-        known = self._name(functions, f"cases_{self._count}")
-        learn = self._name(new, f"new_{self._count}")
-        bound = name if name == value else f"({name} := {value})"
+        def other(value: Any) -> Any:
+            return functions.get(type(value), new)(value)
+
+        if choice.cases and len(choice.cases) <= _INLINE_CASES:
+            return f"{self._name(other, f'other_{choice.attribute}')}({value})"
+        known = self._name(functions, f"by_type_{choice.attribute}")
+        table = [
+            f"{self._class(met)}: {self._case(choice, met, recipe)}"
+            for met, recipe in choice.cases.items()
+        ]
+        if table:
+            self._tables.append(laid_out(group(f"{known}.update({{", table, "})"), ""))
+        learn = self._name(new, f"new_{choice.attribute}")
+        bound = name if name == value else f"{name} := {value}"
         return f"{known}.get(type({bound}), {learn})({name})"
+
+
+def _alone(choice: Choice) -> Recipe | None:
+    """What is done in any case, if there is nothing to choose."""
+    if choice.none is not None or len(choice.containers) + len(choice.cases) != 1:
+        return None
+    for _, recipe in choice.containers:
+        return recipe
+    ((met, recipe),) = choice.cases.items()
+    return recipe if is_closed(met) else None
+
+
+def _kept_if(build: Build, value: str, class_name: Callable[[type], str]) -> str | None:
+    """When an object that nobody can change is what would be made of it; None: one cannot say."""
+    is_same = build.source is build.target and build.whole is None and not build.recursive
+    if not is_same or not is_unchangeable(build.source):
+        return None
+    pieces: list[str] = []
+    for name, recipe in build.parts.items():
+        found = _part_kept_if(recipe, _read(value, name), class_name)
+        if found is None:
+            return None
+        pieces += [found] if found else []
+    return " and ".join(pieces)
+
+
+def _part_kept_if(recipe: Recipe, value: str, class_name: Callable[[type], str]) -> str | None:
+    """The same of an attribute; an empty condition always holds."""
+    if isinstance(recipe, Keep):
+        return ""
+    if not isinstance(recipe, Choice) or recipe.containers or len(recipe.cases) != 1:
+        return None
+    ((met, inner),) = recipe.cases.items()
+    condition = f"type({value}) is {class_name(met)}"
+    if isinstance(inner, Build):
+        deeper = _kept_if(inner, value, class_name)
+        if deeper is None:
+            return None
+        condition = f"{condition} and {deeper}" if deeper else condition
+    elif not isinstance(inner, Keep):
+        return None
+    if recipe.none is None:
+        return condition
+    return f"({value} is None or {condition})" if isinstance(recipe.none, Keep) else None
 
 
 _COPIES: dict[type, str] = {
@@ -308,7 +375,7 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text)
 
 
-_OURS = re.compile(r"e|v|translate|deepcopy|put_together|as_sequence|missing|Lacking|[vxk]\d+")
+_OURS = re.compile(r"e|v|translate|deepcopy|put_together|as_sequence|missing|Lacking")
 
 
 def _identifier(text: str) -> str:
@@ -316,3 +383,11 @@ def _identifier(text: str) -> str:
     found = re.sub(r"\W", "_", text).strip("_") or "function"
     taken = keyword.iskeyword(found) or found in dir(builtins) or _OURS.fullmatch(found)
     return f"the_{found}" if taken or not found.isidentifier() else found
+
+
+def _numbered(name: str, taken: set[str]) -> str:
+    """A name that is not taken: itself, or with a number."""
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    return found

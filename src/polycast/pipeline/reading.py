@@ -12,11 +12,11 @@ from polycast.errors import BadOption, HistoryGone, NoRow, NotDecodable
 from polycast.filters import Filter
 from polycast.matching import TopicPattern
 from polycast.pipeline.arrays import arrays_of
-from polycast.pipeline.outlook import Outlook
 from polycast.pipeline.rows import NoColumn, Rows, Texts
 from polycast.pipeline.shapes import PAYLOAD, common, fields_of, schema_of
 from polycast.pipeline.shipping import Functions, import_all
 from polycast.routing.loading import DescribedSelector, class_named
+from polycast.routing.outlook import Outlook
 from polycast.routing.runnable import runnable_by
 from polycast.stores import EventType, Stored
 from polycast.typesystem import Registry, wire_name
@@ -51,8 +51,8 @@ class Reading:
         self.registry = Registry() if question.imports else _Names()
         for each in question.descriptions:
             self.registry.add(each)
-        about = (question.imports, question.context, question.tried)
-        self._outlook = Outlook(self.registry, *about)
+        function = Functions(question.imports).get
+        self._outlook = Outlook(self.registry, function, question.context, question.tried)
         self.numbers: list[int] | None = []
         """The types whose records are wanted; None if all are."""
         self._revision = -1

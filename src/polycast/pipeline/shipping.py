@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from polycast.errors import BadOption
+from polycast.routing.versions import function_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Functions", "check_imports", "import_all", "ship"]
 
-_SOURCES = (".py", ".pyi", ".json", ".txt", ".toml")
+_SOURCES = (".py", ".pyi", ".json", ".txt", ".toml", ".xml")
 
 
 def check_imports(imports: Iterable[str]) -> tuple[str, ...]:
@@ -103,10 +104,4 @@ class Functions:
 
     def get(self, path: str) -> Callable[..., object] | None:
         """The function of that path, if its module is one of these."""
-        module, _, name = path.partition(":")
-        if module not in self._modules:
-            return None
-        found: object = sys.modules.get(module)
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        return found if callable(found) else None
+        return function_here(path) if path.partition(":")[0] in self._modules else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from polycast.stores import ContextVersion
     from polycast.typesystem import Registry
 
-__all__ = ["ContextHistory", "Kept", "StoredCrossing"]
+__all__ = ["ContextHistory", "Kept", "StoredCrossing", "function_here"]
 
 _log = logging.getLogger("polycast.contexts")
 Lineage = tuple[int, ...]  # the numbers of a version and of those above it, at some position
@@ -254,3 +255,12 @@ class StoredCrossing(Crossing):
         if kept is not None and kept.is_whole:
             return kept.member
         return None if self.history.has_ended(name, at) else current
+
+
+def function_here(path: str) -> Callable[..., object] | None:
+    """A function by `module:name`, of a module that is imported; nothing is imported for it."""
+    module, _, name = path.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = None if part.startswith("__") else getattr(found, part, None)
+    return found if callable(found) else None

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from polycast.contexts import Context
 from polycast.contexts.state import read_state, state_of
 from polycast.errors import BadContext, BadOption, ContextRefused
-from polycast.pipeline.shipping import Functions
 from polycast.routing.versions import ContextHistory
 from polycast.stores import ContextVersion
 
@@ -67,13 +66,12 @@ class Outlook:
     def __init__(
         self,
         registry: Registry,
-        imports: tuple[str, ...],
+        function: Callable[[str], Callable[..., object] | None],
         context: str | None,
         states: Tried = (),
     ) -> None:
         self.context, self._is_tried = context, bool(states)
-        self._history = ContextHistory(registry, Functions(imports).get)
-        self._imports = imports
+        self._history = ContextHistory(registry, function)
         if states:
             versions = [
                 ContextVersion(number, read_state(state.encode()).name, state.encode(), 0)
@@ -103,8 +101,8 @@ class Outlook:
             missing = sorted(each for each in named if each and each != "polycast")
             raise BadOption(
                 "imports",
-                list(self._imports),
-                why=f"the workers need the functions and types of context {self.context!r}",
+                [],
+                why=f"whoever looks needs the functions and types of context {self.context!r}",
                 accepted=f"the modules that have them: {missing or 'those of its types'}",
             )
 
