@@ -157,8 +157,9 @@ class Builder:
         self, node: Node, attribute: str, shape: Shape, wanted: Shape, *, lenient: bool = False
     ) -> Recipe:
         """What is done with what an attribute holds, so that the target takes it."""
-        if shape.opaque:
-            return Duplicate()
+        if shape.opaque:  # what it holds is not looked into, but a rule may name the attribute
+            unknown = node.child(attribute, object)
+            return Duplicate() if unknown.winner is None else self._case(unknown, wanted)
 
         def fitting(make: Callable[[], Recipe]) -> Recipe:
             try:

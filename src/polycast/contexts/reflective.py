@@ -68,7 +68,10 @@ class _Reflection:
 
     def _converted(self, value: Any, path: Path, name: str, shape: Shape, wanted: Shape) -> Any:
         if shape.opaque:
-            return _copied(value)
+            function = self._winner(path.to(name, object))
+            if function is None or function.is_identity:
+                return _copied(value)
+            return function.call(_copied(value))
         if value is None and shape.none:
             if not (wanted.none or wanted.opaque):
                 raise _Misfit

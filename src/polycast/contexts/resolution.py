@@ -109,6 +109,8 @@ class Node:
             declared = shape.all_classes()
             for met in dict.fromkeys(met for each in declared for met in types.subtypes(each)):
                 yield self.child(attribute, met)
+            if shape.opaque:  # nobody knows what it holds
+                yield self.child(attribute, object)
 
 
 class Resolver:

@@ -9,7 +9,6 @@ import msgspec
 from polycast.contexts.annotations import annotated_mappings
 from polycast.contexts.context import Context
 from polycast.contexts.functions import Marked, identity
-from polycast.contexts.inheritance import settle
 from polycast.contexts.lines import DISABLED, Direction
 from polycast.contexts.names import NoName, name_by_which
 from polycast.errors import BadContext, FilterError
@@ -84,8 +83,6 @@ class ContextState(msgspec.Struct, frozen=True, omit_defaults=True):
     mappings: tuple[MappingState, ...] = ()
     rules: tuple[RuleState, ...] = ()
     wholes: tuple[WholeState, ...] = ()
-    annotated: bool = False
-    """Whether annotations of its classes stand for rules, which are not among these."""
 
 
 def state_of(context: Context) -> bytes:
@@ -111,7 +108,6 @@ def state_of(context: Context) -> bytes:
             )
             for line in context.whole_lines
         ),
-        any(rule.generated for rule in settle(context).every_rule.values()),
     )
     return msgspec.json.encode(state)
 

@@ -87,7 +87,11 @@ class ContextHistory:
         return self._known[key]
 
     def _found_at(self, name: str, position: int) -> Kept | None:
-        lineage = self._lineage(name, position)
+        try:
+            lineage = self._lineage(name, position)
+        except BadContext as error:  # of a newer version, perhaps
+            _log.warning("context %r at position %d is not known here: %s", name, position, error)
+            return None
         if not lineage:
             return None
         if lineage not in self._made:
@@ -154,14 +158,16 @@ class ContextHistory:
         try:
             context = self._context(name, position, missing)
             errors = () if missing else context.check().errors
-        except PolycastError as error:  # what a store has may be of a newer version, or damaged
+        except PolycastError as error:  # it may name what nobody has described
             _log.warning("context %r at position %d is not known here: %s", name, position, error)
             return None
         if errors:
             return self._before(name, position, lineage)
-        whole = not missing and not any(map(self._needs_classes, states))
         context.freeze()
-        return Kept(Member(context, _report), is_whole=whole, is_pure=_is_pure(states))
+        member = Member(context, _report)
+        # A class that was made does not say what its attributes hold.
+        whole = not missing and not any(map(is_made, member.settled.types.types))
+        return Kept(member, is_whole=whole, is_pure=_is_pure(states))
 
     def _before(self, name: str, position: int, lineage: Lineage) -> Kept | None:
         """A parent has changed so that this context does not go with it: it stays what it was."""
@@ -201,13 +207,6 @@ class ContextHistory:
             return found
         missing.add(path)
         return unchecked(_Absent(path))
-
-    def _needs_classes(self, state: ContextState) -> bool:
-        """Whether rules stand in the annotations of classes that are not here."""
-        if not state.annotated:
-            return False
-        names = [*state.types, *(end for m in state.mappings for end in (m.source, m.target))]
-        return any(is_made(self._class(each.name, each.version)) for each in names)
 
 
 class _Absent:
