@@ -38,6 +38,7 @@ class Translator:
         self._resolver = Resolver(settled.rules, settled.types)
         self._builder = Builder(settled, self._resolver, direction)
         self._codes: dict[type, Code] = {}
+        self._targets: dict[type, type | None] = {}
         self.functions: dict[type, Callable[[Any], Any]] = {}
         """For each class that was met: what makes its events those of the other side."""
         self.counts: dict[type, int] = {}
@@ -49,10 +50,14 @@ class Translator:
 
     def becomes(self, cls: type) -> type | None:
         """What an event of a class is on the other side; None if it cannot get there."""
+        try:
+            return self._targets[cls]
+        except KeyError:
+            pass
         mapping = self.mapping(cls)
-        if mapping is not None:
-            return mapping.target
-        return cls if self._settled.is_root_type(cls) else None
+        stays = cls if self._settled.is_root_type(cls) else None
+        found = self._targets[cls] = stays if mapping is None else mapping.target
+        return found
 
     def translate(self, event: Any) -> Any:
         """An event of the other side; None if it cannot get there."""
@@ -88,8 +93,10 @@ class Translator:
         assert mapping is not None
         with self._lock:
             found = self._tried(lambda: self._builder.event(cls, mapping), cls)
-            if found is None:  # it goes on under the view of the type that has the mapping
-                found = self._builder.event(mapping.source, mapping)
+            if found is None:  # it goes on as what it is that somebody knew
+                known = [each for each in self._settled.types.types if each is not cls]
+                above = [each for each in known if self.mapping(each) == mapping]
+                found = self._builder.event(most_derived(cls, above)[0], mapping)
             return found
 
     # -- types that nobody knew --------------------------------------------------------------------
