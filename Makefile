@@ -2,7 +2,8 @@
 
 VENV := .venv
 BIN  := $(VENV)/bin
-EXAMPLES := examples/talks.py examples/chat.py examples/alerts.py examples/orders.py
+EXAMPLES := examples/talks.py examples/chat.py examples/alerts.py examples/orders.py \
+	examples/market_data.py examples/traffic.py examples/versions.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -46,11 +47,13 @@ bench: java $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/matching.py
 	@$(BIN)/python benchmarks/durable.py
 	@$(BIN)/python benchmarks/pipeline.py
+	@$(BIN)/python benchmarks/contexts.py
+	@$(BIN)/python benchmarks/contexts_effort.py
 	@$(BIN)/python benchmarks/page.py
 
 torture: $(VENV)/.ready  ## Kill, pause, flood, cut the power, fail the disk, flip bits; and stress.
 	@$(BIN)/python tests/proof/torture.py
-	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress
+	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress tests/contexts
 
 docs: $(VENV)/.ready  ## Run every snippet of the documentation.
 	@$(BIN)/pytest tests/test_docs.py

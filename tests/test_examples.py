@@ -16,6 +16,8 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 sys.path.append(str(EXAMPLES))
 
+from supply_chain.digests import EVERY  # noqa: E402
+from supply_chain.parties import PARTIES  # noqa: E402
 from supply_chain.programs import Job  # noqa: E402
 from supply_chain.recount import Received, load_received, recount  # noqa: E402
 
@@ -44,6 +46,23 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str | None:
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("[!_]*.py")), ids=lambda path: path.stem)
 def test_an_example_runs_and_prints(script: Path, tmp_path: Path) -> None:
     assert complaint(run(script, where=tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("market_data", "BondAsk.price (Price): Ask.price > with_fee (P4 over BondEvent.price)"),
+        ("market_data", "Brief      Obligation  GOV 31    793.60 CHF  05.01.2026 12:00"),
+        ("traffic", "Oil of A0 at Location(latitude=52.0, longitude=4.3): area 2.5"),
+        ("traffic", "location: Location    Location > to_grid"),
+        ("versions", "version 2 hears Order(number=2, total=Money(amount=12.5, currency='EUR')"),
+        ("versions", "version 1 hears OrderV1(number=3, total=40.0, address='Main St 1, Spring"),
+    ],
+)
+def test_an_example_of_contexts_says_what_its_parties_see(
+    name: str, said: str, tmp_path: Path
+) -> None:
+    assert said in run(EXAMPLES / f"{name}.py", where=tmp_path).stdout
 
 
 @pytest.mark.parametrize(
@@ -94,18 +113,18 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def verdict_of(folder: Path, tamper: Callable[[Received], Any] = lambda received: None) -> Any:
     """What the recount says of a run, of which something may be changed."""
-    job = Job("", str(folder), EVENTS, SUBSCRIPTIONS, 1, "direct", 0.0, parts=2)
+    job = Job("", str(folder), EVENTS, SUBSCRIPTIONS, 1, "direct", 0.0)
     received = load_received(job)
     tamper(received)
     with np.load(folder / "published.npz") as saved:
-        return recount(job, saved["positions"], received)
+        return recount(job, saved["positions"], int(saved["turned"]), received)
 
 
 def test_the_main_job_ends_by_itself_and_leaves_a_report(played: tuple[Path, str]) -> None:
     folder, said = played
     assert "exactly what it asked for" in said
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 4
 
 
 @pytest.mark.slow
@@ -150,6 +169,33 @@ def test_the_recount_notices_what_is_wrong(
     assert not verdict.is_right
     assert getattr(verdict, what) == count
     assert AUDITOR in verdict.wrong[0]
+
+
+def test_the_recount_notices_an_event_that_looked_otherwise(played: tuple[Path, str]) -> None:
+    def change(received: Received) -> None:
+        received.digests[AUDITOR][1][5] += 1
+
+    verdict = verdict_of(played[0], change)
+    assert not verdict.is_right
+    assert verdict.different == 1
+    assert verdict.compared > EVENTS / EVERY
+
+
+def test_every_party_gets_events_in_translation(played: tuple[Path, str]) -> None:
+    verdict = verdict_of(played[0])
+    assert set(verdict.translated) == set(PARTIES)
+    assert min(verdict.translated.values()) > 0
+
+
+def test_the_recount_notices_a_context_that_was_replaced_elsewhere(
+    played: tuple[Path, str],
+) -> None:
+    folder = played[0]
+    with np.load(folder / "published.npz") as saved:
+        positions, turned = saved["positions"], int(saved["turned"])
+    job = Job("", str(folder), EVENTS, SUBSCRIPTIONS, 1, "direct", 0.0)
+    assert 1 < turned < EVENTS
+    assert not recount(job, positions, turned // 2, load_received(job)).is_right
 
 
 def test_the_recount_notices_a_change_that_took_effect_elsewhere(played: tuple[Path, str]) -> None:

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,12 +23,13 @@ import numpy as np
 
 import polycast as pc
 from polycast.pipeline import Pipeline, Status
-from supply_chain.changes import changes
+from supply_chain.changes import Change, changes
+from supply_chain.parties import MODULES, PARTIES
 from supply_chain.programs import Job, Program
 from supply_chain.recount import Verdict, load_received, recount
 from supply_chain.report import write_report
-from supply_chain.results import Run, Times, save_numbers, summary, times_of
-from supply_chain.view import Progressing, View, table_of
+from supply_chain.results import Run, Times, save_numbers, side_by_side, summary, times_of
+from supply_chain.view import Progressing, View, pictures_of, table_of
 
 PATIENCE = 300.0  # seconds that any step may take
 LOOK = 0.1  # seconds between two looks
@@ -44,15 +45,15 @@ class Demo:
         self._job, self._view, self._stack = job, view, stack
         self._at = Progressing()
         self._subscribers = [
-            self._program("supply_chain.subscribers", part, self._hear_subscriber)
-            for part in range(job.parts)
+            self._program("supply_chain.subscribers", party, self._hear_subscriber)
+            for party in PARTIES
         ]
-        self._publishers = self._program("supply_chain.publishers", 0, self._hear_publisher)
+        self._publishers = self._program("supply_chain.publishers", "", self._hear_publisher)
         self._pipeline: Pipeline | None = None
         self.run = Run(job)
 
-    def _program(self, module: str, part: int, hear: Callable[[dict[str, Any]], None]) -> Program:
-        program = Program(module, msgspec.structs.replace(self._job, part=part), hear)
+    def _program(self, module: str, party: str, hear: Callable[[dict[str, Any]], None]) -> Program:
+        program = Program(module, msgspec.structs.replace(self._job, party=party), hear)
         return self._stack.enter_context(program)
 
     def _start_pipeline(self) -> None:
@@ -60,7 +61,7 @@ class Demo:
         pipeline = Pipeline(
             self._job.url,
             checkpoint=folder / "checkpoint",
-            imports=["supply_chain.events"],
+            imports=MODULES,
             log=folder / "spark.log",
             on_batch=self._hear_pipeline,
         )
@@ -74,10 +75,14 @@ class Demo:
 
     def _hear_publisher(self, facts: dict[str, Any]) -> None:
         self._at.published = facts.get("published", self._at.published)
+        self._hear_change(facts)
 
     def _hear_subscriber(self, facts: dict[str, Any]) -> None:
         self._at.subscribed = self._sum("subscribed")
         self._at.delivered = self._sum("delivered")
+        self._hear_change(facts)
+
+    def _hear_change(self, facts: dict[str, Any]) -> None:
         if "changed" in facts:
             self.run.changes.append((time.time(), facts["changed"]))
             self._view.note(facts["changed"])
@@ -94,7 +99,7 @@ class Demo:
     def play(self) -> None:
         job, step = self._job, self._view.step
         also = " and Spark" if job.engine == "spark" else ""
-        step(f"Setting up {job.subscriptions:,} durable subscriptions{also}")
+        step(f"Setting up {job.subscriptions:,} durable subscriptions in four contexts{also}")
         if job.engine == "spark":
             self._start_pipeline()
         self._until(lambda: all(each.heard.get("ready") for each in self._programs()))
@@ -102,7 +107,7 @@ class Demo:
         self._publish("warm")
         self._catch_up()
         step(f"A steady stream of {job.rate:,.0f} events a second; some change their mind")
-        self._publish("steady", changing=len(changes(job)))
+        self._publish("steady", changing=changes(job))
         step("A rush: the rest as fast as it goes")
         self._publish("rush")
         step("All is published; the last events are routed and delivered")
@@ -113,7 +118,7 @@ class Demo:
     def _programs(self) -> list[Program]:
         return [*self._subscribers, self._publishers]
 
-    def _publish(self, phase: str, changing: int = 0) -> None:
+    def _publish(self, phase: str, changing: Sequence[Change] = ()) -> None:
         """One phase, with some changes spread over it."""
         self.run.phases[phase] = time.time()
         first, last, asked = self._job.warm, self._job.steady, 0
@@ -122,14 +127,14 @@ class Demo:
         def done() -> bool:
             nonlocal asked
             part = (self._at.published - first) / max(1, last - first)
-            if asked < changing and part * (changing + 1) > asked + 1:
-                self._subscribers[0].send("change")
+            ended = bool(self._publishers.heard.get("done") == phase)
+            while asked < len(changing) and (ended or part * (len(changing) + 1) > asked + 1):
+                party = list(PARTIES).index(changing[asked].wish.party)
+                self._subscribers[party].send(f"change {asked}")
                 asked += 1
-            return bool(self._publishers.heard.get("done") == phase)
+            return ended
 
         self._until(done)
-        for _ in range(asked, changing):
-            self._subscribers[0].send("change")
 
     def _catch_up(self) -> None:
         """Until all that is published is routed, and all that is routed is delivered."""
@@ -171,8 +176,10 @@ def judge(run: Run, view: View) -> tuple[Verdict, Times]:
     view.step("Recounting in plain Python who should have received what")
     received = load_received(run.job)
     with np.load(f"{run.job.folder}/published.npz") as saved:
-        positions, moments = saved["positions"], saved["moments"]
-    return recount(run.job, positions, received), times_of(run, positions, moments, received)
+        positions, moments, turned = saved["positions"], saved["moments"], int(saved["turned"])
+    run.pictures = side_by_side(received)
+    verdict = recount(run.job, positions, turned, received)
+    return verdict, times_of(run, positions, moments, received)
 
 
 def options() -> argparse.Namespace:
@@ -182,7 +189,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rate", type=float, default=1_500.0, help="events a second, at first")
     parser.add_argument("--engine", choices=("spark", "direct"), default="spark")
-    parser.add_argument("--programs", type=int, default=2, help="of subscribers")
     parser.add_argument("--out", type=Path, default=Path("build/demo"))
     return parser.parse_args()
 
@@ -205,7 +211,7 @@ def main() -> int:
     url = f"sqlite:///{folder / 'chain.db'}"
     pc.Bus(url).close()  # makes the store
     size = (given.events, given.subscriptions, given.seed)
-    job = Job(url, str(folder), *size, given.engine, given.rate, given.programs)
+    job = Job(url, str(folder), *size, given.engine, given.rate)
     view = View(events=job.events, subscriptions=job.subscriptions, routed=job.engine == "spark")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
@@ -225,18 +231,25 @@ def main() -> int:
     report = folder / "report.html"
     save_numbers(folder / "numbers.json", demo.run, verdict, times)
     write_report(report, demo.run, verdict, times, rows)
-    return tell(view, verdict, rows, report)
+    return tell(view, demo.run, verdict, rows, report)
 
 
-def tell(view: View, verdict: Verdict, rows: list[tuple[str, str, str]], report: Path) -> int:
+def tell(
+    view: View, run: Run, verdict: Verdict, rows: list[tuple[str, str, str]], report: Path
+) -> int:
     """The end, for a person."""
+    if run.pictures:
+        view.console.print("\nOne and the same shipment, as it came to three who asked for it:\n")
+        view.console.print(pictures_of(run.pictures))
     view.console.print()
     view.console.print(table_of(rows))
     view.console.print()
     for wrong in verdict.wrong[:20]:
         view.console.print(f"[red bold]wrong:[/] {wrong}")
     if verdict.is_right:
-        view.console.print("[green bold]Every subscriber received exactly what it asked for.[/]")
+        view.console.print(
+            "[green bold]Every subscriber received exactly what it asked for, in its own types.[/]"
+        )
     view.console.print(f"The report with pictures: {report}", soft_wrap=True)
     return 0 if verdict.is_right else 1
 

@@ -21,7 +21,7 @@ class Change:
     wish: Wish
 
     def in_words(self) -> str:
-        about = f"{self.wish.type.__name__}: {self.wish.words}"
+        about = f"{self.wish.kind}: {self.wish.words}"
         return {
             "add": f"{self.wish.owner} subscribes to one thing more ({about})",
             "replace": f"{self.wish.owner} changes a filter ({about})",
@@ -32,7 +32,7 @@ class Change:
 def changes(job: Job) -> list[Change]:
     """The same for the same seed, in the order in which they are made."""
     world, draw = World(job.seed, job.subscriptions), random.Random(f"{job.seed} changes")
-    known = wishes(world, job.seed, job.subscriptions)[:: job.parts]  # those of the first program
+    known = wishes(world, job.seed, job.subscriptions)
     count = min(MOST, len(known) // 12)
     chosen = draw.sample(known[2:], 2 * count)  # the auditor stays
     added = [watch(draw, draw.choice(world.everybody()), f"later-{n}") for n in range(count)]

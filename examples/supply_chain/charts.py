@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from supply_chain.participants import ROLES
+from supply_chain.parties import PARTIES
 from supply_chain.recount import Verdict
 from supply_chain.results import Run, Times
 
 PUBLISHED, ROUTED, DELIVERED, QUIET = "#3b6fb6", "#e08214", "#2f8f5b", "#8a93a0"
 ROLE_COLOURS = {"SM": "#3b6fb6", "DC": "#e08214", "SP": "#2f8f5b", "HQ": "#9355a8"}
+PARTY_COLOURS = {"hq": "#9355a8", "eu": "#3b6fb6", "us": "#c8553d", "uk": "#2f8f5b"}
 STYLE = {
     "font.family": "sans-serif",
     "font.size": 10,
@@ -130,7 +132,7 @@ def _over_time(axes: Any, run: Run, times: Times) -> None:
 # -- who to whom -----------------------------------------------------------------------------------
 
 GAP, LEAST = 0.012, 0.030  # between two types, and the height of one, as parts of the whole
-INNER = (0.39, 0.61)  # where the types stand
+INNER = (0.375, 0.625)  # where the types stand
 Counts = dict[tuple[str, str], float]  # by role and type
 Spans = dict[tuple[str, str], tuple[float, float]]  # from, to
 
@@ -247,3 +249,52 @@ def _label_roles(axes: Any, outside: Spans, counts: Counts, edge: float, unit: s
         text = f"{name}\n{count:,.0f} {unit}"
         align = "right" if away < 0 else "left"
         axes.text(edge + away * 0.016, (top + end) / 2, text, ha=align, va="center", fontsize=9.5)
+
+
+# -- from context to context -----------------------------------------------------------------------
+
+
+def contexts(figure: Any, verdict: Verdict) -> None:
+    """From which context to which; what does not stay in its colour's context is translated."""
+    axes = figure.subplots()
+    axes.set(xlim=(-0.30, 1.30), ylim=(1.02, -0.08))
+    axes.axis("off")
+    counts = {pair: float(n) for pair, n in verdict.between.items() if n}
+    left, right = _stacked(counts, 0), _stacked(counts, 1)
+    for (source, target), span in left.items():
+        _ribbon(axes, 0.0, span, 1.0, right[source, target], PARTY_COLOURS[source])
+    for party, name in PARTIES.items():
+        published, translated = verdict.published_in[party], verdict.translated[party]
+        total = sum(n for (_, target), n in counts.items() if target == party)
+        told = f"{name}\n{published:,} events"
+        came = f"{name}\n{total:,.0f} deliveries\n{translated:,} events translated"
+        _label_party(axes, party, [span for pair, span in left.items() if pair[0] == party], told)
+        there = [span for pair, span in right.items() if pair[1] == party]
+        _label_party(axes, party, there, came, edge=1.0)
+    for place, align, text in ((0.0, "left", "published in"), (1.0, "right", "received in")):
+        axes.text(place, -0.04, text, ha=align, fontsize=10.5, weight="bold")
+
+
+def _stacked(counts: Counts, side: int) -> Spans:
+    """Where each pair of parties begins and ends at one side, in the order of the parties."""
+    scale = (1 - 0.05 * (len(PARTIES) - 1)) / max(1, sum(counts.values()))
+    found: Spans = {}
+    at = 0.0
+    for one in PARTIES:
+        for other in PARTIES:
+            pair = (one, other) if side == 0 else (other, one)
+            found[pair] = (at, at + scale * counts.get(pair, 0.0))
+            at = found[pair][1]
+        at += 0.05
+    return {pair: span for pair, span in found.items() if pair in counts}
+
+
+def _label_party(
+    axes: Any, party: str, spans: list[tuple[float, float]], text: str, edge: float = 0.0
+) -> None:
+    if not spans:
+        return
+    away, top, end = (-1 if edge == 0.0 else 1), spans[0][0], spans[-1][1]
+    axes.fill_betweenx([top, end], edge, edge + away * 0.008, color=PARTY_COLOURS[party], lw=0)
+    align = "right" if away < 0 else "left"
+    axes.text(edge + away * 0.016, (top + end) / 2, text, ha=align, va="center", fontsize=9.5)

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from decimal import Decimal
 
-from supply_chain.events import Address, Family, Region
+from supply_chain.events import Address, Family, Region, Specification
 
 ROLES = {
     "SM": "supermarkets",
@@ -14,24 +14,35 @@ ROLES = {
     "SP": "suppliers",
     "HQ": "headquarters",
 }
+# A city, its country, the state if there are states, and how its postal codes begin.
 CITIES = {
-    Region.NORTH: ("Hamburg", "Aarhus", "Malmö"),
-    Region.EAST: ("Leipzig", "Kraków", "Brno"),
-    Region.SOUTH: ("Milano", "Lyon", "Genève"),
-    Region.WEST: ("Gent", "Rotterdam", "Köln"),
+    Region.EU_NORTH: (
+        ("Hamburg", "DE", None, "20"),
+        ("Aarhus", "DK", None, "80"),
+        ("Rotterdam", "NL", None, "30"),
+    ),
+    Region.EU_SOUTH: (
+        ("Milano", "IT", None, "201"),
+        ("Lyon", "FR", None, "690"),
+        ("Valencia", "ES", None, "460"),
+    ),
+    Region.US_EAST: (
+        ("Boston", "USA", "MA", "021"),
+        ("New York", "USA", "NY", "100"),
+        ("Atlanta", "USA", "GA", "303"),
+    ),
+    Region.US_WEST: (
+        ("Seattle", "USA", "WA", "981"),
+        ("San Diego", "USA", "CA", "921"),
+        ("Denver", "USA", "CO", "802"),
+    ),
+    Region.UK: (
+        ("Leeds", "UK", None, "LS1 "),
+        ("Bristol", "UK", None, "BS2 "),
+        ("Milton Keynes", "UK", None, "MK9 "),
+    ),
 }
-COUNTRIES = {
-    "DE": ("Hamburg", "Leipzig", "Köln"),
-    "DK": ("Aarhus",),
-    "SE": ("Malmö",),
-    "PL": ("Kraków",),
-    "CZ": ("Brno",),
-    "IT": ("Milano",),
-    "FR": ("Lyon",),
-    "CH": ("Genève",),
-    "BE": ("Gent",),
-    "NL": ("Rotterdam",),
-}
+STREETS = ("Harbour Street", "Station Road", "Market Square", "Mill Lane", "Long Acre")
 FAMILIES = tuple(Family)
 REGIONS = tuple(Region)
 PRODUCTS_IN_A_FAMILY = 20
@@ -48,12 +59,18 @@ class Participant:
     families: tuple[Family, ...]
     partner: str = ""
 
+    @property
+    def party(self) -> str:
+        """In whose types it thinks."""
+        return "hq" if self.role == "HQ" else self.region.value[:2]
+
 
 @dataclass(frozen=True, slots=True)
 class Product:
     number: int
     family: Family
     price: Decimal
+    spec: Specification
 
 
 class World:
@@ -61,8 +78,8 @@ class World:
 
     def __init__(self, seed: int, subscriptions: int) -> None:
         draw = random.Random(f"{seed} world")
-        markets = max(4, subscriptions // 20)
-        centres = [_made(draw, "DC", n) for n in range(1, max(4, markets // 8) + 1)]
+        markets = max(len(REGIONS), subscriptions // 20)
+        centres = [_made(draw, "DC", n) for n in range(1, max(len(REGIONS), markets // 8) + 1)]
         self.centres = centres
         self.suppliers = [
             _made(draw, "SP", n) for n in range(1, max(len(FAMILIES), markets // 3) + 1)
@@ -71,7 +88,7 @@ class World:
         self.markets = [_market(draw, n, centres) for n in range(1, markets + 1)]
         self.by_name = {each.name: each for each in self.everybody()}
         self.products = [
-            Product(100 * f + n, family, Decimal(draw.randrange(49, 4_000)) / 100)
+            _product(draw, 100 * f + n, family)
             for f, family in enumerate(FAMILIES, 1)
             for n in range(PRODUCTS_IN_A_FAMILY)
         ]
@@ -84,12 +101,21 @@ class World:
         return [*self.markets, *self.centres, *self.suppliers, *self.offices]
 
 
+def _product(draw: random.Random, number: int, family: Family) -> Product:
+    price = Decimal(draw.randrange(49, 4_000)) / 100
+    weight = draw.randrange(5, 900) / 100
+    height, width, depth = (draw.randrange(4, 60) / 100 for _ in range(3))
+    return Product(number, family, price, Specification(weight, height, width, depth))
+
+
 def _made(draw: random.Random, role: str, number: int, partner: str = "") -> Participant:
     region = REGIONS[(number - 1) % len(REGIONS)]
-    city = draw.choice(CITIES[region])
-    code = str(draw.randrange(10_000, 99_999))
-    country = next(each for each, cities in COUNTRIES.items() if city in cities)
-    address = Address(f"Street {draw.randrange(1, 200)}", city, code, country)
+    city, country, state, code = draw.choice(CITIES[region])
+    # A British code is "LS1 4AB", a number elsewhere.
+    rest = f"{draw.randrange(1, 10)}AB" if country == "UK" else f"{draw.randrange(100_000):05}"
+    code = code + rest if country == "UK" else (code + rest)[:5]
+    street = draw.choice(STREETS)
+    address = Address(street, draw.randrange(1, 200), code, city, country, state)
     # Everything that is sold has a supplier: they take turns with their first family.
     first = FAMILIES[(number - 1) % len(FAMILIES)]
     others = draw.sample([each for each in FAMILIES if each is not first], 2)

@@ -30,18 +30,22 @@ class Job(msgspec.Struct, frozen=True):
     seed: int
     engine: str
     rate: float
-    parts: int = 1
-    part: int = 0
+    party: str = ""
 
     @property
     def warm(self) -> int:
-        """How many events come first, until everything is up."""
-        return self.events // 50
+        """How many events come first, until everything is up: enough for every worker of Spark."""
+        return self.events // 20
 
     @property
     def steady(self) -> int:
         """Up to which event the stream is steady; the rest is the rush."""
         return self.warm + self.events * 6 // 10
+
+    @property
+    def turn(self) -> int:
+        """At which event the US have a new rate."""
+        return (self.warm + self.steady) // 2
 
 
 def job() -> Job:

@@ -1,7 +1,8 @@
 """The independent recount: who should have received what, by plain Python alone.
 
-It makes the same events again from the seed, and asks each filter about each event of its type by
-calling it as the function that it is. Nothing of polycast decides here.
+It makes the same events again from the seed, translates them by hand for every party, and asks each
+filter about each event of its type by calling it as the function that it is. Of some events it also
+compares all that is in them. Nothing of polycast decides here.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from supply_chain.byhand import handwork
 from supply_chain.changes import changes
+from supply_chain.digests import EVERY, digest
 from supply_chain.events import Event
 from supply_chain.participants import World
+from supply_chain.parties import PARTIES
 from supply_chain.programs import Job
 from supply_chain.wishes import Wish, wishes
 from supply_chain.workload import Workload
@@ -32,6 +36,9 @@ class Received:
 
     positions: dict[str, Positions] = field(default_factory=dict)
     moments: dict[str, Any] = field(default_factory=dict)
+    digests: dict[str, tuple[Positions, Any]] = field(default_factory=dict)  # of which, and what
+    parties: dict[str, str] = field(default_factory=dict)  # of each subscription
+    pictures: dict[str, dict[int, Any]] = field(default_factory=dict)  # of each party
     starts: dict[str, int] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     out_of_order: int = 0
@@ -48,10 +55,15 @@ class Verdict:
     lost: int = 0
     duplicated: int = 0
     unwanted: int = 0
+    compared: int = 0
+    different: int = 0
     out_of_order: int = 0
     dead_letters: int = 0
     published_as: Counter[tuple[str, str]] = field(default_factory=Counter)  # role, type
     delivered_as: Counter[tuple[str, str]] = field(default_factory=Counter)  # type, role
+    published_in: Counter[str] = field(default_factory=Counter)  # party
+    translated: Counter[str] = field(default_factory=Counter)  # party: events, seen otherwise there
+    between: Counter[tuple[str, str]] = field(default_factory=Counter)  # parties: deliveries
     received_by: dict[str, int] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
@@ -63,60 +75,108 @@ class Verdict:
 def load_received(job: Job) -> Received:
     """What all programs of subscribers have saved."""
     found = Received()
-    for part in range(job.parts):
-        with np.load(f"{job.folder}/received-{part}.npz") as saved:
+    for party in PARTIES:
+        with np.load(f"{job.folder}/received-{party}.npz") as saved:
             about = json.loads(str(saved["about"]))
-            ends = np.cumsum(saved["sizes"])[:-1]
-            found.positions |= zip(about["names"], np.split(saved["positions"], ends), strict=True)
-            found.moments |= zip(about["names"], np.split(saved["moments"], ends), strict=True)
-            found.starts |= zip(about["names"], about["starts"], strict=True)
-            found.history += about["history"]
-            found.out_of_order += about["out_of_order"]
-            found.dead_letters = about["dead_letters"]  # of the store, which they share
+            names = about["names"]
+            places = np.split(saved["positions"], np.cumsum(saved["sizes"])[:-1])
+            some = [each[each % EVERY == 0] for each in places]
+            digests = np.split(saved["digests"], np.cumsum([len(each) for each in some])[:-1])
+            moments = np.split(saved["moments"], np.cumsum(saved["sizes"])[:-1])
+        found.positions |= zip(names, places, strict=True)
+        found.moments |= zip(names, moments, strict=True)
+        found.digests |= zip(names, zip(some, digests, strict=True), strict=True)
+        found.starts |= zip(names, about["starts"], strict=True)
+        found.parties |= dict.fromkeys(names, party)
+        found.pictures[party] = {int(at): each for at, each in about["pictures"].items()}
+        found.history += about["history"]
+        found.out_of_order += about["out_of_order"]
+        found.dead_letters = about["dead_letters"]  # of the store, which they share
+    found.history.sort(key=lambda fact: fact["number"])
     return found
 
 
 class Asked:
-    """All filters, each asked about each event of its type."""
+    """All filters, each asked about each event of its type, as its party sees it."""
 
     def __init__(self, definitions: list[Wish]) -> None:
         self._definitions = definitions
-        self._by_type: dict[type[Event], list[tuple[Any, list[int]]]] = {}
+        self._by_type: dict[tuple[str, type[Event]], list[tuple[Any, list[int]]]] = {}
         self.found: list[list[int]] = [[] for _ in definitions]
 
-    def about(self, event: Event, position: int) -> None:
-        asked = self._by_type.get(type(event))
+    def about(self, event: Event, position: int, party: str) -> None:
+        asked = self._by_type.get((party, type(event)))
         if asked is None:
-            asked = self._by_type[type(event)] = [
+            asked = self._by_type[party, type(event)] = [
                 (wish.where, positions)
                 for wish, positions in zip(self._definitions, self.found, strict=True)
-                if isinstance(event, wish.type)
+                if wish.party == party and isinstance(event, wish.type)
             ]
         for where, positions in asked:
             if where is None or where(event):
                 positions.append(position)
 
 
-def recount(job: Job, positions: Positions, received: Received) -> Verdict:
-    """Compare what should have come with what came, as sets."""
+class Seen:
+    """What each event looks like to each party, by its position."""
+
+    def __init__(self, last: int) -> None:
+        self.kinds: list[str] = []
+        self.kind = np.zeros(last + 1, np.int16)
+        self.source = np.zeros(last + 1, np.int8)
+        self.otherwise = {party: np.zeros(last + 1, np.bool_) for party in PARTIES}
+        self.digests = {party: np.zeros(last + 1, np.int64) for party in PARTIES}
+
+    def note(self, event: Event, position: int, views: dict[str, Event], source: str) -> None:
+        name = type(event).__name__
+        if name not in self.kinds:
+            self.kinds.append(name)
+        self.kind[position] = self.kinds.index(name)
+        self.source[position] = list(PARTIES).index(source)
+        for party, view in views.items():
+            self.otherwise[party][position] = type(view) is not type(views[source])
+            if position % EVERY == 0:
+                self.digests[party][position] = digest(view)
+
+
+def views_of(event: Event, source: str, *, later: bool) -> dict[str, Event]:
+    """What happened, as each party sees it: written down there, told in the root, seen here."""
+    own = handwork(source)
+    written = told = event
+    if own is not None:
+        written = own.seen(event)
+        told = handwork(source, later=later).told(written)
+    return {
+        party: written if party == source else told if there is None else there.seen(told)
+        for party in PARTIES
+        for there in (handwork(party, later=later),)
+    }
+
+
+def recount(job: Job, positions: Positions, turned: int, received: Received) -> Verdict:
+    """Compare what should have come with what came, as sets. The US changed where it is told."""
     world = World(job.seed, job.subscriptions)
     first = wishes(world, job.seed, job.subscriptions)
-    later = [change.wish for change in changes(job)][: len(received.history)]
+    known = changes(job)
+    later = [known[fact["number"]].wish for fact in received.history]
     asked, verdict = Asked([*first, *later]), Verdict()
-    kinds = np.zeros(int(positions.max(initial=0)) + 1, np.int16)
-    names: dict[str, int] = {}
+    seen = Seen(int(positions.max(initial=0)))
     events = Workload(world, job.seed, now=lambda: ANY_TIME)
     for event, position in zip(islice(events, job.events), positions.tolist(), strict=True):
-        asked.about(event, position)
-        name = type(event).__name__
-        verdict.published_as[event.sender[:2], name] += 1
-        kinds[position] = names.setdefault(name, len(names))
+        source = world.by_name[event.sender].party
+        views = views_of(event, source, later=bool(turned) and position >= turned)
+        for party, view in views.items():
+            asked.about(view, position, party)
+        seen.note(event, position, views, source)
+        verdict.published_as[event.sender[:2], type(event).__name__] += 1
+        verdict.published_in[source] += 1
     _check_places(verdict, positions)
     found = [np.sort(np.array(each, np.int64)) for each in asked.found]
     wanted = {wish.name: each for wish, each in zip(first, found[: len(first)], strict=True)}
     after = found[len(first) :]
     _check_all(verdict, received, wanted, after)
-    _count_kinds(verdict, received, kinds, list(names))
+    _compare(verdict, received, seen)
+    _count(verdict, received, seen)
     return verdict
 
 
@@ -175,11 +235,34 @@ def _check(verdict: Verdict, name: str, expected: Positions, came: Positions) ->
         verdict.wrong.append(f"{name} got {twice} events twice")
 
 
-def _count_kinds(verdict: Verdict, received: Received, kinds: Any, names: list[str]) -> None:
-    """How many events of each type went to each role."""
+def _compare(verdict: Verdict, received: Received, seen: Seen) -> None:
+    """Of some events: whether all that is in them is as it should be."""
+    for name, (places, digests) in received.digests.items():
+        known = places < len(seen.kind)
+        expected = seen.digests[received.parties[name]][places[known]]
+        different = places[known][digests[known] != expected]
+        verdict.compared += len(expected)
+        verdict.different += len(different)
+        if len(different):
+            some = ", ".join(map(str, different[:5].tolist()))
+            text = f"{name} saw {len(different)} events otherwise than it should, at {some}"
+            verdict.wrong.append(text)
+
+
+def _count(verdict: Verdict, received: Received, seen: Seen) -> None:
+    """How many events of each type went to each role, and from each party to each."""
+    parties = list(PARTIES)
+    came_to: dict[str, list[Positions]] = {party: [] for party in parties}
     for name, came in received.positions.items():
-        if len(came):
-            role = "HQ" if name.startswith("auditor") else name[:2]
-            known = came[came < len(kinds)]
-            for kind, count in enumerate(np.bincount(kinds[known], minlength=len(names))):
-                verdict.delivered_as[names[kind], role] += int(count)
+        role, party = "HQ" if name.startswith("auditor") else name[:2], received.parties[name]
+        known = came[came < len(seen.kind)]
+        came_to[party].append(known)
+        kinds = np.bincount(seen.kind[known], minlength=len(seen.kinds))
+        for kind, count in zip(seen.kinds, kinds.tolist(), strict=True):
+            verdict.delivered_as[kind, role] += count
+        sources = np.bincount(seen.source[known], minlength=len(parties))
+        for source, count in zip(parties, sources.tolist(), strict=True):
+            verdict.between[source, party] += count
+    for party, some in came_to.items():
+        once = np.unique(np.concatenate(some)) if some else np.zeros(0, np.int64)
+        verdict.translated[party] = int(seen.otherwise[party][once].sum())

@@ -12,6 +12,7 @@ import polycast as pc
 from supply_chain import charts, events
 from supply_chain.events import Event
 from supply_chain.participants import World
+from supply_chain.parties import PARTIES, type_of
 from supply_chain.recount import Verdict
 from supply_chain.results import Run, Times
 from supply_chain.wishes import Wish, wishes
@@ -19,10 +20,13 @@ from supply_chain.wishes import Wish, wishes
 EXAMPLES = (
     "SM-1/prices",
     "SM-2/bargains",
-    "SM-1/best sellers nearby",
-    "DC-3/perishable",
+    "SM-2/far away",
+    "SM-3/heavy",
+    "SM-3/neighbours",
+    "DC-2/cheap offers",
     "DC-1/large",
-    "SP-4/calls",
+    "SP-4/goods",
+    "SP-5/new and flat",
     "SP-4/everything of ours",
     "HQ-2/statistics",
     "HQ-2/purchases",
@@ -47,6 +51,8 @@ def write_report(
             each=f"{verdict.delivered / max(1, job.events):.1f}",
             verdict=_verdict(verdict),
             summary=_summary(rows),
+            same=_same(run),
+            contexts=charts.svg(lambda f: charts.contexts(f, verdict), width=11, height=5.2),
             flow=charts.svg(lambda f: charts.flow(f, verdict), width=11, height=6.6),
             throughput=charts.svg(lambda f: charts.throughput(f, run, times), width=11, height=3.8),
             latency=charts.svg(lambda f: charts.latency(f, run, times), width=11, height=3.8),
@@ -63,7 +69,7 @@ def _verdict(verdict: Verdict) -> str:
     if verdict.is_right:
         return (
             '<p class="right">Every subscriber received exactly what it asked for: '
-            "nothing lost, nothing twice, all in order.</p>"
+            "nothing lost, nothing twice, all in order, and all in its own types.</p>"
         )
     wrong = "".join(f"<li>{escape(each)}</li>" for each in verdict.wrong[:20])
     return f'<div class="wrong"><p>Something is wrong:</p><ul>{wrong}</ul></div>'
@@ -87,30 +93,52 @@ def _engine(run: Run) -> str:
     return "In this run the bus matched the events itself, without Spark."
 
 
+def _same(run: Run) -> str:
+    """One event, as some have received it."""
+    if not run.pictures:
+        return "<p>In this run there was none that all three have asked for.</p>"
+    names = "".join(f"<th>{escape(name)}</th>" for name, _ in run.pictures)
+    rows = [f"<tr><th></th>{names}</tr>"]
+    for attribute in run.pictures[0][1]:
+        seen = [picture[attribute] for _, picture in run.pictures]
+        alike = "" if len(set(seen)) > 1 else " class=alike"
+        cells = "".join(f"<td><code>{escape(each)}</code></td>" for each in seen)
+        rows.append(f"<tr{alike}><th>{escape(attribute)}</th>{cells}</tr>")
+    return f"<table>{''.join(rows)}</table>"
+
+
 def _types(verdict: Verdict, known: list[Wish]) -> str:
-    """The tree of classes: how many events are of each, and who subscribed to it."""
+    """The tree of classes: how many events are of each, who subscribed, what others call it."""
     published: Counter[str] = Counter()
     for (_, kind), count in verdict.published_as.items():
         for cls in getattr(events, kind).__mro__:
             published[cls.__name__] += count
-    wanted = Counter(wish.type.__name__ for wish in known)
+    wanted = Counter(wish.kind for wish in known)
     most = max(published.values(), default=1)
     rows = []
     for cls, depth in _tree(Event, 0):
         name = cls.__name__
         width = 100 * published[name] / most
+        local = "".join(f"<td>{_local(party, cls)}</td>" for party in PARTIES if party != "hq")
         rows.append(
             f'<tr><td class=type style="padding-left:{0.6 + 1.6 * depth:.1f}em">'
             f"{'└ ' if depth else ''}<code>{name}</code></td>"
-            f"<td class=number>{published[name]:,}</td>"
+            f"{local}<td class=number>{published[name]:,}</td>"
             f'<td class=bar><div style="width:{width:.1f}%"></div></td>'
             f"<td class=number>{wanted[name]:,}</td></tr>"
         )
     head = (
-        "<tr><th>class</th><th class=number>events</th><th>with those of its subclasses</th>"
-        "<th class=number>subscriptions to it</th></tr>"
+        "<tr><th>reference type</th><th>in the EU</th><th>in the US</th><th>in the UK</th>"
+        "<th class=number>events</th><th>with its subclasses</th>"
+        "<th class=number>wanted by</th></tr>"
     )
-    return f"<table>{head}{''.join(rows)}</table>"
+    return f"<table class=types>{head}{''.join(rows)}</table>"
+
+
+def _local(party: str, cls: type[Event]) -> str:
+    """What a party calls a reference type, if it has a type of its own for it."""
+    own = type_of(party, cls.__name__)
+    return "" if own is cls else f"<code>{party.upper()}…</code>"
 
 
 def _tree(cls: type[Event], depth: int) -> list[tuple[type[Event], int]]:

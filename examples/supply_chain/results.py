@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from supply_chain.parties import PARTIES
 from supply_chain.programs import Job
 from supply_chain.recount import Received, Verdict
 
@@ -25,6 +26,7 @@ class Run:
     batches: list[tuple[float, int]] = field(default_factory=list)  # when, all before a position
     changes: list[tuple[float, str]] = field(default_factory=list)  # when, what
     matched: int = 0  # pairs that Spark found
+    pictures: list[tuple[str, dict[str, str]]] = field(default_factory=list)  # of one event
 
 
 @dataclass(slots=True)
@@ -62,6 +64,19 @@ def times_of(run: Run, positions: Numbers, moments: Numbers, received: Received)
     return Times(sent, came, came - sent[where], routed, steady)
 
 
+def side_by_side(received: Received) -> list[tuple[str, dict[str, str]]]:
+    """One shipment as it came to headquarters, to a US supermarket and to a UK supplier."""
+    wanted = (("hq", "auditor"), ("us", "SM"), ("uk", "SP"))
+    albums = [
+        {at: each for at, each in received.pictures[party].items() if each[0].startswith(who)}
+        for party, who in wanted
+    ]
+    common = sorted(set.intersection(*map(set, albums)))
+    # One that none of the three has sent is best: all of them see it in translation.
+    best = [at for at in common if albums[0][at][1]["region"].startswith("eu")] or common
+    return [(album[best[0]][0], album[best[0]][1]) for album in albums] if best else []
+
+
 def summary(run: Run, verdict: Verdict, times: Times) -> list[tuple[str, str, str]]:
     """The rows that a person reads: what, how many, what that means."""
     job, phases = run.job, run.phases
@@ -82,7 +97,9 @@ def summary(run: Run, verdict: Verdict, times: Times) -> list[tuple[str, str, st
         ("lost", f"{verdict.lost:,}", "should have come, and did not"),
         ("duplicated", f"{verdict.duplicated:,}", "came more than once"),
         ("unwanted", f"{verdict.unwanted:,}", "came, and should not have"),
+        ("wrong", f"{verdict.different:,}", f"of {verdict.compared:,} compared in every attribute"),
         ("out of order", f"{verdict.out_of_order:,}", "came after one that was published later"),
+        *(_row_of(party, verdict) for party in PARTIES),
         ("steady stream", f"{job.rate:,.0f}/s", "events; from making one to the callback"),
         ("   half within", f"{1000 * took[50]:,.0f} ms", "of all deliveries of the steady stream"),
         ("   90 % within", f"{1000 * took[90]:,.0f} ms", ""),
@@ -91,6 +108,13 @@ def summary(run: Run, verdict: Verdict, times: Times) -> list[tuple[str, str, st
         ("", f"{in_rush / span:,.0f}/s", "deliveries, in the same time"),
     ]
     return rows
+
+
+def _row_of(party: str, verdict: Verdict) -> tuple[str, str, str]:
+    total = sum(n for (_, there), n in verdict.between.items() if there == party)
+    published, translated = verdict.published_in[party], verdict.translated[party]
+    text = f"deliveries; {published:,} events published there, {translated:,} translated to it"
+    return PARTIES[party], f"{total:,}", text
 
 
 def save_numbers(path: Path, run: Run, verdict: Verdict, times: Times) -> None:
@@ -106,7 +130,12 @@ def save_numbers(path: Path, run: Run, verdict: Verdict, times: Times) -> None:
         "lost": verdict.lost,
         "duplicated": verdict.duplicated,
         "unwanted": verdict.unwanted,
+        "compared": verdict.compared,
+        "different": verdict.different,
         "out_of_order": verdict.out_of_order,
+        "published_in": verdict.published_in,
+        "translated": verdict.translated,
+        "between": {f"{one} to {other}": n for (one, other), n in verdict.between.items()},
         "latency_ms": {f"p{p}": round(1000 * each, 1) for p, each in took.items()},
         "until_routed_ms": {f"p{p}": round(1000 * each, 1) for p, each in routed.items()},
         "phases": run.phases,

@@ -1,4 +1,8 @@
-"""The program of those who subscribe: each notes what it is called with, and when."""
+"""The program of one party that subscribes: each participant notes what it gets, and when.
+
+The program has the types and functions of its own party, and of no other. Of one event in so many,
+all that is in it is noted, too.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import json
 import threading
 import time
 from array import array
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,22 +17,41 @@ import numpy as np
 import polycast as pc
 from polycast.stores.doctor.looking import looking
 from supply_chain.changes import Change, changes
-from supply_chain.events import Event
+from supply_chain.digests import EVERY, digest, picture
+from supply_chain.events import Event, Shipment
 from supply_chain.participants import World
+from supply_chain.parties import context_of
 from supply_chain.programs import Job, commands, job, say
 from supply_chain.wishes import Wish, wishes
 
-EVERY = 0.2  # seconds between two words to the demo
+OFTEN = 0.2  # seconds between two words to the demo
+SHOWN = ("au", "SM", "SP")  # whose pictures are shown: the auditor, supermarkets, suppliers
 PATIENCE = 120.0
+
+
+class Album:
+    """Some shipments as they came, to be shown side by side with what others saw of them."""
+
+    SIZE = 4_000
+
+    def __init__(self) -> None:
+        self.pictures: dict[int, tuple[str, dict[str, str]]] = {}
+
+    def look(self, position: int, event: Event, name: str) -> None:
+        shown = isinstance(event, Shipment) and hasattr(event, "origin") and name[:2] in SHOWN
+        if shown and position not in self.pictures and len(self.pictures) < self.SIZE:
+            self.pictures[position] = (name, picture(event))
 
 
 class Desk:
     """Where the events of one subscription arrive."""
 
-    __slots__ = ("moments", "out_of_order", "positions")
+    __slots__ = ("_album", "_name", "digests", "moments", "out_of_order", "positions")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, album: Album) -> None:
+        self._name, self._album = name, album
         self.positions, self.moments = array("q"), array("d")
+        self.digests = array("q")  # of each event whose position says so
         self.out_of_order = 0
 
     def take(self, event: Event, delivery: pc.Delivery) -> None:
@@ -39,6 +61,9 @@ class Desk:
             self.out_of_order += 1  # it came twice, or too late
         self.positions.append(position)
         self.moments.append(time.time())
+        if position % EVERY == 0:
+            self.digests.append(digest(event))
+            self._album.look(position, event, self._name)
 
 
 class Subscribers:
@@ -47,11 +72,12 @@ class Subscribers:
     def __init__(self, job: Job, bus: pc.Bus, store: Any) -> None:
         self._job, self._bus, self._store = job, bus, store
         self.desks: dict[str, Desk] = {}
+        self._album = Album()
         self._subscriptions: dict[str, pc.Subscription[Any]] = {}
         self.history: list[dict[str, Any]] = []
 
     def subscribe(self, wish: Wish, *, replace: bool = False) -> None:
-        desk = self.desks.setdefault(wish.name, Desk())
+        desk = self.desks.setdefault(wish.name, Desk(wish.name, self._album))
         self._subscriptions[wish.name] = self._bus.subscribe(
             wish.type,
             desk.take,
@@ -61,10 +87,10 @@ class Subscribers:
             engine=self._job.engine,
         )
 
-    def change(self, change: Change) -> None:
+    def change(self, number: int, change: Change) -> None:
         """Do it, and note from which position of the log on it counts."""
         name = change.wish.name
-        facts: dict[str, Any] = {"kind": change.kind, "name": name}
+        facts: dict[str, Any] = {"number": number, "kind": change.kind, "name": name}
         if change.kind == "add":
             self.subscribe(change.wish)
             facts["start"] = self._kept(name).start
@@ -104,6 +130,7 @@ class Subscribers:
             "out_of_order": sum(desk.out_of_order for desk in desks),
             "dead_letters": len(self._bus.dead_letters()),
             "history": self.history,
+            "pictures": self._album.pictures,
         }
         np.savez(
             path,
@@ -111,32 +138,35 @@ class Subscribers:
             sizes=[len(desk.positions) for desk in desks],
             positions=np.concatenate([np.array(desk.positions, np.int64) for desk in desks]),
             moments=np.concatenate([np.array(desk.moments) for desk in desks]),
+            digests=np.concatenate([np.array(desk.digests, np.int64) for desk in desks]),
         )
 
 
 def _tell(subscribers: Subscribers, over: threading.Event) -> None:
-    while not over.wait(EVERY):
+    while not over.wait(OFTEN):
         say(delivered=subscribers.received())
 
 
 def _obey(subscribers: Subscribers, bus: pc.Bus, wanted: Job) -> None:
-    coming: Iterator[Change] = iter(changes(wanted))
     for command in commands():
-        if command == "change":
-            subscribers.change(next(coming))
+        if command.startswith("change"):
+            number = int(command.split()[1])
+            subscribers.change(number, changes(wanted)[number])
         elif command == "flush":
             say(caught_up=bus.flush(timeout=PATIENCE), delivered=subscribers.received())
         elif command == "save":
-            subscribers.save(f"{wanted.folder}/received-{wanted.part}.npz")
+            subscribers.save(f"{wanted.folder}/received-{wanted.party}.npz")
             say(saved=True)
 
 
 def main() -> None:
     wanted = job()
+    party, path = wanted.party, wanted.url.removeprefix("sqlite:///")
     world = World(wanted.seed, wanted.subscriptions)
-    ours = wishes(world, wanted.seed, wanted.subscriptions)[wanted.part :: wanted.parts]
-    path = wanted.url.removeprefix("sqlite:///")
-    with pc.Bus(wanted.url, publisher=f"subscribers-{wanted.part}") as bus, looking(path) as store:
+    everybody = wishes(world, wanted.seed, wanted.subscriptions)
+    ours = [wish for wish in everybody if wish.party == party]
+    own: dict[str, Any] = {"publisher": f"subscribers-{party}", "context": context_of(party)}
+    with pc.Bus(wanted.url, **own) as bus, looking(path) as store:
         subscribers = Subscribers(wanted, bus, store)
         for number, wish in enumerate(ours, 1):
             subscribers.subscribe(wish)

@@ -132,3 +132,17 @@ def table_of(rows: list[tuple[str, str, str]]) -> Any:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def pictures_of(pictures: list[tuple[str, dict[str, str]]]) -> Any:
+    """The same event, side by side."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1), header_style="bold cyan")
+    table.add_column("")
+    for name, _ in pictures:
+        table.add_column(name, overflow="fold")
+    for attribute in pictures[0][1]:
+        seen = [picture[attribute] for _, picture in pictures]
+        table.add_row(f"[bold]{attribute}[/]", *seen, style="" if len(set(seen)) > 1 else "dim")
+    return table

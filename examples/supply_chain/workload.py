@@ -3,6 +3,9 @@
 The interactions and how often each begins are those of a supply chain as it is used to measure
 messaging: much is counted, orders come often, prices change now and then. An order is followed by
 its confirmation and its shipment a little later, so conversations of many participants overlap.
+
+The events here are of the reference types: they are what happens. Each participant writes them down
+in its own types when it publishes them.
 """
 
 from __future__ import annotations
@@ -17,10 +20,12 @@ from itertools import count
 from supply_chain.events import (
     CallForOffers,
     CardHotList,
+    CashDesk,
     Event,
     Family,
     InventoryMovement,
     Invoice,
+    Item,
     Line,
     Money,
     Offer,
@@ -29,10 +34,16 @@ from supply_chain.events import (
     OrderStatistics,
     PriceUpdate,
     ProductAnnouncement,
+    ProductDescription,
+    PurchaseConfirmation,
     PurchaseOrder,
+    PurchaseShipment,
+    PurchaseShipmentConfirmation,
     SalesStatistics,
-    ShipmentArrived,
-    ShipmentDeparted,
+    ShipmentConfirmation,
+    ShipmentDeparture,
+    ShipmentInformation,
+    ShipmentStatistics,
     Urgency,
 )
 from supply_chain.participants import Participant, Product, World
@@ -86,57 +97,56 @@ class Workload:
         draw, now = self._draw, self._now
         market = draw.choice(self._world.markets)
         centre = self._world.by_name[market.partner]
-        order, lines, region = next(self._number), self._lines(), market.region
+        order, chosen, region = next(self._number), self._chosen(), market.region
+        lines, items = _lines(chosen), self._items(chosen)
         total = Money(_value(lines))
         days, distance = draw.randrange(1, 6), round(draw.uniform(4, 400), 1)
         lorry, late = f"L{draw.randrange(100, 400)}", max(0.0, round(draw.gauss(0, 2), 1))
-        there, back = _between(market, centre), _between(centre, market)
+        there = {**_between(market, centre), "region": region}
+        back = {**_between(centre, market), "region": region}
+        to = {"order": order, "deliver_to": market.address}
 
         def confirmation() -> Event:
             when = START + timedelta(days=days)
-            about = {"order": order, "lines": lines, "total": total, "expected": when}
-            return OrderConfirmation(**back, region=region, sent=now(), **about)
+            return OrderConfirmation(
+                **back, **to, sent=now(), lines=lines, total=total, expected=when
+            )
 
         def statistics() -> Event:
             units, family = sum(line.quantity for line in lines), lines[0].family
             about = {"family": family, "units": units, "revenue": total, "order": order}
-            return OrderStatistics(
-                **_between(centre, self._office(market)), region=region, sent=now(), **about
-            )
+            office = _between(centre, self._office(market))
+            return OrderStatistics(**office, region=region, sent=now(), **about)
 
-        moving = {"order": order, "lines": lines, "deliver_to": market.address}
-        moving["kilometres"] = distance
+        def departure() -> Event:
+            return ShipmentDeparture(**back, sent=now(), order=order, lorry=lorry, items=items)
 
-        def departed() -> Event:
-            return ShipmentDeparted(**back, region=region, sent=now(), lorry=lorry, **moving)
+        def information() -> Event:
+            about = {"items": items, "lorry": lorry, "distance": distance, "value": total}
+            return ShipmentInformation(**back, **to, sent=now(), origin=centre.address, **about)
 
-        def arrived() -> Event:
-            return ShipmentArrived(**there, region=region, sent=now(), hours_late=late, **moving)
+        def received() -> Event:
+            about = {"order": order, "received": lines, "hours_late": late}
+            return ShipmentConfirmation(**there, sent=now(), **about)
 
-        for delay, event in ((1, confirmation), (2, statistics), (3, departed), (6, arrived)):
+        following = (confirmation, statistics, departure, information, received)
+        for delay, event in zip((1, 2, 3, 4, 6), following, strict=True):
             self._soon(time + delay * draw.uniform(0.5, 1.5), event)
-        return Order(
-            **there,
-            region=region,
-            sent=now(),
-            order=order,
-            lines=lines,
-            deliver_to=market.address,
-            urgency=draw.choice(URGENCIES),
-        )
+        return Order(**there, **to, sent=now(), lines=lines, urgency=draw.choice(URGENCIES))
 
     # -- a distribution centre buys from suppliers -------------------------------------------------
 
     def _purchase(self, time: float) -> Event:
         draw, now = self._draw, self._now
         centre = draw.choice(self._world.centres)
-        product = draw.choice(self._world.products)
-        family, region = product.family, centre.region
+        family, region = self._product().family, centre.region
         offering = self._world.sold_by[family]
         asked = draw.sample(offering, min(len(offering), draw.choice((2, 3))))
-        purchase, lines = next(self._number), self._lines(family)
-        about = {"purchase": purchase, "family": family, "region": region}
+        chosen = self._chosen(family)
+        lines, items = _lines(chosen), self._items(chosen)
+        about = {"purchase": next(self._number), "family": family, "region": region}
         offers = [(round(draw.uniform(0.85, 1.2), 3), each) for each in asked]
+        distance = round(draw.uniform(50, 9_000), 1)
 
         def offer(factor: float, supplier: Participant) -> Callable[[], Event]:
             priced = [_at_price(line, factor) for line in lines]
@@ -148,18 +158,34 @@ class Workload:
             self._soon(time + draw.uniform(0.5, 1.5), offer(factor, supplier))
         factor, best = min(offers, key=lambda pair: pair[0])
         bought = [_at_price(line, factor) for line in lines]
+        total, office = Money(_value(bought)), self._office(centre)
+        there, back = _between(centre, best), _between(best, centre)
+        to = {"deliver_to": centre.address, "bill_to": office.address}
+        units = sum(item.quantity for item in items)
 
-        def purchase_order() -> Event:
-            there, to = _between(centre, best), centre.address
-            return PurchaseOrder(**there, sent=now(), lines=bought, deliver_to=to, **about)
+        def order() -> Event:
+            return PurchaseOrder(**there, **about, **to, sent=now(), lines=bought)
+
+        def confirmation() -> Event:
+            return PurchaseConfirmation(**back, **about, sent=now(), lines=bought, total=total)
 
         def invoice() -> Event:
-            office = self._office(centre)
-            ending = {"lines": bought, "total": Money(_value(bought)), "bill_to": office.address}
-            return Invoice(**_between(best, office), sent=now(), **about, **ending)
+            ending = {"lines": bought, "total": total, "bill_to": office.address}
+            return Invoice(**_between(best, office), **about, sent=now(), **ending)
 
-        self._soon(time + draw.uniform(2, 3), purchase_order)
-        self._soon(time + draw.uniform(4, 5), invoice)
+        def shipment() -> Event:
+            return PurchaseShipment(**back, **about, sent=now(), items=items, distance=distance)
+
+        def received() -> Event:
+            return PurchaseShipmentConfirmation(**there, **about, sent=now(), items=items)
+
+        def statistics() -> Event:
+            ending = {"family": family, "units": units, "items": items, "region": region}
+            return ShipmentStatistics(**_between(centre, office), sent=now(), **ending)
+
+        following = (order, confirmation, invoice, shipment, received, statistics)
+        for delay, event in enumerate(following, 2):
+            self._soon(time + delay + draw.random(), event)
         return CallForOffers(
             sender=centre.name,
             receiver="",
@@ -179,8 +205,8 @@ class Workload:
             sent=self._now(),
             product=product.number,
             family=product.family,
-            before=product.price,
-            price=price,
+            before=Money(product.price),
+            price=Money(price),
         )
 
     def _stock(self, time: float) -> Event:
@@ -188,15 +214,20 @@ class Workload:
         return InventoryMovement(
             **_from(market),
             sent=self._now(),
-            product=product.number,
             family=product.family,
-            moved=self._draw.randrange(1, 40),
+            items=self._items([(product, self._draw.randrange(1, 40))]),
             left=self._draw.randrange(0, 200),
         )
 
     def _sale(self, time: float) -> Event:
         market, product = self._draw.choice(self._world.markets), self._product()
         units = 1 + int(self._draw.expovariate(0.12))
+        first = self._draw.randrange(1, units + 1)
+        desks = [
+            CashDesk(self._draw.randrange(1, 9), part, Money(part * product.price))
+            for part in (first, units - first)
+            if part
+        ]
         return SalesStatistics(
             **_between(market, self._office(market)),
             region=market.region,
@@ -204,13 +235,15 @@ class Workload:
             family=product.family,
             units=units,
             revenue=Money(units * product.price),
-            cash_desk=self._draw.randrange(1, 9),
+            cash_desks=desks,
         )
 
     def _announcement(self, time: float) -> Event:
         office, product = self._draw.choice(self._world.offices), self._product()
+        name = f"{product.family.value} no. {product.number}"
+        about = [ProductDescription(product.number, name, product.spec)]
         return ProductAnnouncement(
-            **_from(office), sent=self._now(), products=[product.number], family=product.family
+            **_from(office), sent=self._now(), products=about, family=product.family
         )
 
     def _hot_list(self, time: float) -> Event:
@@ -224,13 +257,18 @@ class Workload:
     def _product(self) -> Product:
         return self._draw.choice(self._world.products)
 
-    def _lines(self, family: Family | None = None) -> list[Line]:
-        """Mostly few, sometimes many."""
+    def _chosen(self, family: Family | None = None) -> list[tuple[Product, int]]:
+        """Products, and how many of each. Mostly few, sometimes many."""
         many = self._draw.choices((2, 6, 20), (0.95, 0.04, 0.01))[0]
         products = [p for p in self._world.products if family is None or p.family is family]
+        some = self._draw.sample(products, min(len(products), many))
+        return [(each, self._draw.randrange(1, 50)) for each in some]
+
+    def _items(self, chosen: list[tuple[Product, int]]) -> list[Item]:
+        tag = self._draw.randrange(16**8)
         return [
-            Line(each.number, each.family, self._draw.randrange(1, 50), each.price)
-            for each in self._draw.sample(products, min(len(products), many))
+            Item(each.number, each.family, many, f"{tag + number:08x}", each.spec)
+            for number, (each, many) in enumerate(chosen)
         ]
 
     def _office(self, participant: Participant) -> Participant:
@@ -248,10 +286,14 @@ def _from(sender: Participant) -> dict[str, object]:
     return {"sender": sender.name, "receiver": "", "region": sender.region}
 
 
+def _lines(chosen: list[tuple[Product, int]]) -> list[Line]:
+    return [Line(each.number, each.family, many, Money(each.price)) for each, many in chosen]
+
+
 def _at_price(line: Line, factor: float) -> Line:
-    price = (line.unit_price * Decimal(str(factor))).quantize(CENT)
-    return Line(line.product, line.family, line.quantity, price)
+    price = (line.unit_price.amount * Decimal(str(factor))).quantize(CENT)
+    return Line(line.product, line.family, line.quantity, Money(price))
 
 
 def _value(lines: list[Line]) -> Decimal:
-    return sum((line.quantity * line.unit_price for line in lines), Decimal(0))
+    return sum((line.quantity * line.unit_price.amount for line in lines), Decimal(0))

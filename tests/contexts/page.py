@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from page_types import (
+    NONE,
+    alternatives,
+    attributes,
+    classes,
+    derived,
+    element,
+    fits,
+    is_a,
+    is_class,
+    is_own,
+    make,
+)
+
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.describing import supertypes_of
-from polycast.typesystem.hints import hints_of
-from polycast.typesystem.kinds import kind_of
 from polycast.typesystem.standard import is_machinery, is_standard
 
-NONE = type(None)
-CONTAINERS = (list, tuple, dict, set, frozenset)
 DISABLED = "-"
 CANNOT_LEAVE = "cannot leave"  # a result that is no event
 Types = tuple[type, ...]
@@ -49,6 +57,7 @@ class ContextData:
     types: list[type] = dataclasses.field(default_factory=list)
     mappings: list[tuple[type, type, str]] = dataclasses.field(default_factory=list)
     rules: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
+    wholes: list[tuple[type, Any]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -58,6 +67,8 @@ class World:
     root_types: list[type]
     contexts: dict[str, ContextData]
     identity: Callable[[Any], Any] = identity
+    witnesses: Callable[[type, list[type]], Iterable[Any]] = lambda cls, there: ()
+    """Objects of a class that show, if any do, that something is wrong with it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,78 +88,6 @@ class Pattern:
 
 
 Rules = dict[Pattern, tuple[str, Any]]
-
-
-def attributes(cls: type) -> dict[str, Any]:
-    """The attributes of a type with their annotations; built-in classes have none."""
-    if is_standard(cls):
-        return {}
-    hints = hints_of(cls)
-    return {name: hints.get(name, Any) for name in declared_defaults(cls)}
-
-
-def alternatives(hint: Any) -> list[Any]:
-    """The members of a union, or the annotation itself; `None` is its class."""
-    if typing.get_origin(hint) is typing.Annotated:
-        return alternatives(typing.get_args(hint)[0])
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return [part for each in typing.get_args(hint) for part in alternatives(each)]
-    return [NONE if hint is None else hint]
-
-
-def element(alternative: Any) -> tuple[type, Any] | None:
-    """Kind of a container and the annotation of what rules apply to in it."""
-    kind, inner = typing.get_origin(alternative), typing.get_args(alternative)
-    if kind is tuple:
-        return (tuple, inner[0]) if len(inner) == 2 and inner[1] is ... else None
-    return (kind, inner[-1]) if kind in CONTAINERS else None
-
-
-def is_class(alternative: Any) -> bool:
-    """Whether an alternative is a class of its own, not a container and not opaque."""
-    return isinstance(alternative, type) and alternative not in (*CONTAINERS, object, Any)
-
-
-def classes(hint: Any) -> list[type]:
-    """The classes an attribute is 'of type', in containers and unions too; never None."""
-    found: list[type] = []
-    for part in alternatives(hint):
-        inner = element(part)
-        if inner is not None:
-            found += classes(inner[1])
-        elif is_class(part) and part is not NONE:
-            found.append(part)
-    return list(dict.fromkeys(found))
-
-
-def breadth_first(cls: type) -> list[type]:
-    """A type and its declared supertypes, level by level, each where it is met first."""
-    order = [cls]
-    for each in order:
-        order += [base for base in supertypes_of(each) if base not in order]
-    return order
-
-
-def longest_chain(met: type, named: type) -> int:
-    """How many `extends` lie between, on the longest way."""
-    if met is named:
-        return 0
-    ways = [longest_chain(base, named) for base in supertypes_of(met) if named in base.__mro__]
-    return 1 + max(ways)
-
-
-def derived(met: type, named: frozenset[type]) -> tuple[int, int]:
-    """How derived the type named is, seen from the type met: smaller is more derived."""
-    return min(
-        (longest_chain(met, each), breadth_first(met).index(each))
-        for each in named
-        if each in met.__mro__
-    )
-
-
-def is_a(met: type, named: frozenset[type]) -> bool:
-    """Whether the type met is a subtype of one of those named."""
-    return any(each in met.__mro__ for each in named)
 
 
 def ancestors(world: World, name: str) -> list[str]:
@@ -191,6 +130,14 @@ def mappings(world: World, name: str, direction: str) -> dict[type, type]:
         found = mappings(world, parent, direction) | found
     own = world.contexts[name].mappings
     return found | {source: target for source, target, way in own if way == direction}
+
+
+def wholes(world: World, name: str) -> dict[type, Any]:
+    """The functions of whole events, by the source of the mapping they belong to."""
+    found: dict[type, Any] = {}
+    for parent in world.contexts[name].parents:
+        found = wholes(world, parent) | found
+    return found | dict(world.contexts[name].wholes)
 
 
 def written_rules(world: World, name: str) -> Rules:
@@ -356,7 +303,8 @@ def translate(world: World, event: Any, source: str | None, target: str | None) 
 
 def way_through(world: World, name: str, direction: str) -> Translation:
     """The mappings and rules for events that come into a context, or leave it."""
-    return Translation(world, rules(world, name), mappings(world, name, direction))
+    table = mappings(world, name, direction)
+    return Translation(world, known(world, name), rules(world, name), table, wholes(world, name))
 
 
 @dataclasses.dataclass
@@ -364,24 +312,59 @@ class Translation:
     """One direction of one context."""
 
     world: World
+    there: list[type]
     standing: Rules
     table: dict[type, type]
+    wholes: dict[type, Any]
 
     def cross(self, event: Any) -> Any:
         """The event as the other side sees it, by its most derived mapping if there is one."""
         cls = type(event)
         sources = [each for each in self.table if each in cls.__mro__]
         if sources:
-            best = min(sources, key=lambda each: derived(cls, frozenset([each])))
-            return self.build(self.table[best], event, (cls,), ())
+            best = most_derived(cls, sources)
+            view = self.view(cls, best, lambda each: self.mapped(best, each, (cls,), ()))
+            return self.mapped(best, event, (view,), ())
         listed = [each for data in self.world.contexts.values() for each in data.types]
         return event if cls in self.world.root_types or cls not in listed else CANNOT_LEAVE
 
+    def view(self, cls: type, above: type, translate: Callable[[Any], Any]) -> type:
+        """What an object is taken for: its class, or a supertype if nobody knew the class and it
+        would not have passed the check."""
+        if cls in self.there:
+            return cls
+        try:
+            for each in self.world.witnesses(cls, self.there):
+                translate(each)
+        except (Refused, _NoWay):
+            known_ones = [each for each in self.there if each in cls.__mro__]
+            return most_derived(cls, [each for each in known_ones if above in each.__mro__])
+        return cls
+
+    def mapped(self, mapping: type, value: Any, met: Types, names: Names) -> Any:
+        """An object of a mapping's target; its function of whole events comes last.
+
+        Such a function takes the target, or else the source with its attributes translated.
+        """
+        target, whole = self.table[mapping], self.wholes.get(mapping)
+        if whole is None:
+            return self.build(target, value, met, names)
+        hints = typing.get_type_hints(whole)
+        takes, returned = hints["x"], hints["return"]
+        if not fits(returned, target):
+            raise Refused(f"{returned} does not fit {target}")
+        before = target if fits(target, takes) else met[-1]
+        if not fits(before, takes):
+            raise Refused(f"{before} does not fit {takes}")
+        return whole(copy.deepcopy(self.build(before, value, met, names)))
+
     def build(self, target: type, source: Any, met: Types, names: Names) -> Any:
         """An object of the target type; the source itself if it is that already."""
-        given, needed = attributes(type(source)), attributes(target)
+        given, needed = attributes(met[-1]), attributes(target)
         values = {}
         for attribute, hint in needed.items():
+            if is_own(target, attribute):
+                continue
             try:
                 if attribute not in given:
                     raise _NoWay
@@ -407,7 +390,11 @@ class Translation:
                 return self.container(value, part, needed, met, names)
             if is_class(part) and fits(type(value), part):
                 # Built-in classes have no known subtypes: an int in a float is met as a float.
-                cls = part if is_standard(part) else type(value)
+                if is_standard(part):
+                    return self.single(value, part, needed, met, names)
+                cls = self.view(
+                    type(value), part, lambda new: self.single(new, type(new), needed, met, names)
+                )
                 return self.single(value, cls, needed, met, names)
         return _require(value, fits(hint, needed))
 
@@ -440,8 +427,7 @@ class Translation:
         table = self.table
         ways = [each for each in table if each in cls.__mro__ and fits(table[each], needed)]
         if ways:
-            best = min(ways, key=lambda each: derived(cls, frozenset([each])))
-            return self.build(table[best], value, met, names)
+            return self.mapped(most_derived(cls, ways), value, met, names)
         _require(None, fits(cls, needed))
         return self.build(cls, value, met, names) if attributes(cls) else value
 
@@ -452,6 +438,11 @@ class Translation:
         if not fits(returned, needed):
             raise Refused(f"{returned} does not fit {needed}")
         return value if keeps else function(copy.deepcopy(value))
+
+
+def most_derived(met: type, named: list[type]) -> type:
+    """Of several supertypes of a type, the one that counts."""
+    return min(named, key=lambda each: derived(met, frozenset([each])))
 
 
 def _require(value: Any, holds: bool) -> Any:
@@ -466,33 +457,3 @@ def _is_unchanged(new: Any, old: Any) -> bool:
     if isinstance(new, set | frozenset):
         return {id(each) for each in new} == {id(each) for each in old}
     return all(a is b for a, b in zip(new, old, strict=True))
-
-
-def fits(given: Any, needed: Any) -> bool:
-    """Whether every value of one annotation may stand where the other is declared."""
-    return all(
-        any(_fits_alternative(one, other) for other in alternatives(needed))
-        for one in alternatives(given)
-    )
-
-
-def _fits_alternative(given: Any, needed: Any) -> bool:
-    if given is Any or needed is Any or given == needed:
-        return True
-    one, other = element(given), element(needed)
-    if one is not None and other is not None:
-        keys = [typing.get_args(each)[0] for each in (given, needed)]
-        return one[0] is other[0] and fits(one[1], other[1]) and (one[0] is not dict or fits(*keys))
-    if not isinstance(given, type) or not isinstance(needed, type):
-        return False
-    return needed in given.__mro__ or (needed is float and int in given.__mro__)
-
-
-def make(cls: Any, values: dict[str, Any]) -> Any:
-    """An object from its attributes."""
-    if kind_of(cls) not in ("class", "value", "protocol"):
-        return cls(**values)
-    new = object.__new__(cls)
-    for key, value in values.items():
-        setattr(new, key, value)
-    return new

@@ -11,17 +11,14 @@ from page import (
     ContextData,
     Refused,
     World,
-    breadth_first,
-    derived,
-    fits,
     identity,
     known,
-    longest_chain,
     parse,
     rows,
     translate,
     winner,
 )
+from page_types import breadth_first, derived, fits, longest_chain
 
 
 @dataclass

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import typing
 from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import strategies as st
-from page import NONE, alternatives, attributes, classes, element, is_class, make, met_types
-from worlds import SCALARS, stamp
+from page import met_types
+from page_types import NONE, alternatives, attributes, classes, element, is_class, make
+from world_types import SCALARS
+from worlds import stamp
 
 from polycast.typesystem.standard import is_standard
 
@@ -26,7 +29,9 @@ def _held(hint: Any, there: list[type], depth: int) -> st.SearchStrategy[Any]:
 
 
 def _alternative(part: Any, there: list[type], depth: int) -> st.SearchStrategy[Any]:
-    if part is NONE or part is Any:
+    if part is Any:
+        return st.sampled_from([None, 3, [4, [5]], {"six": [7]}]).map(copy.deepcopy)
+    if part is NONE:
         return st.none()
     scalars: dict[Any, Any] = {int: st.integers(0, 9), str: st.sampled_from("pqr")}
     if part in SCALARS:
@@ -76,3 +81,26 @@ def _variants(hint: Any, there: list[type], seen: tuple[type, ...]) -> Iterator[
             for met in met_types(there, part):
                 again = seen.count(met) > 1 or len(seen) > 4
                 yield from itertools.islice(witnesses(met, there, seen), 1 if again else None)
+
+
+def changeable(value: Any, found: dict[int, Any] | None = None) -> dict[int, Any]:
+    """All objects in a value that can be changed, itself included, by their identity."""
+    found = {} if found is None else found
+    held = list(value.values()) if isinstance(value, dict) else []
+    if isinstance(value, list | tuple | set | frozenset):
+        held = list(value)
+    names = attributes(type(value))
+    held += [getattr(value, key) for key in names]
+    if isinstance(value, list | dict | set) or (names and not _is_frozen(value, next(iter(names)))):
+        found[id(value)] = value
+    for each in held:
+        changeable(each, found)
+    return found
+
+
+def _is_frozen(value: Any, key: str) -> bool:
+    try:
+        setattr(value, key, getattr(value, key))
+    except (AttributeError, TypeError, ValueError):
+        return True
+    return False

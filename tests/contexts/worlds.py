@@ -7,44 +7,25 @@ import itertools
 import re
 import typing
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import attrs
-import msgspec
-import pydantic
+from hypothesis import assume
 from hypothesis import strategies as st
-from page import (
-    NONE,
-    ContextData,
-    Pattern,
-    Refused,
-    World,
-    alternatives,
-    attributes,
-    classes,
-    element,
-    identity,
-    is_class,
-    known,
-    make,
-    mappings,
-    met_types,
-    parse,
+from page import ContextData, Pattern, Refused, World, identity, known, mappings, met_types, parse
+from page_types import NONE, alternatives, attributes, classes, element, longest_chain, make
+from world_types import (
+    SCALARS,
+    Dice,
+    Field,
+    local_types,
+    make_class,
+    mirrored,
+    root_types,
+    written,
 )
 
-from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard import is_machinery
-
-SCALARS: list[type] = [int, str, float]
-NO_DEFAULT = dataclasses.MISSING
-
-
-class Field(NamedTuple):
-    """An attribute of a class to be made."""
-
-    hint: Any
-    default: Any = NO_DEFAULT
 
 
 @dataclasses.dataclass(repr=False)
@@ -64,194 +45,6 @@ class Case:
     def population(self, name: str | None) -> list[type]:
         """The classes whose objects are published in a context, the root included."""
         return self.world.root_types if name is None else self.locals[name]
-
-
-def written(cls: type) -> str:
-    """A class in one line, for the report of a failure."""
-    names = ", ".join(each.__name__ for each in cls.__bases__)
-    defaults = declared_defaults(cls)
-    held = [f"{k}: {v}{' = ...' if defaults[k] else ''}" for k, v in attributes(cls).items()]
-    return f"{cls.__name__}({names}): {'; '.join(held)}".replace("worlds.", "")
-
-
-class Dice:
-    """Choices; the simplest one of each is what shrinking goes for."""
-
-    def __init__(self, draw: st.DrawFn) -> None:
-        self._draw = draw
-
-    def chance(self, percent: int) -> bool:
-        return self._draw(st.integers(0, 99)) >= 100 - percent
-
-    def number(self, low: int, high: int) -> int:
-        return self._draw(st.integers(low, high))
-
-    def pick(self, choices: Any) -> Any:
-        return self._draw(st.sampled_from(list(choices)))
-
-    def shuffled(self, things: list[Any]) -> list[Any]:
-        return self._draw(st.permutations(things))
-
-
-def make_class(name: str, kind: str, bases: tuple[type, ...], fields: dict[str, Field]) -> Any:
-    """A class of some library; recursive annotations work for dataclasses only."""
-    hints = {key: field.hint for key, field in fields.items()}
-    space: dict[str, Any] = {"__module__": __name__, "__annotations__": hints}
-    given = {key: field.default for key, field in fields.items() if field.default is not NO_DEFAULT}
-    if kind in ("frozen", "mutable"):
-        for key, default in given.items():
-            is_factory = isinstance(default, type)
-            space[key] = dataclasses.field(default_factory=default) if is_factory else default
-        made = type(name, bases, space)
-        return dataclasses.dataclass(made, frozen=kind == "frozen", kw_only=True)  # type: ignore[call-overload]
-    if kind == "struct":
-        return msgspec.defstruct(name, list(hints.items()), kw_only=True, module=__name__)
-    if kind == "attrs":
-        return attrs.frozen(type(name, (), space))
-    if kind == "pydantic":
-        return pydantic.create_model(
-            name, __module__=__name__, **{key: (hint, ...) for key, hint in hints.items()}
-        )
-    if kind == "namedtuple":
-        made = NamedTuple(name, list(hints.items()))  # type: ignore[misc]
-        made.__module__ = __name__
-        return made
-    return type(name, (), space)
-
-
-def mirrored(hint: Any, partner: Callable[[type], Any]) -> Any:
-    """An annotation with each class replaced."""
-    parts = []
-    for part in alternatives(hint):
-        inner = element(part)
-        if inner is not None:
-            new = mirrored(inner[1], partner)
-            key = typing.get_args(part)[0]
-            rest = {tuple: (new, ...), dict: (key, new)}.get(inner[0], new)
-            parts.append(inner[0][rest])  # type: ignore[index]
-        else:
-            parts.append(partner(part) if is_class(part) and part is not NONE else part)
-    return typing.Union[tuple(parts)]  # noqa: UP007
-
-
-def _some_field(dice: Dice, earlier: list[type], later: list[str]) -> Field:
-    """An attribute; of a class that is not made yet only its number is known."""
-    if dice.chance(45):
-        return _of_scalar(dice)
-    if later and dice.chance(30):
-        hint = dice.pick(later)
-        default: Any = None
-        return Field(("later", hint, dice.pick(["optional", "list", "dict"])), default)
-    if not earlier:
-        return _of_scalar(dice)
-    cls: Any = dice.pick(earlier)
-    other = dice.pick([*earlier, *SCALARS])
-    shapes: list[Any] = [cls, cls, cls | None, list[cls], tuple[cls, ...], dict[str, cls]]
-    shapes += [cls | other, list[cls | None], dict[str, list[cls]], cls | other | None]
-    hint = dice.pick(shapes)
-    return Field(hint, _some_default(dice, hint))
-
-
-def _of_scalar(dice: Dice) -> Field:
-    cls: Any = dice.pick(SCALARS)
-    shapes = [cls, cls, cls, cls | None, list[cls], frozenset[cls], tuple[cls, str], Any]
-    hint = dice.pick(shapes)
-    default = cls(7) if hint is cls else _default_of(hint)
-    return Field(hint, default if dice.chance(30) else NO_DEFAULT)
-
-
-def _some_default(dice: Dice, hint: Any) -> Any:
-    return _default_of(hint) if dice.chance(30) else NO_DEFAULT
-
-
-def _default_of(hint: Any) -> Any:
-    for part in alternatives(hint):
-        if part is NONE:
-            return None
-        if typing.get_origin(part) in (list, dict):
-            return typing.get_origin(part)
-    return NO_DEFAULT
-
-
-def _resolve(cls: type, by_name: dict[str, type]) -> None:
-    """Put the classes that were made later into the annotations of an earlier one."""
-    for key, hint in cls.__annotations__.items():
-        if isinstance(hint, tuple):
-            late: Any = by_name[hint[1]]
-            shapes = {"optional": late | None, "list": list[late] | None}
-            cls.__annotations__[key] = shapes.get(hint[2], dict[str, late] | None)
-
-
-def _root_types(dice: Dice) -> list[type]:
-    kind = dice.pick(["mutable", "frozen"])
-    names = [f"R{number}" for number in range(dice.number(2, 6))]
-    made: dict[str, type] = {}
-    family: list[type] = []
-    for position, name in enumerate(names):
-        is_apart = dice.chance(20)
-        bases = () if is_apart else _some_bases(dice, family)
-        taken = {key for base in bases for key in attributes(base)}
-        own = [f"{letter}{position}" for letter in "abc"]  # some names are shared, most are not
-        free = [f"n{position}", *[dice.pick([key, *"xy"]) for key in own]]
-        free = [key for key in dict.fromkeys(free) if key not in taken]
-        later = [] if is_apart else names[position:]
-        apart = dice.pick(["struct", "attrs", "pydantic", "namedtuple", "plain"])
-        # Pydantic looks into the classes it holds at once, when annotations may not be whole.
-        earlier = [] if is_apart and apart == "pydantic" else list(made.values())
-        fields = {free[0]: Field(dice.pick(SCALARS))}
-        for key in free[1 : 1 + dice.number(0, 3)]:
-            fields[key] = _some_field(dice, earlier, later)
-        if is_apart:
-            fields = {key: Field(field.hint) for key, field in fields.items()}
-        made[name] = make_class(name, apart if is_apart else kind, bases, fields)
-        family += [] if is_apart else [made[name]]
-    for cls in made.values():
-        _resolve(cls, made)
-    return list(made.values())
-
-
-def _some_bases(dice: Dice, family: list[type]) -> tuple[type, ...]:
-    count = dice.number(0, min(3, len(family)))
-    bases: tuple[type, ...] = ()
-    for base in dice.shuffled(family)[:count]:
-        clash = any(set(attributes(base)) & set(attributes(each)) for each in bases)
-        related = any(base in each.__mro__ or each in base.__mro__ for each in bases)
-        bases = bases if clash and not related else (*bases, base)
-    try:
-        type("Tried", bases, {})
-    except TypeError:  # no linear order: Python does not allow it
-        return bases[:1]
-    return bases
-
-
-def _local_types(dice: Dice, letter: str, roots: list[type]) -> dict[type, type]:
-    """Partners of some root types: much the same, renamed, with small differences."""
-    kind = dice.pick(["mutable", "frozen"])
-    partners: dict[type, type] = {}
-    for root in [each for each in roots if dice.chance(75)]:
-        bases = tuple(partners[b] for b in root.__bases__ if b in partners)
-        try:
-            type("Tried", bases, {})
-        except TypeError:
-            bases = bases[:1]
-        taken = {key for base in bases for key in attributes(base)}
-        fields = {key: Field(hint) for key, hint in attributes(root).items() if key not in taken}
-        for key in list(fields):
-            if dice.chance(5):
-                del fields[key]
-            elif dice.chance(25):
-                fields[key] = Field(fields[key].hint, _default_of(fields[key].hint))
-        if dice.chance(25):
-            fields["extra"] = Field(int, 5 if dice.chance(97) else NO_DEFAULT)
-        partners[root] = make_class(f"{letter}{root.__name__[1:]}", kind, bases, fields)
-
-    def partner(cls: type) -> type:
-        return partners[cls] if cls in partners and dice.chance(75) else cls
-
-    for cls in partners.values():
-        for key, hint in cls.__annotations__.items():
-            cls.__annotations__[key] = mirrored(hint, partner)
-    return partners
 
 
 def stamp(hint: Any, text: str) -> Any:
@@ -286,14 +79,36 @@ def plain(value: Any) -> Any:
 
 
 def tagged(name: str, given: Any, returned: Any) -> Callable[[Any], Any]:
-    """A function of two annotations whose result shows that it ran, and on what."""
+    """A function of two annotations whose result shows that it ran, and on what.
+
+    It changes what it is given, if that can be changed, as the one in the paper does.
+    """
 
     def function(x: Any) -> Any:
-        return stamp(returned, f"{name}:{zlib.crc32(repr(plain(x)).encode()):08x}")
+        text = f"{name}:{zlib.crc32(repr(plain(x)).encode()):08x}"
+        spoil(x)
+        return stamp(returned, text)
 
     function.__annotations__ = {"x": given, "return": returned}
     function.__name__ = function.__qualname__ = name
     return function
+
+
+def spoil(value: Any) -> None:
+    """Change an object and all that it holds, as far as it lets one."""
+    names = attributes(type(value))
+    held = [getattr(value, key) for key in names]
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        held += value.values() if isinstance(value, dict) else value
+    for each in held:
+        spoil(each)
+    for key in names:
+        try:
+            setattr(value, key, "spoilt")
+        except (AttributeError, TypeError, ValueError):
+            break  # it is frozen
+    if isinstance(value, list | set | dict):
+        value.clear()
 
 
 class Place(NamedTuple):
@@ -342,45 +157,128 @@ def _some_qualifier(dice: Dice, place: Place) -> str:
     return str(dice.pick([place.attribute, narrowed, dice.pick(above).__name__]))
 
 
-def _some_patterns(dice: Dice, there: list[type], heads: list[type]) -> list[tuple[str, Pattern]]:
+def _paths(there: list[type], head: type) -> list[tuple[type, list[Place]]]:
+    """The first paths of an event type, the short ones first."""
+    found: list[tuple[type, list[Place]]] = [(head, [])]
+    for _, path in found:
+        current = path[-1].met if path else head
+        for key, hint in attributes(current).items() if len(path) < 4 else ():
+            for met in met_types(there, hint):
+                if len(found) < 200 and met not in [head, *(each.met for each in path)]:
+                    found.append((head, [*path, Place(key, hint, met)]))
+    return found[1:]
+
+
+def are_few(there: list[type], heads: list[type]) -> bool:
+    """Whether events of some types have a number of paths that can be looked at one by one."""
+    found = [(each,) for each in heads]
+    for path in found:
+        for hint in attributes(path[-1]).values():
+            for met in met_types(there, hint):
+                if met not in path and attributes(met):
+                    found.append((*path, met))
+        if len(found) > 150 * len(heads):
+            return False
+    return True
+
+
+def _duels(head: type, path: list[Place]) -> Iterator[tuple[str, list[str]]]:
+    """Pairs of patterns of which a rare priority chooses one at a path."""
+    last, start = path[-1], head.__name__
+    met = last.met.__name__
+    above = [each.__name__ for each in _above(last.met) if each is not last.met]
+    there = ".".join([start, *(place.attribute for place in path[:-1])])
+    near = [each for each in _above(last.met) if longest_chain(last.met, each) == 1]
+    if len(near) > 1 and head not in near:  # two supertypes that are as near
+        yield "P4", [f"{there}.{base.__name__}" for base in near]
+    if above:
+        yield "P3", [f"{there}.{met}", f"{there}.{above[0]}"]
+        if last.met not in classes(last.hint):  # a subtype against the attribute
+            yield "P6", [f"{there}.{met}", f"{there}.{last.attribute}"]
+        if len(path) > 1:  # and against more levels
+            yield "P6", [f"{start}.{met}", f"{there}.{above[0]}"]
+    if len(path) > 2:  # an attribute further out against more levels
+        levels = [place.met.__name__ for place in path]
+        yield "P5", [f"{start}.{path[0].attribute}.{met}", ".".join([start, *levels[:2], met])]
+
+
+class Written(NamedTuple):
+    """A pattern, and a path at which it applies."""
+
+    text: str
+    pattern: Pattern
+    head: type
+    path: list[Place]
+
+
+def _some_patterns(dice: Dice, there: list[type], heads: list[type]) -> list[Written]:
     """Valid patterns that compete at a few paths."""
-    found = []
+    found: list[Written] = []
     for _ in range(dice.number(1, 3)):
         head, path = _some_path(dice, there, heads)
-        for text in [_some_pattern(dice, head, path) for _ in range(dice.number(1, 4))]:
-            try:
-                found.append((text, parse(there, text)))
-            except Refused:
-                continue
+        texts = [_some_pattern(dice, head, path) for _ in range(dice.number(1, 4)) if path]
+        found += _valid(there, texts, head, path)
+    duels: dict[str, list[Any]] = {}
+    for head in heads:
+        for _, path in _paths(there, head):
+            for kind, texts in _duels(head, path):
+                duels.setdefault(kind, []).append((texts, head, path))
+    for kind in [each for each in sorted(duels) if dice.chance(90 if each == "P4" else 45)]:
+        found += _valid(there, *dice.pick(duels[kind]))
     return found
 
 
-def _some_rule(
-    dice: Dice, number: int, text: str, pattern: Pattern, partners: dict[type, type]
-) -> tuple[str, Any]:
-    """A function for a pattern; most return what they are given a kind of."""
+def _valid(there: list[type], texts: list[str], head: type, path: list[Place]) -> list[Written]:
+    found = []
+    for text in texts:
+        try:
+            found.append(Written(text, parse(there, text), head, path))
+        except Refused:
+            continue
+    return found
+
+
+def _needed(world: World, name: str, line: Written) -> list[type]:
+    """What the target takes at the path of a pattern, as far as mappings say."""
+    table = mappings(world, name, "?") | mappings(world, name, "!")
+    target = table.get(line.head, line.head)
+    found: list[type] = []
+    for place in line.path:
+        found = classes(attributes(target).get(place.attribute, Any))
+        target = next((each for each in found if each in (table.get(place.met), place.met)), NONE)
+    return found
+
+
+def _some_rule(dice: Dice, world: World, name: str, number: int, line: Written) -> tuple[str, Any]:
+    """A function for a pattern; most return what the target takes."""
+    if dice.chance(8):
+        return line.text, "-"
     if dice.chance(10):
-        return text, "-"
-    if dice.chance(12):
-        return text, identity
+        return line.text, identity
+    pattern = line.pattern
     given = pattern.steps[-1].types if pattern.steps else frozenset([pattern.head])
     ordered = sorted(given, key=lambda cls: cls.__name__)
-    returned = dice.pick(ordered)
-    back = {local: root for root, local in partners.items()}
-    other = partners.get(returned, back.get(returned, returned))
-    function = tagged(
-        f"f{number}",
-        typing.Union[tuple(ordered)],  # noqa: UP007
-        other if dice.chance(12) else returned,
-    )
-    return text, function
+    needed = _needed(world, name, line) or ordered
+    returned = dice.pick(needed if dice.chance(85) else ordered)
+    takes = typing.Union[tuple(ordered)]  # noqa: UP007
+    return line.text, tagged(f"f{number}", takes, returned)
+
+
+def _some_wholes(dice: Dice, lines: list[tuple[type, type, str]]) -> list[tuple[type, Any]]:
+    """Functions of whole events: they take the target, or the source."""
+    found = []
+    for number, (source, target, _) in enumerate(lines):
+        if dice.chance(10):
+            takes = dice.pick([target, source])
+            found.append((source, tagged(f"w{number}", takes, target)))
+    return found
 
 
 def _some_mappings(dice: Dice, partners: dict[type, type]) -> list[tuple[type, type, str]]:
     found = []
     for root, local in partners.items():
-        found += [(root, local, "?")] if dice.chance(93) else []
-        found += [(local, root, "!")] if dice.chance(70) else []
+        found += [(root, local, "?")] if dice.chance(97) else []
+        found += [(local, root, "!")] if dice.chance(85) else []
     return found
 
 
@@ -388,7 +286,8 @@ def _some_mappings(dice: Dice, partners: dict[type, type]) -> list[tuple[type, t
 def cases(draw: st.DrawFn) -> Case:
     """A world of up to three contexts, the last one with two parents."""
     dice = Dice(draw)
-    roots = _root_types(dice)
+    roots = root_types(dice)
+    assume(are_few(roots, roots))
     world, held, numbers = World(roots, {}), {}, itertools.count()
     for name, letter in (("one", "L"), ("two", "M"), ("both", "N"))[: dice.number(1, 3)]:
         parents = (
@@ -396,28 +295,43 @@ def cases(draw: st.DrawFn) -> Case:
         )
         mapped = [cls for parent in parents for cls in mappings(world, parent, "?")]
         free = [cls for cls in roots if cls not in mapped or dice.chance(15)]
-        partners = _local_types(dice, letter, free)
+        partners = local_types(dice, letter, free)
+        on_both_sides = [cls for cls in free if cls not in partners and dice.chance(15)]
+        partners |= {cls: cls for cls in on_both_sides}
         data = ContextData(dice.shuffled(parents), list(partners.values()))
         world.contexts[name] = data
         data.mappings = _some_mappings(dice, partners)
-        there = known(world, name)
-        heads = [*partners, *partners.values()] or roots
+        data.wholes = _some_wholes(dice, data.mappings)
+        assume(are_few(known(world, name), roots + data.types))
+        heads = list(dict.fromkeys([*partners, *partners.values()])) or roots
         data.rules = [
-            _some_rule(dice, next(numbers), text, pattern, partners)
-            for text, pattern in _some_patterns(dice, there, heads)
+            _some_rule(dice, world, name, next(numbers), line)
+            for line in _some_patterns(dice, known(world, name), heads)
         ]
-        inherited = [line for parent in parents for line in world.contexts[parent].rules]
-        if inherited and dice.chance(40):
-            data.rules.append((dice.pick(inherited)[0], dice.pick(["-", identity])))
+        data.rules += _again(dice, world, name, next(numbers))
         held[name] = data.types + [each for parent in parents for each in held[parent]]
     return Case(world, held, _strangers(dice, roots))
+
+
+def _again(dice: Dice, world: World, name: str, number: int) -> list[tuple[str, Any]]:
+    """A pattern of another context: disabled, kept, or in conflict with what it does there."""
+    there = known(world, name)
+    lines = [line for each in world.contexts.values() for line in each.rules if line[1] != "-"]
+    found = []
+    for text, function in lines if dice.chance(40) else ():
+        if callable(function) and function is not identity and dice.chance(30):
+            hints = function.__annotations__
+            other = tagged(f"g{number}", hints["x"], hints["return"])
+            for line in _valid(there, [text], NONE, []):
+                found.append((line.text, dice.pick(["-", identity, other, other])))
+    return found
 
 
 @st.composite
 def round_trips(draw: st.DrawFn) -> Case:
     """One context whose types mirror the root's, with rules that undo each other."""
     dice = Dice(draw)
-    roots = _root_types(dice)
+    roots = root_types(dice)
     partners: dict[type, type] = {}
     for root in roots:
         bases = tuple(partners[base] for base in root.__bases__ if base in partners)
@@ -429,7 +343,8 @@ def round_trips(draw: st.DrawFn) -> Case:
     lines = [line for root, local in partners.items() for line in _both(root, local)]
     data = ContextData([], list(partners.values()), dice.shuffled(lines))
     world = World(roots, {"one": data})
-    for number, (text, pattern) in enumerate(_some_patterns(dice, known(world, "one"), roots)):
+    for number, line in enumerate(_some_patterns(dice, known(world, "one"), roots)):
+        text, pattern = line.text, line.pattern
         if pattern.steps and pattern.steps[-1].types == {int}:
             data.rules.append((text, shifted(number + 1)))
             data.rules.append((re.sub(r"\bR(?=\d)", "L", text), shifted(-number - 1)))
@@ -450,9 +365,14 @@ def shifted(by: int) -> Callable[[int], int]:
 
 
 def _strangers(dice: Dice, roots: list[type]) -> list[type]:
+    """Subclasses that no context knows, some with attributes that a check would not let pass."""
     open_ones = [cls for cls in roots if dataclasses.is_dataclass(cls)]
-    found = []
+    found: list[type] = []
     for number, cls in enumerate(each for each in open_ones if dice.chance(40)):
         kind = "frozen" if cls.__dataclass_params__.frozen else "mutable"  # type: ignore[attr-defined]
-        found.append(make_class(f"X{number}", kind, (cls,), {"strange": Field(int, 3)}))
+        hint: Any = dice.pick([int, str, *open_ones])
+        names = dice.pick([[], ["strange"], ["extra"], ["x", "strange"]])
+        fields = {key: Field(hint) for key in names if key not in attributes(cls)}
+        base = dice.pick([cls, cls, *[each for each in found if cls in each.__mro__]])
+        found.append(make_class(f"X{number}", kind, (base,), fields))
     return found

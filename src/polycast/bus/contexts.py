@@ -89,6 +89,7 @@ class StoredContexts(BusContexts):
     def __init__(self, dispatcher: StoredDispatcher, clock: Clock, store: Store) -> None:
         super().__init__(dispatcher, clock)
         self._store, self._kept = store, set[str]()
+        self._registry = dispatcher.registry
         self._history = ContextHistory(dispatcher.registry, function_here)
         dispatcher.crossing = StoredCrossing(self._history)
 
@@ -101,6 +102,9 @@ class StoredContexts(BusContexts):
         federation = self.federation
         assert federation is not None
         contexts = [federation.root, *(each.context for each in federation.members.values())]
+        for cls in dict.fromkeys(cls for each in contexts for cls in _types_of(each)):
+            # A record of a version that a context has is of that class, and of no other version.
+            self._registry.bind(cls)
         bodies = {each.name: state_of(each) for each in contexts}
         gone = self._kept - bodies.keys()
 
@@ -136,8 +140,13 @@ class StoredContexts(BusContexts):
         self._store.write(bury)
 
 
-def _described(context: Context) -> list[Description]:
-    """What others have to know of the types of a context."""
+def _types_of(context: Context) -> list[type]:
+    """What a context lists, and what its mappings are between."""
     mappings = [*annotated_mappings(context), *context.mapping_lines]
     types = [*context.types, *(end for mapping in mappings for end in mapping.ends)]
-    return [each for cls in dict.fromkeys(types) for each in describe_all(cls)]
+    return list(dict.fromkeys(types))
+
+
+def _described(context: Context) -> list[Description]:
+    """What others have to know of the types of a context."""
+    return [each for cls in _types_of(context) for each in describe_all(cls)]

@@ -79,10 +79,7 @@ class History:
             entry = self._seen(mailbox, each)
             if entry is None:
                 continue
-            cls, topic = type(entry.event), entry.topic
-            if not any(each.selector.covers(cls, topic) for each in mailbox.interests()):
-                continue
-            test = mailbox.test_for(cls, topic)
+            test = mailbox.test_for(type(entry.event), entry.topic)
             try:
                 verdict = True if test is None else test(entry.event)
                 if verdict:
@@ -92,9 +89,15 @@ class History:
         return wanted
 
     def _seen(self, mailbox: Mailbox, entry: Entry) -> Entry | None:
-        """An entry as a mailbox sees it; that it does not get there is told once."""
+        """An entry as a mailbox sees it, if it wants its type; an error is told once."""
+        context, at = mailbox.interest.context, entry.position
+        cls = self._dispatcher.crossing.becomes(type(entry.event), entry.context, context, at)
+        if cls is None or not any(
+            each.selector.covers(cls, entry.topic) for each in mailbox.interests()
+        ):
+            return None
         try:
-            return self._dispatcher.crossed(mailbox.interest.context, entry, entry.position)
+            return self._dispatcher.crossed(context, entry, at)
         except Astray as found:
             name, letters = letter_name(found.context), mailbox.services.dead_letters
             if not any((e.position, e.subscription) == (entry.position, name) for e in letters):

@@ -69,6 +69,18 @@ class Builder:
             self._error("bad-result", f"at {path} met as {met.__name__}: {error}")
             return Keep()
 
+    def view(self, choice: Choice, above: type) -> Recipe:
+        """What is done with a value that is taken for one of a supertype of its class."""
+        known = choice.cases[above]
+        if not isinstance(known, Keep | Duplicate) or not has_attributes(above):
+            return known
+        node = choice.node.child(choice.attribute, above)
+        try:
+            maker_of(above)
+        except NoMaker:
+            return Duplicate()
+        return known if node.winner is not None else self._build(node.first or node, above, None)
+
     # -- objects -----------------------------------------------------------------------------------
 
     def _build(self, node: Node, target: type, mapping: Mapping | None) -> Build:

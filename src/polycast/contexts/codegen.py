@@ -12,6 +12,7 @@ import copy
 import keyword
 import linecache
 import re
+import unicodedata
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +105,8 @@ class _Writer:
         lines = [f"def {name}(e):"]
         kept = _kept_if(build, "e", self._class)
         if kept:
-            lines += [laid_out(kept, "    if ", ":"), "        return e"]
+            is_one = f"type(e) is {self._class(build.source)}"  # not one taken for its supertype
+            lines += [laid_out(f"{is_one} and {kept}", "    if ", ":"), "        return e"]
         return "\n".join([*lines, laid_out(self._made(build, "e"), "    return ")])
 
     # -- names -------------------------------------------------------------------------------------
@@ -372,7 +374,9 @@ def _read(value: str, name: str) -> str:
 
 
 def _is_name(text: str) -> bool:
-    return text.isidentifier() and not keyword.iskeyword(text)
+    """Whether a text is a name that Python reads as it is written."""
+    is_plain = unicodedata.is_normalized("NFKC", text)
+    return text.isidentifier() and not keyword.iskeyword(text) and is_plain
 
 
 _OURS = re.compile(r"e|v|translate|deepcopy|put_together|as_sequence|missing|Lacking")
@@ -380,7 +384,7 @@ _OURS = re.compile(r"e|v|translate|deepcopy|put_together|as_sequence|missing|Lac
 
 def _identifier(text: str) -> str:
     """A name that is nothing else: no keyword, no built-in, none of those used here."""
-    found = re.sub(r"\W", "_", text).strip("_") or "function"
+    found = re.sub(r"\W", "_", unicodedata.normalize("NFKC", text)).strip("_") or "function"
     taken = keyword.iskeyword(found) or found in dir(builtins) or _OURS.fullmatch(found)
     return f"the_{found}" if taken or not found.isidentifier() else found
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from polycast.contexts.derivation import is_subtype
 from polycast.contexts.findings import Finding
+from polycast.typesystem.standard import is_standard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,7 +167,7 @@ class _Parser:
             if not self._is_a_type():
                 raise self._unknown(prefix, token)
             return self._type_qualifier(prefix)
-        if self._types.named(token.text):
+        if not all(map(is_standard, self._types.named(token.text))):  # `time` is no surprise
             text = (
                 f"{token.text!r} in {self._text!r} is an attribute and a type; it is read as the "
                 f"attribute, .:{token.text} is the type"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.contexts.building import Builder
@@ -26,6 +27,14 @@ __all__ = ["Translator"]
 T = TypeVar("T")
 
 
+class _ITSELF:
+    """In place of a class: a value must not keep its own key alive."""
+
+
+class _UNKNOWN:
+    """In place of a class that was not asked about before."""
+
+
 class Translator:
     """The functions of one direction, made when a class is first met, and kept."""
 
@@ -38,7 +47,7 @@ class Translator:
         self._resolver = Resolver(settled.rules, settled.types)
         self._builder = Builder(settled, self._resolver, direction)
         self._codes: dict[type, Code] = {}
-        self._targets: dict[type, type | None] = {}
+        self._targets: weakref.WeakKeyDictionary[type, type | None] = weakref.WeakKeyDictionary()
         self.functions: dict[type, Callable[[Any], Any]] = {}
         """For each class that was met: what makes its events those of the other side."""
         self.counts: dict[type, int] = {}
@@ -50,14 +59,12 @@ class Translator:
 
     def becomes(self, cls: type) -> type | None:
         """What an event of a class is on the other side; None if it cannot get there."""
-        try:
-            return self._targets[cls]
-        except KeyError:
-            pass
-        mapping = self.mapping(cls)
-        stays = cls if self._settled.is_root_type(cls) else None
-        found = self._targets[cls] = stays if mapping is None else mapping.target
-        return found
+        found = self._targets.get(cls, _UNKNOWN)
+        if found is _UNKNOWN:
+            mapping = self.mapping(cls)
+            stays = _ITSELF if self._settled.is_root_type(cls) else None
+            found = self._targets[cls] = stays if mapping is None else mapping.target
+        return cls if found is _ITSELF else found
 
     def translate(self, event: Any) -> Any:
         """An event of the other side; None if it cannot get there."""
@@ -124,7 +131,9 @@ class Translator:
             if found is not None:
                 return found
         above = most_derived(cls, list(choice.cases))
-        return choice.cases[above[0]] if above else next(iter(choice.cases.values()))
+        if above:
+            return self._builder.view(choice, above[0])
+        return next(iter(choice.cases.values()))
 
     def _tried(self, build: Callable[[], T], cls: type) -> T | None:
         """What is built; None if something is wrong with it, which is reported."""

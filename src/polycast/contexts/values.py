@@ -24,7 +24,7 @@ __all__ = ["Maker", "NoMaker", "is_closed", "is_unchangeable", "maker_of", "put_
 
 _UNCHANGEABLE: tuple[type, ...] = (
     *(int, float, complex, str, bytes, bool, type(None), range),
-    *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
+    *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
     *(decimal.Decimal, uuid.UUID, enum.Enum),
 )
 

@@ -32,7 +32,7 @@ class NoSparkForm(FilterError):
         self.part, self.node, self.why, self.accepted = part, node, why, accepted
         super().__init__(
             f"`{part}` has no exact Spark form: {why}. Accepted: {accepted}. "
-            f"The filter itself still works in Python"
+            f"It still works in Python"
         )
 
 

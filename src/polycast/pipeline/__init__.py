@@ -14,6 +14,7 @@ except ImportError as error:
         instead="Install it with `pip install polycast[spark]`",
     ) from error
 
+from polycast.pipeline.columns import translated
 from polycast.pipeline.comparing import Comparison, compare
 from polycast.pipeline.pipeline import Pipeline, Status, status_of
 from polycast.pipeline.replaying import Replayed, deliver
@@ -32,4 +33,5 @@ __all__ = [
     "status_of",
     "stream",
     "table",
+    "translated",
 ]

@@ -53,7 +53,7 @@ def compare(
         low, high = start_of(store, since) or store.oldest(), end_of(store, until)
         comparing = Comparing(store, sides, Functions(modules).get, samples)
         for each in comparing.outlooks:
-            each.check(store.newest(), impure)
+            each.check(store.newest(), impure, modules)
     task = _Task(path, sides, modules, samples)
     total = comparing.nothing()
     for found in search(spark, task, low, high, imports=modules):

@@ -70,7 +70,8 @@ class Reading:
                     self.registry.add(each)
                 self._revision = view.revision()
                 self._outlook.look(view)
-                self._outlook.check(view.newest(), self.question.impure)
+                about = (self.question.impure, self.question.imports)
+                self._outlook.check(view.newest(), *about)
         kinds = store.types()
         self.numbers = None
         if self.question.types:

@@ -100,7 +100,7 @@ class Functions:
     """The functions of some modules, by `module:name`; nothing is imported to find one."""
 
     def __init__(self, imports: Iterable[str]) -> None:
-        self._modules = frozenset(imports)
+        self._modules = frozenset((*imports, "builtins"))
 
     def get(self, path: str) -> Callable[..., object] | None:
         """The function of that path, if its module is one of these."""

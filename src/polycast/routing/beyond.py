@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Inner = tuple[Target, Callable[[Any], object] | None, Callable[[Any], object] | None]
     Wrong = list[tuple[Target, Exception, Any]]
 
-__all__ = ["Beyond", "is_simple"]
+__all__ = ["Abroad", "Beyond", "is_simple"]
 
 
 def is_simple(targets: tuple[Target, ...]) -> bool:
@@ -167,3 +167,69 @@ class Beyond:
 
     def release(self, count: int) -> None:
         """Nothing was reserved."""
+
+
+class Several(Exception):
+    """Something went wrong in some of several contexts."""
+
+    def __init__(self, wrong: list[tuple[Beyond, Exception]]) -> None:
+        super().__init__()
+        self.wrong = wrong
+
+
+class Abroad(Beyond):
+    """Those of several contexts, behind one root form. They all have queues, or none has."""
+
+    def __init__(
+        self,
+        out: Callable[[Any], Any],
+        inner: list[Beyond],
+        astray: Callable[[Entry, str, Exception], None],
+    ) -> None:
+        self._out, self._contexts, self._astray = out, inner, astray
+        self.inline = any(each.inline for each in inner)
+
+    def _test(self, event: Any) -> object:
+        try:
+            root = self._out(event)
+        except Astray as error:
+            return error
+        verdicts = [(each, each._test(root)) for each in self._contexts]
+        return [(each, verdict) for each, verdict in verdicts if verdict is not None] or None
+
+    def put(self, entry: Entry, verdict: Any) -> None:
+        """Take an entry; called in log order, under the order lock."""
+        if isinstance(verdict, Astray):
+            self._astray(entry, verdict.context, verdict.error)
+            return
+        for each, found in verdict:
+            each.put(entry, found)
+
+    def wake(self) -> None:
+        """Go on with what was put."""
+        for each in self._contexts:
+            each.wake()
+
+    def _call(self, event: Any) -> None:
+        root = self._out(event)
+        wrong: list[tuple[Beyond, Exception]] = []
+        interrupt: BaseException | None = None
+        for each in self._contexts:
+            try:
+                each._call(root)
+            except Exception as error:
+                wrong.append((each, error))
+            except BaseException as error:  # for the publisher, when the others have the event
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+        if wrong:
+            raise Several(wrong)
+
+    def failed(self, entry: Entry, error: Exception) -> None:
+        """The root form could not be made, or something went wrong in some contexts."""
+        if isinstance(error, Several):
+            for each, found in error.wrong:
+                each.failed(entry, found)
+        else:
+            super().failed(entry, error)

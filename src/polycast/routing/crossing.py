@@ -98,11 +98,16 @@ class Crossing:
 
     def sight(self, source: str | None, target: str | None) -> Callable[[Any], Any]:
         """What shows events of one context to another, as these are now."""
+        if source == target:
+            return _unchanged
         if source is None or target is None:
-            assert source or target
             return self.way_in(target or "") if source is None else self.way_out(source)
         out, into = self.way_out(source), self.way_in(target)
         return lambda event: into(out(event))
+
+
+def _unchanged(event: Any) -> Any:
+    return event
 
 
 def _carried(context: str, cross: Callable[[Any], Any], event: Any) -> Any:

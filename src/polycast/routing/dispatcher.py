@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
 from polycast.errors import NotAvailable
-from polycast.routing.beyond import Beyond, is_simple
+from polycast.routing.beyond import Abroad, Beyond, is_simple
 from polycast.routing.codegen import UNROLLED, Route, Shape, call_names, make_route, names_for
 from polycast.routing.crossing import Gone
 from polycast.routing.crowd import Crowd, is_alone, is_crowd
@@ -232,10 +232,14 @@ class Dispatcher(Posting):
             return None  # that is counted there
         if not all(is_simple(targets) for _, targets in others):
             return None
-        if lane.source is not None and len(others) > 1:
-            return None  # they share a root form, which is made once
         try:
-            return [self._beyond_in(context, targets, lane) for context, targets in others]
+            if lane.source is None or len(others) < 2:
+                return [self._beyond_in(*each, lane) for each in others]
+            if not is_simple(tuple(target for _, targets in others for target in targets)):
+                return None
+            # They share a root form, which is made once.
+            inner = [self._beyond_in(*each, Lane(lane.topic)) for each in others]
+            return [Abroad(self.crossing.way_out(lane.source), inner, self.astray)]
         except Gone:
             return None
 

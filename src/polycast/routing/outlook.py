@@ -11,7 +11,7 @@ from polycast.routing.versions import ContextHistory
 from polycast.stores import ContextVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from polycast.contexts.state import ContextState, FunctionState
     from polycast.events import Record
@@ -84,7 +84,7 @@ class Outlook:
         if self.context is not None and not self._is_tried:
             self._history.learn(view.contexts())
 
-    def check(self, position: int, impure: str | None) -> None:
+    def check(self, position: int, impure: str | None, imports: Iterable[str] = ()) -> None:
         """Refuse a context that is not known, or cannot be used by workers."""
         if self.context is None:
             return
@@ -98,10 +98,11 @@ class Outlook:
             named = {
                 each.name.partition(":")[0] for state in states for each in functions_of(state)
             }
-            missing = sorted(each for each in named if each and each != "polycast")
+            given = list(imports)
+            missing = sorted(named - {"", "builtins", "polycast", *given})
             raise BadOption(
                 "imports",
-                [],
+                given,
                 why=f"whoever looks needs the functions and types of context {self.context!r}",
                 accepted=f"the modules that have them: {missing or 'those of its types'}",
             )

@@ -1,0 +1,134 @@
+"""Types as the judge of contexts sees them: attributes, supertypes, what fits where."""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Any
+
+import attrs
+
+from polycast.typesystem.attributes import declared_defaults
+from polycast.typesystem.describing import supertypes_of
+from polycast.typesystem.hints import hints_of
+from polycast.typesystem.kinds import kind_of
+from polycast.typesystem.standard import is_standard
+
+NONE = type(None)
+CONTAINERS = (list, tuple, dict, set, frozenset)
+
+
+def attributes(cls: type) -> dict[str, Any]:
+    """The attributes of a type with their annotations; built-in classes have none."""
+    if is_standard(cls):
+        return {}
+    hints = hints_of(cls)
+    return {name: hints.get(name, Any) for name in declared_defaults(cls)}
+
+
+def alternatives(hint: Any) -> list[Any]:
+    """The members of a union, or the annotation itself; `None` is its class."""
+    if typing.get_origin(hint) is typing.Annotated:
+        return alternatives(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [part for each in typing.get_args(hint) for part in alternatives(each)]
+    return [NONE if hint is None else hint]
+
+
+def element(alternative: Any) -> tuple[type, Any] | None:
+    """Kind of a container and the annotation of what rules apply to in it."""
+    kind, inner = typing.get_origin(alternative), typing.get_args(alternative)
+    if kind is tuple:
+        return (tuple, inner[0]) if len(inner) == 2 and inner[1] is ... else None
+    return (kind, inner[-1]) if kind in CONTAINERS else None
+
+
+def is_class(alternative: Any) -> bool:
+    """Whether an alternative is a class of its own, not a container and not opaque."""
+    return isinstance(alternative, type) and alternative not in (*CONTAINERS, object, Any)
+
+
+def classes(hint: Any) -> list[type]:
+    """The classes an attribute is 'of type', in containers and unions too; never None."""
+    found: list[type] = []
+    for part in alternatives(hint):
+        inner = element(part)
+        if inner is not None:
+            found += classes(inner[1])
+        elif is_class(part) and part is not NONE:
+            found.append(part)
+    return list(dict.fromkeys(found))
+
+
+def breadth_first(cls: type) -> list[type]:
+    """A type and its declared supertypes, level by level, each where it is met first."""
+    order = [cls]
+    for each in order:
+        order += [base for base in supertypes_of(each) if base not in order]
+    return order
+
+
+def longest_chain(met: type, named: type) -> int:
+    """How many `extends` lie between, on the longest way."""
+    if met is named:
+        return 0
+    ways = [longest_chain(base, named) for base in supertypes_of(met) if named in base.__mro__]
+    return 1 + max(ways)
+
+
+def derived(met: type, named: frozenset[type]) -> tuple[int, int]:
+    """How derived the type named is, seen from the type met: smaller is more derived."""
+    return min(
+        (longest_chain(met, each), breadth_first(met).index(each))
+        for each in named
+        if each in met.__mro__
+    )
+
+
+def is_a(met: type, named: frozenset[type]) -> bool:
+    """Whether the type met is a subtype of one of those named."""
+    return any(each in met.__mro__ for each in named)
+
+
+def fits(given: Any, needed: Any) -> bool:
+    """Whether every value of one annotation may stand where the other is declared."""
+    return all(
+        any(_fits_alternative(one, other) for other in alternatives(needed))
+        for one in alternatives(given)
+    )
+
+
+def _fits_alternative(given: Any, needed: Any) -> bool:
+    if given is Any or needed is Any or given == needed:
+        return True
+    one, other = element(given), element(needed)
+    if one is not None and other is not None:
+        keys = [typing.get_args(each)[0] for each in (given, needed)]
+        return one[0] is other[0] and fits(one[1], other[1]) and (one[0] is not dict or fits(*keys))
+    if not isinstance(given, type) or not isinstance(needed, type):
+        return False
+    return needed in given.__mro__ or (needed is float and int in given.__mro__)
+
+
+def is_own(cls: Any, name: str) -> bool:
+    """Whether a class sets an attribute itself. Left open: it is then never copied."""
+    if kind_of(cls) == "dataclass":
+        return not cls.__dataclass_fields__[name].init
+    return kind_of(cls) == "attrs" and not getattr(attrs.fields(cls), name).init
+
+
+def make(cls: Any, values: dict[str, Any]) -> Any:
+    """An object from its attributes, whatever its constructor takes."""
+    given = {key: value for key, value in values.items() if not is_own(cls, key)}
+    match kind_of(cls):
+        case "class" | "value" | "protocol":
+            new = object.__new__(cls)
+            for key, value in given.items():
+                setattr(new, key, value)
+            return new
+        case "attrs":
+            return cls(**{getattr(attrs.fields(cls), key).alias: given[key] for key in given})
+        case "pydantic":
+            fields = cls.model_fields
+            return cls(**{fields[key].alias or key: given[key] for key in given})
+    return cls(**given)

@@ -1,0 +1,243 @@
+"""Contexts against the judge: for random worlds, what is built says what the page says."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from itertools import islice
+from typing import Any
+
+import page
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
+from hypothesis import strategies as st
+from page import CANNOT_LEAVE, ContextData, Refused, World
+from world_events import changeable, objects, witnesses
+from worlds import Case, cases, plain, round_trips
+
+import polycast as pc
+from polycast.contexts.inheritance import settle
+from polycast.contexts.reflective import reflect
+from polycast.errors import NotTranslated
+
+EXAMPLES = 2_000 if os.environ.get("POLYCAST_STRESS") == "long" else 12
+WITNESSES, MANY = 40, 3_000
+WORLDS = 50
+
+random_worlds = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@dataclasses.dataclass
+class Built:
+    """The contexts of a world, and a federation of those that are right."""
+
+    federation: pc.Federation
+    contexts: dict[str, pc.Context]
+    errors: dict[str, list[Any]]
+
+    def right(self) -> list[str]:
+        """The names of the contexts that were added."""
+        return [name for name in self.contexts if name in self.federation]
+
+
+def build(world: World) -> Built:
+    world.witnesses = lambda cls, there: islice(witnesses(cls, there), WITNESSES)
+    root = pc.Context("root", types=world.root_types)
+    built = Built(pc.Federation(root), {}, {})
+    for name, data in world.contexts.items():
+        parents = [built.contexts[parent] for parent in data.parents] or root
+        context = pc.Context(name, parent=parents, types=data.types)
+        for source, target, direction in data.mappings:
+            context.map(source, target, direction)  # type: ignore[arg-type]
+        for pattern, function in data.rules:
+            context.rule(pattern, pc.identity if function is page.identity else function)
+        for source, function in data.wholes:
+            context.whole(source, function)
+        built.contexts[name] = context
+        built.errors[name] = list(context.check().errors)
+        if not built.errors[name] and all(each in built.federation for each in data.parents):
+            built.federation.add(context)
+    return built
+
+
+def compiled(built: Built, event: Any, source: str | None, target: str | None) -> Any:
+    return built.federation.translate(event, source=source, target=target)
+
+
+def reflected(built: Built, event: Any, source: str | None, target: str | None) -> Any:
+    if source is not None and source != target:
+        event = reflect(settle(built.contexts[source]), "!", event)
+    if event is not None and target is not None and source != target:
+        event = reflect(settle(built.contexts[target]), "?", event)
+    return CANNOT_LEAVE if event is None else event
+
+
+WAYS = (compiled, reflected)
+
+
+def outcome(way: Any, built: Any, event: Any, source: str | None, target: str | None) -> Any:
+    try:
+        return plain(way(built, event, source, target))
+    except NotTranslated:
+        return CANNOT_LEAVE
+
+
+def judged(world: World, event: Any, source: str | None, target: str | None) -> Any:
+    return plain(page.translate(world, event, source, target))
+
+
+@st.composite
+def journeys(draw: st.DrawFn, case: Case, names: list[str]) -> tuple[Any, str | None, str | None]:
+    """An event, where it is published, and where it is wanted."""
+    places: list[str | None] = [None, *names]
+    source = draw(st.sampled_from([each for each in places if case.population(each)]))
+    target = draw(st.sampled_from([each for each in places if each != source]))
+    there = [*case.population(source), *(case.strangers if source is None else [])]
+    held = [*there, *case.world.root_types, *case.strangers]
+    return draw(objects(draw(st.sampled_from(there)), held)), source, target
+
+
+@random_worlds
+@given(data=st.data())
+def test_an_event_becomes_what_the_page_says(data: st.DataObject) -> None:
+    case = data.draw(cases())
+    built = build(case.world)
+    assume(built.right())
+    for _ in range(4):
+        event, source, target = data.draw(journeys(case, built.right()))
+        before = repr(plain(event))
+        expected = judged(case.world, event, source, target)
+        for way in WAYS:
+            if way is reflected and built.federation.findings:
+                continue  # it knows no other view of an object than that of its class
+            assert outcome(way, built, event, source, target) == expected
+            if expected is not CANNOT_LEAVE:
+                result = way(built, event, source, target)
+                assert not changeable(result).keys() & changeable(event).keys()
+        assert repr(plain(event)) == before
+
+
+@seed(6)
+@settings(
+    max_examples=WORLDS,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(case=cases())
+def _count_reasons(case: Case, *, counts: Counter[str]) -> None:
+    built = build(case.world)
+    events = [(name, cls) for name in built.contexts for cls in case.world.root_types]
+    rows = [row for name, cls in events for row in built.contexts[name].resolve(cls)]
+    counts.update({row.reason for row in rows})
+    counts.update(each.name for each in built.federation.members.values())
+
+
+def test_every_priority_decides_something_in_a_good_share_of_the_worlds() -> None:
+    counts: Counter[str] = Counter()
+    _count_reasons(counts=counts)
+    shares = {reason: counts[reason] / WORLDS for reason in ("P1", "P2", "P3", "P4", "P5", "P6")}
+    assert min(shares.values()) > 0.08, shares
+    assert counts["one"] > WORLDS / 3, counts  # contexts that are right
+
+
+def shown(world: World, name: str, most: int = WITNESSES) -> str:
+    """Why the judge refuses a context: what some simple event of a mapped type shows."""
+    there = page.known(world, name)
+    for direction in "?!":
+        way = page.way_through(world, name, direction)
+        for source in way.table:
+            for met in [each for each in there if source in each.__mro__]:
+                for event in islice(witnesses(met, there), most):
+                    try:
+                        way.cross(event)
+                    except Refused as error:
+                        return f"{direction} {plain(event)}: {error}"
+    return ""
+
+
+@random_worlds
+@given(case=cases())
+def test_a_context_is_refused_if_and_only_if_an_event_would_show_why(case: Case) -> None:
+    built = build(case.world)
+    for name, errors in built.errors.items():
+        why = shown(case.world, name) or (errors and shown(case.world, name, MANY))
+        assert bool(why) == bool(errors)
+
+
+@random_worlds
+@given(case=cases())
+def test_rows_are_those_of_the_page(case: Case) -> None:
+    built = build(case.world)
+    for name in built.contexts:  # a wrong result does not change which rule wins
+        there = page.known(case.world, name)
+        for cls in case.world.root_types + case.locals[name]:
+            expected = [
+                (types, names, page.parse(there, pattern), shadowed)
+                for types, names, pattern, shadowed in page.rows(case.world, name, cls)
+            ]
+            found = [
+                (tuple(r.types), tuple(r.attributes), page.parse(there, r.pattern), r.shadowed)
+                for r in built.contexts[name].resolve(cls)
+            ]
+            assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+def reordered(world: World, data: st.DataObject) -> World:
+    """The same lines in another order; of identical ones, only those that count."""
+    contexts = {}
+    for name, each in world.contexts.items():
+        there = page.known(world, name)
+        rules = {page.parse(there, text): (text, function) for text, function in each.rules}
+        mappings = {(source, way): target for source, target, way in each.mappings}
+        lines = [(source, target, way) for (source, way), target in mappings.items()]
+        contexts[name] = ContextData(
+            each.parents,
+            data.draw(st.permutations(each.types)),
+            data.draw(st.permutations(lines)),
+            data.draw(st.permutations(list(rules.values()))),
+        )
+        contexts[name].wholes = data.draw(st.permutations(each.wholes))
+    return World(data.draw(st.permutations(world.root_types)), contexts)
+
+
+@random_worlds
+@given(data=st.data())
+def test_the_order_of_lines_never_matters(data: st.DataObject) -> None:
+    case = data.draw(cases())
+    one, other = build(case.world), build(reordered(case.world, data))
+    assert one.right() == other.right()
+    assume(one.right())
+    event, source, target = data.draw(journeys(case, one.right()))
+    assert outcome(compiled, one, event, source, target) == outcome(
+        compiled, other, event, source, target
+    )
+    for name in one.right():
+        for cls in case.population(None):
+            rows = [
+                sorted(repr((r.types, r.attributes, r.pattern)) for r in each.resolve(cls))
+                for each in (one.contexts[name], other.contexts[name])
+            ]
+            assert rows[0] == rows[1]
+
+
+@random_worlds
+@given(data=st.data())
+def test_to_the_root_and_back_with_inverse_rules_is_the_identity(data: st.DataObject) -> None:
+    case = data.draw(round_trips())
+    built = build(case.world)
+    assert not built.errors["one"]
+    for source, target in ((None, "one"), ("one", None)):
+        there = case.population(source)
+        event = data.draw(objects(data.draw(st.sampled_from(there)), there))
+        expected = judged(case.world, event, source, target)
+        for way in WAYS:
+            between = way(built, event, source, target)
+            assert type(between) is not type(event)
+            assert plain(between) == expected
+            assert plain(way(built, between, target, source)) == plain(event)
