@@ -11,6 +11,7 @@ from polycast.cli.stores import changing, file_of, looking
 from polycast.cli.terminal import Refused
 from polycast.cli.words import ago, clip, count, moment, table
 from polycast.errors import BadOption
+from polycast.routing.crossing import context_of_letter
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -135,7 +136,7 @@ def replay_letters(given: Namespace, terminal: Terminal) -> int:
 
 
 def _obstacle(row: Row, known: set[str], oldest: int) -> str:
-    if row.subscription not in known:
+    if row.subscription not in known and context_of_letter(row.subscription) is None:
         return f"the store does not keep a subscription {row.subscription!r}"
     if row.position < oldest:
         return f"its event at position {row.position} is not in the log any more"

@@ -254,7 +254,8 @@ class DACollection(Collection[E], Generic[E]):
         return Selector(chosen.types, chosen.every, chosen.exact, topic)
 
     def _group(self) -> str:
-        return f"remove {self._selector}"
+        context = self._bus._context  # what it is called is of that context
+        return f"remove {self._selector}{'' if context is None else f' in {context}'}"
 
     # -- pulling -----------------------------------------------------------------------------------
 
@@ -311,10 +312,14 @@ class DACollection(Collection[E], Generic[E]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DACollection):
             return NotImplemented
-        return self._bus is other._bus and self._selector == other._selector
+        return self._place() == other._place() and self._selector == other._selector
+
+    def _place(self) -> tuple[int, str | None]:
+        """Which bus, and in which context of it."""
+        return id(self._bus._roster), self._bus._context
 
     def __hash__(self) -> int:
-        return hash((id(self._bus), self._selector))
+        return hash((self._place(), self._selector))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.name}: {self.level.promise}>"

@@ -381,9 +381,14 @@ def _any_test(target: Target, topic: str | None) -> Callable[[Any], object] | No
     interests = target.interests()
     if len(interests) == 1 and interests[0].where is None and interests[0].group is None:
         return None
+    known: tuple[type, Callable[[Any], object] | None] = (type(None), None)
 
     def test(there: Any) -> object:
-        found = target.test_for(type(there), topic)
+        nonlocal known
+        cls, found = known
+        if type(there) is not cls:  # nearly always it is the class of the event before
+            found = target.test_for(type(there), topic)
+            known = (type(there), found)
         return True if found is None else found(there)
 
     return test
