@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,10 @@ import polycast as pc
 from polycast.testing import TestBus
 
 DEADLINE = 10.0  # only a broken program reaches it
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
+    # The programs that tests start would inherit that, and tests interrupt them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
