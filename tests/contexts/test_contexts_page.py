@@ -23,6 +23,8 @@ from polycast.errors import NotTranslated
 
 LONG = os.environ.get("POLYCAST_STRESS") == "long"
 EXAMPLES = 2_000 if LONG else 12
+# Now and then one world takes minutes to make or to judge.
+pytestmark = pytest.mark.skipif(not LONG, reason="it is for long runs: POLYCAST_STRESS=long")
 WITNESSES, MANY = 40, 3_000
 WORLDS = 200
 
