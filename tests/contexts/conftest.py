@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import parties
 import pytest
 
 import polycast as pc
+from polycast.server.broker import Broker
+from polycast.server.serving import Serving
 
 OpenBus = Callable[..., pc.Bus]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "remote"])
 def place(request: pytest.FixtureRequest) -> str:
     """Where events are kept."""
     return str(request.param)
@@ -31,18 +34,19 @@ def party() -> parties.Parties:
 def open_bus(place: str, tmp_path: Path) -> Iterator[OpenBus]:
     """Open a bus; all are closed afterwards."""
     opened: list[pc.Bus] = []
+    url = f"sqlite:///{tmp_path / 'events.db'}"
+    with ExitStack() as around:
+        if place == "remote":
+            url = around.enter_context(Serving(Broker(url))).url
 
-    def open_one(**options: Any) -> pc.Bus:
-        if place == "memory":
-            bus = pc.Bus(history=10_000, **options)
-        else:
-            bus = pc.Bus(f"sqlite:///{tmp_path / 'events.db'}", **options)
-        opened.append(bus)
-        return bus
+        def open_one(**options: Any) -> pc.Bus:
+            bus = pc.Bus(history=10000, **options) if place == "memory" else pc.Bus(url, **options)
+            opened.append(bus)
+            return bus
 
-    yield open_one
-    for bus in opened:
-        bus.close(timeout=0.5)
+        yield open_one
+        for bus in opened:
+            bus.close(timeout=0.5)
 
 
 @pytest.fixture

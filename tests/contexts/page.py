@@ -16,12 +16,12 @@ from page_types import (
     NONE,
     alternatives,
     attributes,
+    class_of,
     classes,
     derived,
     element,
     fits,
     is_a,
-    is_class,
     is_own,
     make,
 )
@@ -388,14 +388,17 @@ class Translation:
             inner = element(part)
             if inner is not None and type(value) is inner[0]:
                 return self.container(value, part, needed, met, names)
-            if is_class(part) and fits(type(value), part):
+            declared = class_of(part)
+            if declared is not None and fits(type(value), declared):
                 # Built-in classes have no known subtypes: an int in a float is met as a float.
-                if is_standard(part):
-                    return self.single(value, part, needed, met, names)
+                if is_standard(declared):
+                    return self.single(value, declared, part, needed, met, names)
                 cls = self.view(
-                    type(value), part, lambda new: self.single(new, type(new), needed, met, names)
+                    type(value),
+                    declared,
+                    lambda new: self.single(new, type(new), type(new), needed, met, names),
                 )
-                return self.single(value, cls, needed, met, names)
+                return self.single(value, cls, cls, needed, met, names)
         return _require(value, fits(hint, needed))
 
     def container(self, value: Any, hint: Any, needed: Any, met: Types, names: Names) -> Any:
@@ -415,12 +418,17 @@ class Translation:
             return value if _is_unchanged(new, value) else new
         raise _NoWay
 
-    def single(self, value: Any, cls: type, needed: Any, met: Types, names: Names) -> Any:
-        """One object at a path: by the rule that wins, by a mapping, as it is, or not at all."""
+    def single(
+        self, value: Any, cls: type, held: Any, needed: Any, met: Types, names: Names
+    ) -> Any:
+        """One object at a path: by the rule that wins, by a mapping, as it is, or not at all.
+
+        Its class is what is met; of a tuple of fixed length, more is known about what is held.
+        """
         met = (*met, cls)
         won = winning(self.standing, met, names)
         if won is not None:
-            return self.apply(won[1], value, cls, needed)
+            return self.apply(won[1], value, held, needed)
         if cls in met[:-1]:  # a repeated type folds back to where it was met first
             first = met.index(cls)
             met, names = met[: first + 1], names[:first]
@@ -428,13 +436,13 @@ class Translation:
         ways = [each for each in table if each in cls.__mro__ and fits(table[each], needed)]
         if ways:
             return self.mapped(most_derived(cls, ways), value, met, names)
-        _require(None, fits(cls, needed))
+        _require(None, fits(held, needed))
         return self.build(cls, value, met, names) if attributes(cls) else value
 
-    def apply(self, function: Any, value: Any, cls: type, needed: Any) -> Any:
+    def apply(self, function: Any, value: Any, held: Any, needed: Any) -> Any:
         """The result of a rule; one whose type does not fit is an error, not a reason to go on."""
         keeps = function is self.world.identity
-        returned = cls if keeps else typing.get_type_hints(function)["return"]
+        returned = held if keeps else typing.get_type_hints(function)["return"]
         if not fits(returned, needed):
             raise Refused(f"{returned} does not fit {needed}")
         return value if keeps else function(copy.deepcopy(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
 from typing import Any
@@ -18,6 +19,7 @@ NONE = type(None)
 CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
+@functools.lru_cache(maxsize=1_000)  # nothing else takes as long
 def attributes(cls: type) -> dict[str, Any]:
     """The attributes of a type with their annotations; built-in classes have none."""
     if is_standard(cls):
@@ -48,6 +50,13 @@ def is_class(alternative: Any) -> bool:
     return isinstance(alternative, type) and alternative not in (*CONTAINERS, object, Any)
 
 
+def class_of(alternative: Any) -> type | None:
+    """The class of what is met there, of a tuple of fixed length too; None if nobody knows."""
+    if typing.get_origin(alternative) is tuple and element(alternative) is None:
+        return tuple
+    return alternative if is_class(alternative) and alternative is not NONE else None
+
+
 def classes(hint: Any) -> list[type]:
     """The classes an attribute is 'of type', in containers and unions too; never None."""
     found: list[type] = []
@@ -55,8 +64,8 @@ def classes(hint: Any) -> list[type]:
         inner = element(part)
         if inner is not None:
             found += classes(inner[1])
-        elif is_class(part) and part is not NONE:
-            found.append(part)
+        elif (cls := class_of(part)) is not None:
+            found.append(cls)
     return list(dict.fromkeys(found))
 
 
@@ -101,6 +110,10 @@ def fits(given: Any, needed: Any) -> bool:
 def _fits_alternative(given: Any, needed: Any) -> bool:
     if given is Any or needed is Any or given == needed:
         return True
+    if given in CONTAINERS:  # nobody knows of what
+        return typing.get_origin(needed) is given
+    if class_of(given) is tuple and typing.get_origin(given) is tuple:
+        return _tuple_fits(typing.get_args(given), needed)
     one, other = element(given), element(needed)
     if one is not None and other is not None:
         keys = [typing.get_args(each)[0] for each in (given, needed)]
@@ -110,10 +123,20 @@ def _fits_alternative(given: Any, needed: Any) -> bool:
     return needed in given.__mro__ or (needed is float and int in given.__mro__)
 
 
+def _tuple_fits(places: tuple[Any, ...], needed: Any) -> bool:
+    """Whether a tuple of fixed length fits, place by place."""
+    if typing.get_origin(needed) is not tuple:
+        return needed is tuple
+    other = element(needed)
+    wanted = typing.get_args(needed) if other is None else (other[1],) * len(places)
+    return len(places) == len(wanted) and all(map(fits, places, wanted))
+
+
 def is_own(cls: Any, name: str) -> bool:
     """Whether a class sets an attribute itself. Left open: it is then never copied."""
     if kind_of(cls) == "dataclass":
-        return not cls.__dataclass_fields__[name].init
+        # Without code of its own a constructor only assigns, and the attribute is like any other.
+        return not cls.__dataclass_fields__[name].init and hasattr(cls, "__post_init__")
     return kind_of(cls) == "attrs" and not getattr(attrs.fields(cls), name).init
 
 
@@ -131,4 +154,10 @@ def make(cls: Any, values: dict[str, Any]) -> Any:
         case "pydantic":
             fields = cls.model_fields
             return cls(**{fields[key].alias or key: given[key] for key in given})
+        case "dataclass":
+            fields = cls.__dataclass_fields__
+            new = cls(**{key: value for key, value in given.items() if fields[key].init})
+            for key, value in given.items():
+                object.__setattr__(new, key, value)
+            return new
     return cls(**given)

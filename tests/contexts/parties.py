@@ -111,6 +111,10 @@ def from_dollars_always(price: Dollar) -> Euro:
     return Euro(price.amount / 4)
 
 
+def from_dollars_never(price: Dollar) -> Euro:
+    return Euro(price.amount / 0)
+
+
 def to_pounds(price: Euro) -> Pound:
     calls["to_pounds"] += 1
     return Pound(price.amount + 1)

@@ -205,6 +205,35 @@ def test_a_name_that_is_an_attribute_and_a_type() -> None:
     ]
 
 
+def local_types() -> tuple[type, type]:
+    @dataclass(frozen=True)
+    class Coin:
+        amount: float
+
+    @dataclass(frozen=True)
+    class Purse:
+        owner: str
+        coin: Coin
+        coins: list[Coin]
+        nothing: None = None
+
+    return Coin, Purse
+
+
+def test_an_annotation_that_cannot_be_resolved() -> None:
+    coin, purse = local_types()
+    root = pc.Context("root", types=[coin, purse])
+    text = (
+        "which cannot be resolved from test_context_findings: it counts as Any, so no rule for a "
+        "type ever wins there, and nothing inside is looked at"
+    )
+    assert said(root, "unresolved-annotation") == [
+        f"warning: root: Purse.coin is annotated 'Coin', {text}",
+        f"warning: root: Purse.coins is annotated 'list[Coin]', {text}",
+    ]
+    assert said(pc.Context("us", parent=root), "unresolved-annotation") == []
+
+
 # -- functions -------------------------------------------------------------------------------------
 
 ANNOTATE = "annotate it, as in f(x: Money) -> Money, or wrap it: pc.unchecked(f)"

@@ -57,6 +57,9 @@ class USSize:
     colour: str = "red"
     area: float = field(init=False, default=0.0)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "area", self.width**2)
+
 
 @pc.maps_to(Box, "?")
 @dataclass

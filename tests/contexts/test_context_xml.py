@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import textwrap
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -418,3 +420,67 @@ def test_running_contexts_are_left_alone(write: Write) -> None:
     refused(write("<context><a/></context>"), parent=root)
     refused(one_rule(write, "nothing"), parent=root)
     assert fed.members is before
+
+
+# -- in a zip --------------------------------------------------------------------------------------
+
+ZIPPED = """
+import polycast as pc
+from importlib.resources import files
+from pathlib import Path
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Sale:
+    price: float
+
+@dataclass(frozen=True)
+class LocalSale:
+    price: float
+
+def double(price: float) -> float:
+    return price * 2
+
+root = pc.Context("root", types=[Sale])
+BESIDE = Path(__file__).with_name("us.xml")
+PLACES = {
+    "a path": BESIDE,
+    "text": str(BESIDE),
+    "a resource": files(__package__) / "us.xml",
+}
+contexts = {
+    each: pc.Context.load(place, parent=root, modules=[__name__])
+    for each, place in PLACES.items()
+}
+"""
+RULES = """
+<context>
+  <types>LocalSale</types>
+  <mappings><mapping from="Sale" to="LocalSale" dir="?"/></mappings>
+  <rules><rule pattern="Sale.price" function="double"/></rules>
+</context>
+"""
+
+
+def test_a_context_is_read_beside_a_module_that_comes_from_a_zip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(tmp_path / "rules.zip", "w") as packed:
+        packed.writestr("zipped_rules/__init__.py", "")
+        packed.writestr("zipped_rules/us.xml", RULES)
+        packed.writestr("zipped_rules/rules.py", ZIPPED)
+    monkeypatch.syspath_prepend(str(tmp_path / "rules.zip"))
+    module = importlib.import_module("zipped_rules.rules")
+    for context in module.contexts.values():
+        federation = pc.Federation(module.root)
+        federation.add(context)
+        seen = federation.translate(module.Sale(1.5), target=context)
+        assert (context.name, seen) == ("us", module.LocalSale(3.0))
+
+
+def test_a_file_that_is_not_in_a_zip_is_not_there(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "rules.zip", "w") as packed:
+        packed.writestr("a.xml", RULES)
+    for path in (tmp_path / "rules.zip" / "b.xml", tmp_path / "b.xml"):
+        with pytest.raises(FileNotFoundError):
+            pc.Context.load(path)

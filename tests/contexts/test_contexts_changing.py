@@ -16,6 +16,7 @@ from parties import (
     Note,
     Order,
     Parties,
+    UKOrder,
     USMemo,
     USOrder,
     make_marked_us,
@@ -102,6 +103,58 @@ def test_what_was_published_before_a_replacement_is_seen_by_what_was_before(
     market.publish(order(2))
     seen = recorded(us, USOrder, durable="books")
     eventually(lambda: prices(seen) == [(1, 20.0), (2, 40.0)])
+
+
+def test_history_meets_each_context_as_it_was_at_that_position(
+    market: pc.Bus, party: Parties, eventually: Eventually
+) -> None:
+    us, uk = market.within("us"), market.within("uk")
+    market.publish(order(1))
+    us.publish(us_order(2, 20.0))
+    party.mend()
+    market.publish(order(3))
+    us.publish(us_order(4, 20.0))
+    in_us = recorded(us, USOrder, since="beginning")
+    in_uk = recorded(uk, UKOrder, since="beginning")
+    at_root = recorded(market, Order, since="beginning")
+    eventually(lambda: list(map(len, (in_us, in_uk, at_root))) == [4, 4, 4])
+    assert prices(in_us) == [(1, 20.0), (2, 20.0), (3, 40.0), (4, 20.0)]
+    assert prices(at_root) == [(1, 10.0), (2, 10.0), (3, 10.0), (4, 5.0)]
+    assert prices(in_uk) == [(1, 11.0), (2, 11.0), (3, 11.0), (4, 6.0)]
+
+
+def test_history_before_a_context_came_is_seen_by_its_first_version(
+    open_bus: OpenBus, eventually: Eventually
+) -> None:
+    root = make_root()
+    federation = pc.Federation(root)
+    bus = open_bus(federation=federation)
+    bus.publish(order(1))
+    us = bus.within(make_us(root))
+    bus.publish(order(2))
+    federation.replace(make_us(root, incoming=to_dollars_always))
+    bus.publish(order(3))
+    seen = recorded(us, USOrder, since="beginning")
+    eventually(lambda: prices(seen) == [(1, 20.0), (2, 20.0), (3, 40.0)])
+
+
+def test_history_while_a_context_was_away_is_not_seen_by_it(
+    open_bus: OpenBus, eventually: Eventually
+) -> None:
+    root = make_root()
+    federation = pc.Federation(root)
+    bus = open_bus(federation=federation)
+    us = bus.within(make_us(root))
+    bus.publish(order(1))
+    us.publish(us_order(2, 20.0))
+    federation.remove("us")
+    bus.publish(order(3))
+    at_root = recorded(bus, Order, since="beginning")
+    eventually(lambda: prices(at_root) == [(1, 10.0), (2, 10.0), (3, 10.0)])
+    federation.add(make_us(root, incoming=to_dollars_always))
+    bus.publish(order(4))
+    seen = recorded(us, USOrder, since="beginning")
+    eventually(lambda: prices(seen) == [(1, 20.0), (2, 20.0), (4, 40.0)])
 
 
 def test_a_replacement_that_is_refused_changes_nothing(market: pc.Bus, party: Parties) -> None:
@@ -395,3 +448,45 @@ def test_subscriptions_come_and_go_in_contexts_while_others_publish(
     assert not errors
     assert market.flush(10)
     assert sorted(each.number for each in seen) == list(range(2 * EACH))
+
+
+# -- publishing goes on ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["the same", "another"])
+def test_a_publisher_gets_on_while_others_subscribe_without_end(
+    market: pc.Bus, what: str, in_thread: InThread
+) -> None:
+    us, over = market.within("us"), threading.Event()
+    seen = recorded(us, USOrder)
+
+    def crowd() -> None:
+        while not over.is_set():
+            if what == "the same":
+                us.subscribe(USOrder, lambda event: None)
+            else:
+                market.subscribe(Note, lambda event: None)
+
+    in_thread(crowd)
+    try:
+        for number in range(20):
+            market.publish(order(number), topic="/orders")
+        assert market.flush(20)
+    finally:
+        over.set()
+    assert [number for number, _ in prices(seen)] == list(range(20))
+
+
+def test_a_filter_that_subscribes_is_asked_once_for_each_event() -> None:
+    asked: list[int] = []
+    with pc.Bus() as bus:
+
+        def wanted(event: Order) -> bool:
+            asked.append(event.number)
+            bus.subscribe(Order, lambda event: None)
+            return True
+
+        seen = recorded(bus, Order, where=lambda event: wanted(event))
+        bus.publish_many([order(1)])
+        assert bus.flush(5)
+    assert (asked, len(seen)) == ([1], 1)

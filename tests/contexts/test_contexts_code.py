@@ -172,7 +172,7 @@ def test_a_type_that_contains_itself_calls_itself() -> None:
 
 
 NAMES = ["type", "list", "tuple", "e", "v", "v1", "x", "k", "translate", "other_price", "Money"]
-NAMES += ["USLine", "price", "deepcopy", "missing", "Lacking", "None", "print"]
+NAMES += ["USLine", "price", "copied", "missing", "Lacking", "None", "print"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -354,3 +354,77 @@ def test_objects_of_all_kinds_are_made(target: type) -> None:
         assert found.price == Money(2.0)
         assert getattr(found, "double", 4.0) == 4.0
         assert getattr(found, "_price", Money(14.0)) == Money(14.0)
+
+
+# -- attributes that a constructor does not take ---------------------------------------------------
+
+
+@dataclass
+class Claim:
+    number: int
+    state: str = field(init=False, default="new")
+    notes: list[str] = field(init=False, default_factory=list)
+    total: float = field(init=False)
+
+
+@dataclass
+class USClaim(Claim):
+    pass
+
+
+@dataclass(frozen=True)
+class FrozenClaim:
+    number: int
+    state: str = field(init=False, default="new")
+
+
+@dataclass
+class CheckedClaim:
+    number: int
+    state: str = field(init=False, default="new")
+
+    def __post_init__(self) -> None:
+        self.state = f"checked {self.number}"
+
+
+class WrittenClaim(Claim):
+    def __init__(self, number: int) -> None:
+        super().__init__(number + 100)
+
+
+def louder(state: str) -> str:
+    return state.upper()
+
+
+def claims(target: type, *, rule: bool = False) -> Any:
+    """What becomes of a claim that was paid since it was made."""
+    claim = Claim(1)
+    claim.state, claim.total = "paid", 2.5
+    claim.notes.append("urgent")
+    root = pc.Context("root", types=[Claim])
+    us = pc.Context("us", parent=root, types=[target])
+    us.map(Claim, target, "?")
+    if rule:
+        us.rule("Claim.state", louder)
+    fed = pc.Federation(root)
+    fed.add(us)
+    made = fed.translate(claim, target=us)
+    assert vars(made) == vars(reflect(settle(us), "?", claim))
+    return made
+
+
+def test_an_attribute_that_a_constructor_does_not_take_is_copied_by_its_name() -> None:
+    made = claims(USClaim)
+    assert (type(made), made.number, made.state, made.total) == (USClaim, 1, "paid", 2.5)
+    assert made.notes == ["urgent"]
+    assert claims(FrozenClaim).state == "paid"
+
+
+def test_a_rule_applies_to_it_too() -> None:
+    assert claims(USClaim, rule=True).state == "PAID"
+
+
+def test_one_that_may_be_computed_is_left_to_its_class() -> None:
+    assert claims(CheckedClaim).state == "checked 1"
+    made = claims(WrittenClaim)
+    assert (made.number, made.state) == (101, "new")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from parties import (
     Dollar,
+    Euro,
     Note,
     Order,
     Parties,
@@ -15,6 +16,8 @@ from parties import (
     UKOrder,
     USOrder,
     calls,
+    from_dollars_never,
+    make_us,
     order,
     uk_order,
     us_order,
@@ -156,6 +159,22 @@ def test_a_letter_is_replayed_to_durables_of_the_context(
     assert len(market.dead_letters()) == 0
 
 
+@pytest.mark.parametrize("durable", [None, "crew"])
+def test_a_letter_is_replayed_to_a_group_of_the_context(
+    market: pc.Bus, party: Parties, durable: str | None, eventually: Eventually
+) -> None:
+    seen: list[Any] = []
+    market.within("us").subscribe(USOrder, seen.append, group="crew", durable=durable)
+    market.publish(order(1, -2.0))
+    assert market.flush(5)
+    assert seen == []
+    party.mend()
+    assert market.dead_letters().replay() == 1
+    eventually(lambda: len(seen) == 1)
+    assert market.flush(5)
+    assert (len(seen), len(market.dead_letters())) == (1, 0)
+
+
 def test_a_letter_waits_for_a_durable_that_is_detached(
     market: pc.Bus, party: Parties, eventually: Eventually
 ) -> None:
@@ -210,22 +229,93 @@ def test_what_cannot_leave_because_a_function_raises_is_kept_and_stays_at_home(
     assert len(market.dead_letters()) == 1
 
 
-def test_in_memory_it_is_replayed_to_the_others_when_the_context_is_mended(
-    party: Parties,
+def test_it_is_replayed_to_the_others_when_the_context_is_mended(
+    market: pc.Bus, party: Parties, eventually: Eventually
 ) -> None:
-    with pc.Bus(federation=party.federation) as bus:
-        us, uk = bus.within("us"), bus.within("uk")
-        home = recorded(us, USOrder)
-        others = [recorded(uk, UKOrder), recorded(bus, Order)]
-        us.publish(us_order(1, -2.0))
-        assert bus.flush(5)
-        assert bus.dead_letters().replay() == 0
-        party.mend()
-        assert bus.dead_letters().replay() == 1
-        assert bus.flush(5)
-        assert numbers(home) == [1]
-        assert [numbers(each) for each in others] == [[1], [1]]
-        assert len(bus.dead_letters()) == 0
+    us, uk = market.within("us"), market.within("uk")
+    home = recorded(us, USOrder)
+    others = [recorded(uk, UKOrder), recorded(market, Order), recorded(uk, object, group="crew")]
+    us.publish(us_order(1, -2.0))
+    assert market.flush(5)
+    assert market.dead_letters().replay() == 0
+    party.mend()
+    late = recorded(market, Order)
+    assert market.dead_letters().replay() == 1
+    assert market.flush(5)
+    assert (numbers(home), numbers(late)) == ([1], [])
+    eventually(lambda: [numbers(each) for each in others] == [[1], [1], [1]])
+    assert others[1] == [Order(1, Euro(-0.5), ["tea"])]
+    assert len(market.dead_letters()) == 0
+
+
+@pytest.mark.parametrize("away", [False, True])
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_it_is_replayed_to_durables_of_the_others(
+    market: pc.Bus, party: Parties, *, away: bool, is_saved: bool, eventually: Eventually
+) -> None:
+    us, uk = market.within("us"), market.within("uk")
+    seen: list[Any] = []
+    sub = uk.subscribe(UKOrder, lambda event: seen.append(event), durable="books")
+    us.publish(us_order(1, -2.0))
+    if is_saved:
+        us.publish(us_order(2))
+    assert market.flush(5)
+    if away:
+        sub.detach()
+    party.mend()
+    assert market.dead_letters().replay() == 1
+    if away:
+        uk.subscribe(UKOrder, lambda event: seen.append(event), durable="books")
+    eventually(lambda: 1 in numbers(seen))
+    us.publish(us_order(3))
+    eventually(lambda: 3 in numbers(seen))
+    assert sorted(numbers(seen)) == ([1, 2, 3] if is_saved else [1, 3])
+
+
+def test_it_stays_with_its_new_reason_if_the_context_is_mended_badly(
+    market: pc.Bus, party: Parties
+) -> None:
+    recorded(market, Order)
+    us = market.within("us")
+    us.publish(us_order(1, -2.0))
+    assert market.flush(5)
+    [before] = market.dead_letters()
+    party.federation.replace(make_us(party.root, outgoing=from_dollars_never))
+    assert market.dead_letters().replay() == 0
+    [letter] = market.dead_letters()
+    assert ("Refused" in before.reason, "ZeroDivisionError" in letter.reason) == (True, True)
+    assert (letter.subscription, letter.event) == ("context us", us_order(1, -2.0))
+
+
+def test_over_a_store_it_is_there_for_who_comes_later(
+    open_bus: OpenBus, party: Parties, place: str, eventually: Eventually
+) -> None:
+    bus = open_bus(federation=party.federation)
+    recorded(bus, Order)
+    us = bus.within("us")
+    us.publish(us_order(1, -2.0))
+    us.publish(us_order(2))
+    assert bus.flush(5)
+    party.mend()
+    assert bus.dead_letters().replay() == 1
+    assert bus.flush(5)
+    late = recorded(bus, Order, since="beginning")
+    # In memory the root form is not kept, and each event meets the contexts of its position.
+    eventually(lambda: numbers(late) == ([2] if place == "memory" else [1, 2]))
+
+
+def test_the_letter_is_there_when_publish_returns(market: pc.Bus) -> None:
+    recorded(market, Order, dispatch="inline")
+    market.within("us").publish(us_order(1, -2.0))
+    assert len(market.dead_letters()) == 1
+
+
+def test_letters_are_there_when_flush_returns(market: pc.Bus) -> None:
+    recorded(market.within("us"), USOrder)
+    for number in range(1, 30):
+        market.publish(order(number, -1.0))
+        assert market.flush(5)
+        assert len(market.dead_letters()) == number
 
 
 def test_a_function_that_raises_is_not_called_where_nobody_listens(

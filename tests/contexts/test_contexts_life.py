@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from parties import (
     Dollar,
+    Euro,
     Note,
     Order,
     Parties,
@@ -18,6 +19,9 @@ from parties import (
     USOrder,
     calls,
     make_parties,
+    make_root,
+    make_uk,
+    make_us,
     order,
     uk_order,
     us_order,
@@ -38,6 +42,24 @@ def recorded(bus: pc.Bus, what: Any, **options: Any) -> list[Any]:
 
 def numbers(events: list[Any]) -> list[int]:
     return [each.number for each in events]
+
+
+def rate_of_the_moment(price: Euro) -> Dollar:
+    """Each time it is asked, a euro is dearer; there may be an end to that."""
+    calls["rate"] += 1
+    if calls["rate"] > calls["until"] > 0:
+        raise LookupError("no rate today")
+    return Dollar(price.amount + calls["rate"])
+
+
+def changing_market(open_bus: OpenBus, *, until: int = 0) -> pc.Bus:
+    calls.clear()
+    calls["until"] = until
+    root = make_root()
+    federation = pc.Federation(root)
+    federation.add(make_us(root, incoming=pc.impure(rate_of_the_moment)))
+    federation.add(make_uk(root))
+    return open_bus(federation=federation)
 
 
 # -- history and durables --------------------------------------------------------------------------
@@ -90,6 +112,81 @@ def test_a_durable_can_move_to_another_context(market: pc.Bus, eventually: Event
     seen = recorded(market.within("uk"), UKOrder, durable="books", replace=True)
     market.publish(order(2))
     eventually(lambda: seen == [uk_order(1), uk_order(2)])
+
+
+@pytest.mark.parametrize("dispatch", ["pool", "inline"])
+@pytest.mark.parametrize("publisher", ["root", "uk"])
+def test_what_is_impure_is_translated_for_each_attempt(
+    open_bus: OpenBus, publisher: str, dispatch: str, eventually: Eventually
+) -> None:
+    bus = changing_market(open_bus)
+    seen: list[float] = []
+
+    def work(event: USOrder) -> None:
+        seen.append(event.price.amount)
+        if len(seen) < 3:
+            raise OSError("not yet")
+
+    options: dict[str, Any] = {"dispatch": dispatch, "backoff": 0.001}
+    bus.within("us").subscribe(USOrder, work, attempts=3, **options)
+    if publisher == "uk":
+        bus.within("uk").publish(uk_order(1, 11.0))
+    else:
+        bus.publish(order(1))
+    eventually(lambda: len(seen) == 3)
+    assert seen == [11.0, 12.0, 13.0]
+    assert calls["from_pounds"] == (publisher == "uk")
+
+
+def test_an_attempt_whose_translation_raises_has_failed(
+    open_bus: OpenBus, eventually: Eventually
+) -> None:
+    bus = changing_market(open_bus, until=1)
+    seen: list[Any] = []
+
+    def work(event: USOrder) -> None:
+        seen.append(event)
+        raise OSError("not yet")
+
+    bus.within("us").subscribe(USOrder, work, attempts=3, backoff=0.001)
+    bus.publish(order(1))
+    eventually(lambda: len(bus.dead_letters()) == 1)
+    [letter] = bus.dead_letters()
+    assert (len(seen), letter.attempts) == (1, 3)
+    assert letter.reason == "LookupError: no rate today"
+    assert not letter.subscription.startswith("context")
+
+
+def test_what_is_impure_is_translated_anew_for_a_replay(
+    open_bus: OpenBus, eventually: Eventually
+) -> None:
+    bus = changing_market(open_bus)
+    seen: list[float] = []
+
+    def work(event: USOrder) -> None:
+        seen.append(event.price.amount)
+        if len(seen) == 1:
+            raise OSError("not yet")
+
+    bus.within("us").subscribe(USOrder, work, attempts=1)
+    bus.publish(order(1))
+    eventually(lambda: len(bus.dead_letters()) == 1)
+    assert bus.dead_letters().replay() == 1
+    eventually(lambda: len(seen) == 2)
+    assert seen[1] > seen[0]
+
+
+def test_what_is_impure_is_translated_anew_for_who_pulls_again(open_bus: OpenBus) -> None:
+    bus = changing_market(open_bus)
+    us = bus.within("us")
+    orders = pc.DAStrongSet(USOrder, us, pull="fifo", durable="orders")
+    bus.publish(order(1))
+    first = orders.get(timeout=5)
+    again = pc.DAStrongSet(USOrder, us, pull="fifo", durable="orders")  # nothing is acknowledged
+    second = again.get(timeout=5)
+    assert first is not None
+    assert second is not None
+    assert (first.price.amount, second.price.amount) == (11.0, 12.0)
 
 
 def test_what_fails_is_tried_again_without_another_translation(

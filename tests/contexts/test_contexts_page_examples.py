@@ -183,6 +183,21 @@ def test_an_attribute_of_the_event_does_not_reach_further_in() -> None:
     assert rows == []
 
 
+def test_a_type_in_the_middle_may_be_one_that_only_a_subtype_of_what_is_declared_has() -> None:
+    @dataclass(frozen=True)
+    class Sealed:
+        seal: Money
+
+    @dataclass(frozen=True)
+    class SealedItemSpec(ItemSpecification, Sealed):
+        pass
+
+    made = context("CustomsDeclaration.Sealed.Money", types=[SealedItemSpec])
+    assert not made.check().errors
+    (row,) = made.resolve(CustomsDeclaration)
+    assert row.types == (CustomsDeclaration, SealedItemSpec, Money)
+
+
 def test_an_attribute_of_a_union_beats_a_type_though_it_names_more() -> None:
     # Only where nothing else decides is the narrower of two the stronger.
     found = decided(
@@ -434,6 +449,33 @@ def test_a_function_that_changes_its_argument_reaches_nobody_else() -> None:
     event = Payment(Purse([1]))
     assert seen(made, event) == USPayment(Purse([]))
     assert event == Payment(Purse([1]))
+
+
+@pytest.mark.parametrize("event_type", [CustomsDeclaration, Shipment, Invoice])
+def test_a_frozen_object_may_hold_a_subtype_that_can_be_changed(event_type: Any) -> None:
+    @dataclass(frozen=True)
+    class Listed(ItemSpecification):
+        sizes: list[int] = field(default_factory=list)
+
+    def emptied(line: InvoiceLine) -> InvoiceLine:
+        line.spec.sizes.clear()  # type: ignore[attr-defined]
+        return line
+
+    made = pc.Context("us", parent=ROOT, types=[USShipment, USInvoice])
+    made.map(Shipment, USShipment, "?")  # where it stays as it is
+    made.map(Invoice, USInvoice, "?")  # where a function has it
+    made.rule("Invoice.first", emptied)
+    line = InvoiceLine(Money(1.0), Money(2.0), Listed(sizes=[3]))
+    event = {
+        CustomsDeclaration: CustomsDeclaration(line.spec),
+        Shipment: Shipment(Invoice(line)),
+        Invoice: Invoice(line),
+    }[event_type]
+    found = seen(made, event)
+    for each in ("spec", "invoice", "first", "first", "spec"):
+        found = getattr(found, each, found)
+    found.sizes.append(4)
+    assert line.spec == Listed(sizes=[3])
 
 
 def test_a_default_that_the_constructor_insists_on_is_given_to_it() -> None:

@@ -6,7 +6,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,8 @@ from parties import (
 
 import polycast as pc
 from polycast.matching import selector_for
+from polycast.server.broker import Broker
+from polycast.server.serving import Serving
 
 DEADLINE = 5.0  # only a broken program reaches it
 CONTEXTS = ["root", "us", "uk", "ca"]
@@ -233,12 +235,13 @@ def opened(place: str, federation: pc.Federation) -> Iterator[pc.Bus]:
     if place == "memory":
         with pc.Bus(federation=federation, history=1_000) as bus:
             yield bus
-    else:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            pc.Bus(f"sqlite:///{Path(folder) / 'events.db'}", federation=federation) as bus,
-        ):
-            yield bus
+        return
+    with ExitStack() as around:
+        folder = around.enter_context(tempfile.TemporaryDirectory())
+        url = f"sqlite:///{Path(folder) / 'events.db'}"
+        if place == "remote":
+            url = around.enter_context(Serving(Broker(url))).url
+        yield around.enter_context(pc.Bus(url, federation=federation))
 
 
 def wait(condition: Callable[[], object]) -> None:
@@ -339,7 +342,7 @@ def check(place: str, wanted: list[Sub], events: list[Sent]) -> None:
         story = Story(bus, wanted, events)
         story.run()
         letters = model.letters()
-        if place == "sqlite":
+        if place != "memory":
             letters |= model.leaving()
         wait(lambda: total(story) == count(story, model.first) and story.letters() == letters)
         assert bus.flush(DEADLINE)
@@ -362,10 +365,9 @@ def check(place: str, wanted: list[Sub], events: list[Sent]) -> None:
         for member in story.members:
             member.broken = False
         bus.dead_letters().replay()
-        going = letters - (model.leaving() if place == "sqlite" else set())
 
         def expected(sub: Sub) -> list[Any]:
-            return [*model.first(sub), *model.replayed(sub, going)]
+            return [*model.first(sub), *model.replayed(sub, letters)]
 
         wait(lambda: sum(len(m.seen) for m in story.members) == count(story, expected))
         assert bus.flush(DEADLINE)
@@ -388,3 +390,12 @@ def test_over_a_file_everybody_gets_what_the_model_says(
     story: tuple[list[Sub], list[Sent]],
 ) -> None:
     check("sqlite", *story)
+
+
+@pytest.mark.slow
+@settings(max_examples=10, deadline=None)
+@given(stories())
+def test_over_a_broker_everybody_gets_what_the_model_says(
+    story: tuple[list[Sub], list[Sent]],
+) -> None:
+    check("remote", *story)

@@ -11,7 +11,7 @@ import attrs
 import msgspec
 import pydantic
 from hypothesis import strategies as st
-from page_types import NONE, alternatives, attributes, element, is_class
+from page_types import NONE, alternatives, attributes, class_of, element, is_class
 
 from polycast.typesystem.attributes import declared_defaults
 
@@ -19,6 +19,7 @@ SCALARS: list[type] = [int, str, float]
 NO_DEFAULT = dataclasses.MISSING
 DATACLASSES = ("mutable", "frozen", "slots", "places", "own")
 OTHERS = ("struct", "frozen struct", "attrs", "mutable attrs", "pydantic", "namedtuple", "plain")
+APART = tuple(kind for kind in OTHERS if kind != "pydantic")
 PLAIN = ("plain init", "plain odd init", "plain slots")
 
 
@@ -102,20 +103,20 @@ def _dataclass(name: str, kind: str, bases: tuple[type, ...], fields: dict[str, 
     )
 
 
-def _is_hashable(hint: Any) -> bool:
-    """Whether the values of an annotation can be in a set."""
+def _is_hashable(hint: Any, *, seen: tuple[type, ...] = ()) -> bool:
+    """Whether the values of an annotation can be in a set; it is known of the classes seen."""
     if isinstance(hint, tuple):
         return False  # a class that is not made yet
     for part in alternatives(hint):
         inner = element(part)
         if part is Any or (inner is not None and inner[0] not in (tuple, frozenset)):
             return False
-        if inner is not None and not _is_hashable(inner[1]):
+        if inner is not None and not _is_hashable(inner[1], seen=seen):
             return False
-        if is_class(part) and (
-            part.__hash__ is None or not all(map(_is_hashable, attributes(part).values()))
-        ):
-            return False
+        if is_class(part) and part not in seen:
+            held = attributes(part).values()
+            if part.__hash__ is None or not all(_is_hashable(h, seen=(*seen, part)) for h in held):
+                return False
     return True
 
 
@@ -172,7 +173,7 @@ def _plain(name: str, kind: str, fields: dict[str, Field]) -> type:
         space |= {key: default for key, default, is_factory in _given(fields) if not is_factory}
     if kind == "plain init":
         words = ", ".join(fields)
-        lines = "".join(f"\n    self.{key} = {key}" for key in fields)
+        lines = "".join(f"\n    self.{key} = {key}" for key in fields) or " pass"
         names: dict[str, Any] = {}
         exec(f"def __init__(self, {words}):{lines}", names)
         space["__init__"] = names["__init__"]
@@ -278,7 +279,8 @@ def root_types(dice: Dice) -> list[type]:
         family += [] if is_apart else [made[name]]
     for cls in made.values():
         _resolve(cls, made)
-    return [*made.values(), *(_diamond(dice, kinds[0]) if dice.chance(35) else [])]
+    attributes.cache_clear()
+    return [*made.values(), *(_diamond(dice, kinds[0]) if dice.chance(50) else [])]
 
 
 def _diamond(dice: Dice, kind: str) -> list[type]:
@@ -323,12 +325,15 @@ def local_types(dice: Dice, letter: str, roots: list[type]) -> dict[type, type]:
         for key in list(fields):
             if dice.chance(2):
                 del fields[key]
+            elif class_of(fields[key].hint) is tuple and dice.chance(20):
+                others = [tuple[float, str], tuple[str, str], tuple[int | str | float, ...]]
+                fields[key] = Field(dice.pick(others))
             elif dice.chance(25):
                 fields[key] = Field(fields[key].hint, default_of(fields[key].hint))
         if dice.chance(25):
             fields["extra"] = Field(int, 5 if dice.chance(97) else NO_DEFAULT)
         is_apart = not bases and dice.chance(20) and not is_recursive(root)
-        kind = dice.pick([*(set(OTHERS) - {"pydantic"}), *PLAIN] if is_apart else kinds)
+        kind = dice.pick([*APART, *PLAIN] if is_apart else kinds)
         partners[root] = make_class(f"{letter}{root.__name__[1:]}", kind, bases, fields)
 
     def partner(cls: type) -> type:
@@ -337,6 +342,7 @@ def local_types(dice: Dice, letter: str, roots: list[type]) -> dict[type, type]:
     for cls in partners.values():
         for key, hint in cls.__annotations__.items():
             cls.__annotations__[key] = mirrored(hint, partner)
+    attributes.cache_clear()
     return partners
 
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.derivation import is_subtype
 from polycast.contexts.findings import Finding
-from polycast.contexts.fitting import class_fits, fits, hint_text, holds
+from polycast.contexts.fitting import (
+    class_fits,
+    fits,
+    hint_text,
+    holds,
+    keys_fit,
+    met_fits,
+    takes_any,
+)
 from polycast.contexts.recipes import (
     Apply,
     Build,
@@ -18,7 +26,7 @@ from polycast.contexts.recipes import (
     Missing,
     Otherwise,
 )
-from polycast.contexts.shapes import Shape, has_attributes
+from polycast.contexts.shapes import Shape
 from polycast.contexts.values import NoMaker, is_closed, is_unchangeable, maker_of
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard import is_machinery, is_standard
@@ -50,6 +58,7 @@ class Builder:
         self._settled, self._resolver, self._direction = settled, resolver, direction
         self._types = settled.types
         self._builds: dict[tuple[Node, type], Build] = {}
+        self._mappings: dict[type, list[Mapping]] = {}
         self._where = ""
         self.findings: list[Finding] = []
 
@@ -61,7 +70,8 @@ class Builder:
     def case(self, choice: Choice, met: type) -> Recipe:
         """What is done with a value of a class that was not known when a choice was made."""
         try:
-            return self._case(choice.node.child(choice.attribute, met), choice.wanted)
+            node = choice.node.child(choice.attribute, met)
+            return self._case(node, choice.shape, choice.wanted)
         except _Misfit as error:
             if choice.lenient:
                 return Missing()
@@ -72,7 +82,7 @@ class Builder:
     def view(self, choice: Choice, above: type) -> Recipe:
         """What is done with a value that is taken for one of a supertype of its class."""
         known = choice.cases[above]
-        if not isinstance(known, Keep | Duplicate) or not has_attributes(above):
+        if not isinstance(known, Keep | Duplicate) or not self._types.has_attributes(above):
             return known
         node = choice.node.child(choice.attribute, above)
         try:
@@ -171,7 +181,7 @@ class Builder:
         """What is done with what an attribute holds, so that the target takes it."""
         if shape.opaque:  # what it holds is not looked into, but a rule may name the attribute
             unknown = node.child(attribute, object)
-            return Duplicate() if unknown.winner is None else self._case(unknown, wanted)
+            return Duplicate() if unknown.winner is None else self._case(unknown, shape, wanted)
 
         def fitting(make: Callable[[], Recipe]) -> Recipe:
             try:
@@ -183,7 +193,7 @@ class Builder:
 
         none = fitting(lambda: _none(attribute, wanted)) if shape.none else None
         cases = {
-            met: fitting(partial(self._case, node.child(attribute, met), wanted))
+            met: fitting(partial(self._case, node.child(attribute, met), shape, wanted))
             for declared in shape.classes
             for met in self._types.subtypes(declared)
         }
@@ -207,27 +217,36 @@ class Builder:
     ) -> Recipe:
         inner = _wanted_inside(container, wanted)
         if inner is None:
-            text = f"{hint_text(wanted.hint)} is wanted, not {container.kind.__name__}"
+            keys = "" if container.keys is None else f" by {hint_text(container.keys.hint)}"
+            text = f"{hint_text(wanted.hint)} is wanted, not {container.kind.__name__}{keys}"
             raise _Misfit(f"{attribute!r} holds elements, and {text}")
         found = self._convert(node, attribute, container.inner, inner, lenient=lenient)
         return Each(container.kind, found)
 
-    def _case(self, node: Node, wanted: Shape) -> Recipe:
+    def _case(self, node: Node, held: Shape, wanted: Shape) -> Recipe:
         """What is done with a value of the type that is met at a node."""
         if node.winner is not None:
-            return self._applied(node, node.winner, wanted)
-        for mapping in self._settled.mappings_for(node.met, self._direction):
+            return self._applied(node, node.winner, held, wanted)
+        for mapping in self._mappings_for(node.met):
             if class_fits(mapping.target, wanted):
                 return self._build(node.first or node, mapping.target, mapping)
-        if class_fits(node.met, wanted):
+        if met_fits(node.met, held, wanted):
             return self._same(node)
-        raise _Misfit(f"{node.met.__name__} is there, and {hint_text(wanted.hint)} is wanted")
+        there = hint_text(held.hint) if node.met is tuple else node.met.__name__
+        raise _Misfit(f"{there} is there, and {hint_text(wanted.hint)} is wanted")
 
-    def _applied(self, node: Node, rule: Rule, wanted: Shape) -> Recipe:
+    def _mappings_for(self, met: type) -> list[Mapping]:
+        found = self._mappings.get(met)
+        if found is None:
+            found = self._mappings[met] = self._settled.mappings_for(met, self._direction)
+        return found
+
+    def _applied(self, node: Node, rule: Rule, held: Shape, wanted: Shape) -> Recipe:
         function = rule.function
         assert function is not None
         result = node.met if function.is_identity else function.result
-        if not fits(result, wanted.hint):
+        is_kept = function.is_identity and result is tuple
+        if not (met_fits(tuple, held, wanted) if is_kept else fits(result, wanted.hint)):
             text = (
                 f"at {node.path} {str(rule.pattern)!r} wins, and {function.name} gives "
                 f"{hint_text(result)}; {hint_text(wanted.hint)} is wanted there"
@@ -238,7 +257,7 @@ class Builder:
 
     def _same(self, node: Node) -> Recipe:
         """A value that stays of its class: rebuilt if rules may apply in it."""
-        if not has_attributes(node.met) or not self._may_win_inside(node):
+        if not self._types.has_attributes(node.met) or not self._may_win_inside(node):
             return _copied(node.met)
         try:
             maker_of(node.met)
@@ -317,9 +336,9 @@ def _may_reach(rule: Rule, node: Node) -> bool:
 
 def _wanted_inside(container: Container, wanted: Shape) -> Shape | None:
     for each in wanted.containers:
-        if holds(container.kind, each.kind):
+        if holds(container.kind, each.kind) and keys_fit(container, each):
             return each.inner
-    if wanted.opaque or class_fits(container.kind, wanted):
+    if takes_any(container.kind, wanted):
         return _ANYTHING
     return None
 

@@ -10,6 +10,7 @@ from polycast.contexts.findings import Finding, Report
 from polycast.contexts.inheritance import are_unrelated, settle
 from polycast.contexts.lines import DIRECTIONS
 from polycast.contexts.resolution import Resolver, TooManyPaths
+from polycast.typesystem.hints import unresolved
 from polycast.typesystem.kinds import kind_of
 from polycast.typesystem.standard import is_standard
 
@@ -57,6 +58,7 @@ class _Checking:
             for cls in event_types(self._settled, direction):
                 yield from self._event(builder, cls, direction)
             yield from builder.findings
+        yield from self._annotations()
         yield from self._wholes()
         yield from self._about_mappings()
         yield from self._about_rules()
@@ -80,6 +82,22 @@ class _Checking:
         for row in rows:
             if not row.shadowed:
                 self._won[direction].setdefault(row.rule, row)
+
+    def _annotations(self) -> Iterator[Finding]:
+        """Attributes of the types that come with this context that hold nobody knows what."""
+        above = {cls for each in self._context.parents for cls in settle(each).types.types}
+        for cls in self._settled.types.types:
+            if cls in above or not self._settled.types.has_attributes(cls):
+                continue
+            names = self._settled.types.shapes(cls)
+            for name, text in unresolved(cls).items():
+                if name in names:
+                    told = (
+                        f"{cls.__name__}.{name} is annotated {text!r}, which cannot be resolved "
+                        f"from {cls.__module__}: it counts as Any, so no rule for a type ever "
+                        "wins there, and nothing inside is looked at"
+                    )
+                    yield Finding("unresolved-annotation", told, self._context.name)
 
     def _wholes(self) -> Iterator[Finding]:
         for source, whole in self._settled.wholes.items():

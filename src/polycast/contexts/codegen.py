@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import collections.abc
-import copy
 import keyword
 import linecache
 import re
@@ -27,7 +26,7 @@ from polycast.contexts.recipes import (
     Missing,
     Otherwise,
 )
-from polycast.contexts.values import is_closed, is_unchangeable, maker_of, put_together
+from polycast.contexts.values import copied, is_closed, maker_of, open_attributes, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,8 +172,8 @@ class _Writer:
             case Keep():
                 return value
             case Duplicate():
-                self.names.setdefault("deepcopy", copy.deepcopy)
-                return f"deepcopy({value})"
+                self.names.setdefault("copied", copied)
+                return f"copied({value})"
             case Apply():
                 name = self._function_name(recipe.function)
                 return f"{name}({self._expression(recipe.before, value)})"
@@ -316,7 +315,8 @@ def _alone(choice: Choice) -> Recipe | None:
 def _kept_if(build: Build, value: str, class_name: Callable[[type], str]) -> str | None:
     """When an object that nobody can change is what would be made of it; None: one cannot say."""
     is_same = build.source is build.target and build.whole is None and not build.recursive
-    if not is_same or not is_unchangeable(build.source):
+    names = open_attributes(build.source)
+    if not is_same or names is None or not build.parts.keys() >= set(names):
         return None
     pieces: list[str] = []
     for name, recipe in build.parts.items():
@@ -379,7 +379,7 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text) and is_plain
 
 
-_OURS = re.compile(r"e|v|translate|deepcopy|put_together|as_sequence|missing|Lacking")
+_OURS = re.compile(r"e|v|translate|copied|put_together|as_sequence|missing|Lacking")
 
 
 def _identifier(text: str) -> str:

@@ -22,6 +22,7 @@ from polycast.errors import BadContext, BadOption, ContextFrozen
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable
+    from importlib.resources.abc import Traversable
     from types import ModuleType
 
     from polycast.contexts.findings import Report
@@ -58,7 +59,7 @@ class Context:
     @classmethod
     def load(
         cls,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | Traversable,
         *,
         name: str | None = None,
         parent: Context | Iterable[Context] | None = None,
@@ -66,7 +67,8 @@ class Context:
     ) -> Context:
         """Read a context from XML; what it names is looked up in the modules, and nowhere else.
 
-        Its name is the one given, else that of `<context name="...">`, else that of the file.
+        Its name is the one given, else that of `<context name="...">`, else that of the file. A
+        file inside a zip is found, too, and what `importlib.resources.files(...)` gives.
         """
         from polycast.contexts.loading import load
 

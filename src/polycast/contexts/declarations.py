@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +15,7 @@ from polycast.contexts.lines import DIRECTIONS
 from polycast.errors import BadContext
 
 if TYPE_CHECKING:
-    import os
+    from importlib.resources.abc import Traversable
 
 __all__ = ["Declared", "Element", "file_error", "read_declaration"]
 
@@ -73,10 +75,10 @@ def file_error(file: str, errors: list[Finding]) -> BadContext:
     return BadContext("the file of a context", file, accepted=accepted, errors=errors)
 
 
-def read_declaration(path: str | os.PathLike[str]) -> Declared:
+def read_declaration(path: str | os.PathLike[str] | Traversable) -> Declared:
     """Read a file; `BadContext` with all that is wrong in it."""
     file = str(path)
-    with Path(path).open("rb") as opened:
+    with _place_of(path).open("rb") as opened:
         data = opened.read(LARGEST + 1)
     if len(data) > LARGEST:
         text = f"the file is larger than {LARGEST:,} bytes; a context is smaller"
@@ -86,6 +88,19 @@ def read_declaration(path: str | os.PathLike[str]) -> Declared:
     if reader.errors:
         raise file_error(file, reader.errors)
     return reader.declared
+
+
+def _place_of(path: str | os.PathLike[str] | Traversable) -> Path | Traversable:
+    """Where a file is: in a folder, beside a module that was imported from a zip, or in a zip."""
+    if not isinstance(path, str | os.PathLike):
+        return path
+    found = Path(path)
+    if found.exists():
+        return found
+    for above in found.parents:  # as `__file__` says it of a module in a zip
+        if above.is_file() and zipfile.is_zipfile(above):
+            return zipfile.Path(above, found.relative_to(above).as_posix())
+    return found
 
 
 class _Reader:

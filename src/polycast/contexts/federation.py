@@ -48,7 +48,7 @@ class Member:
         self.context, self.name = context, context.name
         self.parents = tuple(parent.name for parent in context.parents)
         settled = settle(context)
-        self.settled = settled
+        self.settled, self.is_pure = settled, settled.is_pure
         self.incoming = Translator(settled, "?", lambda finding: report(self.name, finding))
         self.outgoing = Translator(settled, "!", lambda finding: report(self.name, finding))
         self.stale: Report | None = None
@@ -92,7 +92,7 @@ class Federation:
             report = _accepted(context)
             if known is None:
                 for parent in context.parents:
-                    if parent is not self.root:
+                    if parent is not self.root and not self._has(parent):
                         self.add(parent)
                 self._put(context)
             return report
@@ -105,8 +105,7 @@ class Federation:
                 raise self._unknown(context.name)
             report = _accepted(context)
             for parent in context.parents:
-                known = self.members.get(parent.name)
-                if parent is not self.root and (known is None or known.context is not parent):
+                if parent is not self.root and not self._has(parent):
                     accepted = "parents that are in the federation"
                     raise BadContext("parent", parent.name, accepted=accepted, where=context.name)
             self._put(context)
@@ -123,6 +122,11 @@ class Federation:
                 accepted = f"one that has no children; it has {', '.join(below)}"
                 raise BadContext("a context to remove", name, accepted=accepted)
             self._swap({key: each for key, each in self.members.items() if key != name})
+
+    def _has(self, context: Context) -> bool:
+        """Whether a context itself is in, not another one of its name."""
+        known = self.members.get(context.name)
+        return known is not None and known.context is context
 
     def _put(self, context: Context) -> None:
         """Compile a context and all below it aside, then have them in effect in one step."""

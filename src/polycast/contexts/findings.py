@@ -26,6 +26,7 @@ CODES: dict[str, Severity] = {
     "not-reachable": "error",
     "named-twice": "error",
     "attribute-or-type": "warning",
+    "unresolved-annotation": "warning",
     # functions
     "bad-function": "error",
     "bad-argument": "error",

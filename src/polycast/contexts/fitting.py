@@ -14,7 +14,7 @@ from polycast.typesystem.kinds import is_protocol
 if TYPE_CHECKING:
     from polycast.contexts.shapes import Container, Shape
 
-__all__ = ["class_fits", "fits", "hint_text", "holds"]
+__all__ = ["class_fits", "fits", "hint_text", "holds", "keys_fit", "met_fits", "takes_any"]
 
 _WIDER: dict[type, tuple[type, ...]] = {int: (float, complex), float: (complex,)}
 
@@ -40,7 +40,13 @@ def shape_fits(given: Shape, wanted: Shape) -> bool:
         (wanted.none or not given.none)
         and all(class_fits(each, wanted) for each in given.classes)
         and all(container_fits(each, wanted) for each in given.containers)
+        and _places_fit(given, wanted)
     )
+
+
+def met_fits(met: type, held: Shape, wanted: Shape) -> bool:
+    """Whether objects of a class are of a shape, if they are met where another one is held."""
+    return class_fits(met, wanted) and (met is not tuple or _places_fit(held, wanted))
 
 
 def class_fits(cls: type, wanted: Shape) -> bool:
@@ -52,11 +58,36 @@ def class_fits(cls: type, wanted: Shape) -> bool:
 
 def container_fits(given: Container, wanted: Shape) -> bool:
     """Whether such a container is of a shape."""
-    if any(_is_one(given.kind, target) for target in wanted.classes):
-        return True
-    return wanted.opaque or any(
-        holds(given.kind, each.kind) and shape_fits(given.inner, each.inner)
+    return takes_any(given.kind, wanted) or any(
+        holds(given.kind, each.kind)
+        and keys_fit(given, each)
+        and shape_fits(given.inner, each.inner)
         for each in wanted.containers
+    )
+
+
+def takes_any(kind: type, wanted: Shape) -> bool:
+    """Whether a shape takes a kind of container whatever is in it."""
+    bare = [each for each in wanted.classes if each is not tuple or not wanted.places]
+    return wanted.opaque or any(_is_one(kind, each) for each in bare)
+
+
+def keys_fit(given: Container, wanted: Container) -> bool:
+    """Whether the keys of a dict are those of another; what has no keys fits."""
+    return given.keys is None or wanted.keys is None or shape_fits(given.keys, wanted.keys)
+
+
+def _places_fit(given: Shape, wanted: Shape) -> bool:
+    """Whether tuples of a fixed length are of a shape."""
+    return takes_any(tuple, wanted) or all(
+        any(
+            len(each) == len(other) and all(map(shape_fits, each, other)) for other in wanted.places
+        )
+        or any(
+            holds(tuple, other.kind) and all(shape_fits(place, other.inner) for place in each)
+            for other in wanted.containers
+        )
+        for each in given.places
     )
 
 

@@ -50,6 +50,13 @@ class Settled:
         """The rules in effect."""
         return tuple(rule for rule in self.every_rule.values() if rule.function is not None)
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether all functions in effect give the same tomorrow."""
+        functions = [rule.function for rule in self.rules]
+        functions += [whole.function for whole in self.wholes.values()]
+        return not any(each is not None and each.is_impure for each in functions)
+
     def is_root_type(self, cls: type) -> bool:
         """Whether the root has a type: it lists it, or no context here does."""
         return cls in self.reference or cls not in self.local

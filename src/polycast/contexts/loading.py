@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from pathlib import Path
+import os
+from pathlib import PurePath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,8 +20,8 @@ from polycast.contexts.vocabulary import Vocabulary
 from polycast.errors import BadContext
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable
+    from importlib.resources.abc import Traversable
 
     from polycast.contexts.declarations import Declared, Element
     from polycast.contexts.lines import Direction
@@ -40,7 +41,7 @@ class _Unknown(Exception):
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Traversable,
     *,
     name: str | None,
     parent: Context | Iterable[Context] | None,
@@ -48,10 +49,14 @@ def load(
 ) -> Context:
     """The context of a file. Nothing is imported before the file is known to be well-formed."""
     declared = read_declaration(path)
-    called = name or declared.name or Path(path).stem
+    called = name or declared.name or PurePath(_file_name(path)).stem
     above = Context(called, parent=parent).parents
     names = _Names(_imported(called, modules), above)
     return _Loading(str(path), declared, names).context(called, above)
+
+
+def _file_name(path: str | os.PathLike[str] | Traversable) -> str:
+    return os.fspath(path) if isinstance(path, str | os.PathLike) else path.name
 
 
 def _imported(context: str, modules: object) -> dict[str, ModuleType]:

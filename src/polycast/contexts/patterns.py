@@ -208,12 +208,13 @@ class _Parser:
         owner = " | ".join(each.__name__ for each in prefix)
         if self._next < len(self._tokens):
             direct = {
-                each
+                met
                 for part in prefix
                 for shape in self._types.shapes(part).values()
                 for each in shape.all_classes()
+                for met in self._types.subtypes(each)
             }
-            if not any(is_subtype(cls, each) or is_subtype(each, cls) for each in direct):
+            if not any(is_subtype(met, cls) for met in direct):
                 why = f"{owner} has no attribute of type {cls.__name__}"
                 raise self._bad("not-an-attribute", why, at)
         elif not any(is_subtype(met, cls) for met in self._types.reached(prefix)):

@@ -32,7 +32,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class Duplicate:
-    """A deep copy."""
+    """A deep copy, unless nobody can change anything in the value."""
 
 
 @dataclass(frozen=True)

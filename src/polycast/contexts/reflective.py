@@ -5,14 +5,13 @@ It judges the generated code in tests, and is what the paper compares with (FOS,
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.derivation import is_subtype
-from polycast.contexts.fitting import class_fits, fits, holds
+from polycast.contexts.fitting import class_fits, fits, holds, keys_fit, met_fits, takes_any
 from polycast.contexts.priorities import Path, strength
 from polycast.contexts.shapes import Shape, attribute_hints, has_attributes, shape_of
-from polycast.contexts.values import NoMaker, is_unchangeable, maker_of, put_together
+from polycast.contexts.values import NoMaker, copied, maker_of, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +30,7 @@ def reflect(settled: Settled, direction: Direction, event: Any) -> Any:
     """An event as the other side of a context sees it; None if it cannot get there."""
     mapping = settled.mapping_for(type(event), direction)
     if mapping is None:
-        return _copied(event) if settled.is_root_type(type(event)) else None
+        return copied(event) if settled.is_root_type(type(event)) else None
     return _Reflection(settled, direction).built(event, Path((type(event),)), mapping)
 
 
@@ -70,8 +69,8 @@ class _Reflection:
         if shape.opaque:
             function = self._winner(path.to(name, object))
             if function is None or function.is_identity:
-                return _copied(value)
-            return function.call(_copied(value))
+                return copied(value)
+            return function.call(copied(value))
         if value is None and shape.none:
             if not (wanted.none or wanted.opaque):
                 raise _Misfit
@@ -81,24 +80,24 @@ class _Reflection:
             inside = found.inner
             inner = _inside(found, wanted)
             return _each(value, lambda item: self._converted(item, path, name, inside, inner))
-        return self._value(value, path.to(name, _met(value, shape)), wanted)
+        return self._value(value, path.to(name, _met(value, shape)), shape, wanted)
 
-    def _value(self, value: Any, path: Path, wanted: Shape) -> Any:
+    def _value(self, value: Any, path: Path, held: Shape, wanted: Shape) -> Any:
         function = self._winner(path)
         if function is not None:
-            return _copied(value) if function.is_identity else function.call(_copied(value))
+            return copied(value) if function.is_identity else function.call(copied(value))
         met = path.types[-1]
         place = _folded(path)
         for mapping in self._settled.mappings_for(met, self._direction):
             if class_fits(mapping.target, wanted):
                 return self.built(value, place, mapping)
-        if not class_fits(met, wanted):
+        if not met_fits(met, held, wanted):
             raise _Misfit
         try:
             maker_of(met)
         except NoMaker:
-            return _copied(value)
-        return self._made(value, place, met) if has_attributes(met) else _copied(value)
+            return copied(value)
+        return self._made(value, place, met) if has_attributes(met) else copied(value)
 
     def _winner(self, path: Path) -> Function | None:
         keys = [(strength(rule.pattern, path), rule) for rule in self._settled.rules]
@@ -123,9 +122,9 @@ def _met(value: Any, shape: Shape) -> type:
 def _inside(container: Container, wanted: Shape) -> Shape:
     """What a target wants of the elements of a container."""
     for each in wanted.containers:
-        if holds(container.kind, each.kind):
+        if holds(container.kind, each.kind) and keys_fit(container, each):
             return each.inner
-    if wanted.opaque or class_fits(container.kind, wanted):
+    if takes_any(container.kind, wanted):
         return _ANYTHING
     raise _Misfit
 
@@ -144,7 +143,3 @@ def _each(value: Any, convert: Callable[[Any], Any]) -> Any:
         if isinstance(value, kind):
             return kind(items)
     return items
-
-
-def _copied(value: Any) -> Any:
-    return value if is_unchangeable(type(value)) else copy.deepcopy(value)

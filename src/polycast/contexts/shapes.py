@@ -45,6 +45,8 @@ class Container:
 
     kind: type
     inner: Shape
+    keys: Shape | None = None
+    """Of a dict, its keys."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Shape:
     containers: tuple[Container, ...] = ()
     none: bool = False
     opaque: bool = False
+    places: tuple[tuple[Shape, ...], ...] = ()
+    """Of tuples of a fixed length, what is at each place."""
 
     def all_classes(self) -> Iterator[type]:
         """The classes, in containers too."""
@@ -72,6 +76,7 @@ def shape_of(hint: Any) -> Shape:
         parts = [unwrapped(part)[0] for part in typing.get_args(plain)]
     classes: list[type] = []
     containers: list[Container] = []
+    places: list[tuple[Shape, ...]] = []
     none = opaque = False
     for part in parts:
         if part is None or part is type(None):
@@ -80,10 +85,12 @@ def shape_of(hint: Any) -> Shape:
             containers.append(container)
         elif found := _classes(part):
             classes += found
+            if typing.get_origin(part) is tuple:
+                places.append(tuple(map(shape_of, typing.get_args(part))))
         else:
             opaque = True
     unique = tuple(dict.fromkeys(classes))
-    return Shape(hint, unique, tuple(containers), none=none, opaque=opaque)
+    return Shape(hint, unique, tuple(containers), none, opaque, tuple(places))
 
 
 def attribute_hints(cls: type) -> dict[str, Any]:
@@ -108,7 +115,9 @@ def _container(hint: Any) -> Container | None:
         return None  # each place of a fixed tuple is something of its own
     if kind is not tuple and len(arguments) != (2 if kind is dict else 1):
         return None
-    return Container(kind, shape_of(arguments[1] if kind is dict else arguments[0]))
+    if kind is dict:
+        return Container(kind, shape_of(arguments[1]), shape_of(arguments[0]))
+    return Container(kind, shape_of(arguments[0]))
 
 
 def _classes(hint: Any) -> list[type]:

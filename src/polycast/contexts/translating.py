@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +11,7 @@ from polycast.contexts.codegen import write
 from polycast.contexts.derivation import is_subtype, most_derived
 from polycast.contexts.findings import Finding
 from polycast.contexts.resolution import Resolver, TooManyPaths
-from polycast.contexts.values import is_unchangeable
+from polycast.contexts.values import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +77,7 @@ class Translator:
             if self.mapping(cls) is not None:
                 run = self.code(cls).run
             elif self._settled.is_root_type(cls):
-                run = _kept if is_unchangeable(cls) else copy.deepcopy
+                run = copied
             else:
                 return None
             self.functions[cls] = run
@@ -150,7 +149,3 @@ class Translator:
         for each in wrong:
             self._report(each)
         return None if wrong else found
-
-
-def _kept(event: Any) -> Any:
-    return event

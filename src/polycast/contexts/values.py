@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import decimal
 import enum
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
     from polycast.contexts.shapes import Shape
     from polycast.typesystem.attributes import Default
 
-__all__ = ["Maker", "NoMaker", "is_closed", "is_unchangeable", "maker_of", "put_together"]
+__all__ = [
+    "Maker",
+    "NoMaker",
+    "copied",
+    "is_closed",
+    "is_unchangeable",
+    "maker_of",
+    "open_attributes",
+    "put_together",
+]
 
 _UNCHANGEABLE: tuple[type, ...] = (
     *(int, float, complex, str, bytes, bool, type(None), range),
@@ -30,31 +40,53 @@ _UNCHANGEABLE: tuple[type, ...] = (
 
 
 def is_unchangeable(cls: type) -> bool:
-    """Whether objects of a class, and all they hold, stay what they are."""
-    return _stays(cls, set())
+    """Whether objects of a class, and all they hold, stay what they are, whatever they hold."""
+    return open_attributes(cls) == ()
 
 
-def _stays(cls: type, seen: set[type]) -> bool:
-    """Whether that holds for a class, if it holds for those seen: they are asked elsewhere."""
-    if issubclass(cls, _UNCHANGEABLE) and kind_of(cls) != "value":
-        return True
-    if cls in seen:
-        return True
-    if cls in _UNCHANGEABLE or not _is_frozen(cls):
-        return cls in _UNCHANGEABLE
-    seen.add(cls)
-    return all(_shape_stays(shape_of(hint), seen) for hint in attribute_hints(cls).values())
+_open: weakref.WeakKeyDictionary[type, tuple[str, ...] | None] = weakref.WeakKeyDictionary()
+_UNKNOWN: tuple[str, ...] = ("not asked before",)
 
 
-def _shape_stays(shape: Shape, seen: set[type]) -> bool:
+def open_attributes(cls: type) -> tuple[str, ...] | None:
+    """The attributes that may hold what can be changed; None if objects themselves can be.
+
+    Where a class is declared, one that extends it may be met, and nobody knows what that holds.
+    """
+    found = _open.get(cls, _UNKNOWN)
+    if found is _UNKNOWN:
+        found = _open[cls] = _opened(cls)
+    return found
+
+
+def _opened(cls: type) -> tuple[str, ...] | None:
+    if cls in _UNCHANGEABLE or (issubclass(cls, _UNCHANGEABLE) and kind_of(cls) != "value"):
+        return ()
+    if not _is_frozen(cls):
+        return None
+    hints = attribute_hints(cls)
+    return tuple(name for name, hint in hints.items() if not _stays(shape_of(hint)))
+
+
+def _stays(shape: Shape) -> bool:
     return (
         not shape.opaque
-        and all(_stays(cls, seen) for cls in shape.classes)
-        and all(
-            each.kind in (tuple, frozenset) and _shape_stays(each.inner, seen)
-            for each in shape.containers
-        )
+        and all(is_closed(cls) and is_unchangeable(cls) for cls in shape.classes)
+        and all(each.kind in (tuple, frozenset) and _stays(each.inner) for each in shape.containers)
     )
+
+
+def copied(value: Any) -> Any:
+    """A value itself if nobody can change anything in it, else a deep copy."""
+    return value if _is_fixed(value) else copy.deepcopy(value)
+
+
+def _is_fixed(value: Any) -> bool:
+    cls = type(value)
+    if cls is tuple or cls is frozenset:
+        return all(map(_is_fixed, value))
+    names = open_attributes(cls)
+    return names is not None and all(_is_fixed(getattr(value, name, None)) for name in names)
 
 
 def _is_frozen(cls: Any) -> bool:
@@ -103,6 +135,8 @@ class Maker:
     """Attributes that it sets itself."""
     by_state: bool = False
     """Its constructor wants something else: the attributes are put in place without it."""
+    is_assigned: bool = False
+    """That is all that its constructor would do, if it took all of them."""
 
     @property
     def is_plain(self) -> bool:
@@ -133,6 +167,8 @@ def _maker(cls: type) -> Maker:
     defaults = declared_defaults(cls)
     optional = frozenset(name for name, default in defaults.items() if default is not None)
     own = frozenset(_uninitialised(cls))
+    if own and _only_assigns(cls):
+        return Maker(optional=optional | own, by_state=True, is_assigned=True)
     keywords = {name: _keyword(cls, name) for name in defaults if name not in own}
     try:
         parameters = dict(inspect.signature(cls).parameters)
@@ -156,6 +192,22 @@ def _uninitialised(cls: Any) -> list[str]:
         case "attrs":
             return [each.name for each in cls.__attrs_attrs__ if not each.init]
     return []
+
+
+def _only_assigns(cls: Any) -> bool:
+    """Whether the constructor of a dataclass puts attributes in place, and nothing else.
+
+    Then those that it does not take are as good as the others, and nothing computes them.
+    """
+    if kind_of(cls) != "dataclass" or hasattr(cls, "__post_init__"):
+        return False
+    home = next(each for each in cls.__mro__ if "__dataclass_params__" in vars(each))
+    parameters = home.__dataclass_params__
+    if not parameters.init or cls.__init__ is not home.__init__:
+        return False
+    if type(cls).__call__ is not type.__call__ or cls.__new__ is not object.__new__:
+        return False
+    return bool(parameters.frozen) or cls.__setattr__ is object.__setattr__
 
 
 def _keyword(cls: Any, name: str) -> str:

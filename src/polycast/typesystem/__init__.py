@@ -1,6 +1,7 @@
 """Descriptions of event types, conformance, and classes made from descriptions."""
 
 from polycast.typesystem.conformance import (
+    ancestors,
     described_conforms,
     described_conforms_exactly,
     described_interface,
@@ -30,6 +31,7 @@ __all__ = [
     "Member",
     "Registry",
     "TypeExpression",
+    "ancestors",
     "check_shareable",
     "conforming",
     "conforms",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Lookup = Callable[[str], Description | None]
 
 __all__ = [
+    "ancestors",
     "described_conforms",
     "described_conforms_exactly",
     "described_interface",
@@ -86,7 +87,8 @@ def _is_pure(description: Description, targets: tuple[Description, ...]) -> bool
     return description.public <= frozenset().union(*(target.public for target in targets))
 
 
-def _ancestors(description: Description, lookup: Lookup) -> Iterator[str]:
+def ancestors(description: Description, lookup: Lookup) -> Iterator[str]:
+    """The names of a class and of all its supertypes, aliases included."""
     seen: set[str] = set()
     waiting = [*description.aliases, description.name]
     waiting += description.supertypes
@@ -104,7 +106,7 @@ def _ancestors(description: Description, lookup: Lookup) -> Iterator[str]:
 
 def _descends(description: Description, target: Description, lookup: Lookup) -> bool:
     standard = STANDARD.get(target.name)
-    for name in _ancestors(description, lookup):
+    for name in ancestors(description, lookup):
         if name in target.names:
             return True
         if standard is not None and name in STANDARD and issubclass(STANDARD[name], standard):
@@ -133,7 +135,7 @@ class _Structure:
 
     def _members(self, description: Description) -> dict[str, Member]:
         found: dict[str, Member] = {}
-        for name in _ancestors(description, self._lookup):
+        for name in ancestors(description, self._lookup):
             if name in STANDARD:
                 found |= _standard_members(name)
         return found | {member.name: member for member in description.members}

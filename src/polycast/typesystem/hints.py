@@ -9,7 +9,7 @@ import types
 import typing
 from typing import Any
 
-__all__ = ["annotated_names", "hints_of", "own_hints", "returned_hint"]
+__all__ = ["annotated_names", "hints_of", "own_hints", "returned_hint", "unresolved"]
 
 
 def hints_of(cls: type) -> dict[str, Any]:
@@ -61,7 +61,20 @@ def _space(cls: type) -> dict[str, Any]:
     return {key: value for key, value in vars(cls).items() if isinstance(value, type)}
 
 
-def _resolved(hint: Any, module: str, space: dict[str, Any]) -> Any:
+def unresolved(cls: type) -> dict[str, str]:
+    """The annotations of a class over its bases that cannot be resolved, as they are written."""
+    found: dict[str, str] = {}
+    names = _names_of(cls)
+    for base in reversed(cls.__mro__):
+        space = _space(base) | names
+        for key, hint in _annotations(base).items():
+            found.pop(key, None)
+            if _resolved(hint, base.__module__, space, otherwise=None) is None and hint is not None:
+                found[key] = hint if isinstance(hint, str) else repr(hint)
+    return {key: text for key, text in found.items() if text.strip() != "None"}
+
+
+def _resolved(hint: Any, module: str, space: dict[str, Any], *, otherwise: Any = Any) -> Any:
     names = vars(sys.modules[module]) if module in sys.modules else {}
     found = hint
     if isinstance(hint, str):
@@ -73,4 +86,4 @@ def _resolved(hint: Any, module: str, space: dict[str, Any]) -> Any:
     try:
         return typing.get_type_hints(holder, names, space, include_extras=True)["hint"]
     except Exception:  # a forward reference to nowhere, or an annotation that is no type
-        return Any
+        return otherwise
