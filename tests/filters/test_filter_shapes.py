@@ -275,7 +275,6 @@ class GivenAway:
         (Talk, lambda t: t.day < dt.datetime(2024, 1, 2)),
         (Talk, lambda t: t.day.hour == 3),
     ],
-    ids=str,
 )
 def test_values_that_are_changed_on_the_way_may_be_anything(cls: type, where: Any) -> None:
     pc.lift(where).check(cls)

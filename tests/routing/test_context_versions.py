@@ -10,7 +10,7 @@ import pytest
 
 import polycast as pc
 from polycast.contexts.state import state_of
-from polycast.routing.versions import ContextHistory, function_here
+from polycast.routing.borders.versions import ContextHistory, function_here
 from polycast.stores import ContextVersion
 from polycast.typesystem import Registry, describe_all
 

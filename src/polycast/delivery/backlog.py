@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,13 +30,26 @@ class Parcel(msgspec.Struct, eq=False):
     begun: bool = False  # its callback has been called
     claim: int = 0  # the token of the claim that a group has on it
     timer: Any = None  # of the time within which it has to be acknowledged
+    used: bool = False  # an attempt before this one had its event
 
     def anew(self) -> Parcel:
         """The same for another attempt; who still has the old one can do nothing with it."""
         count = self.count if self.begun else max(0, self.count - 1)
         return Parcel(
-            self.entry, self.takers, count, tried=self.tried, prior=self.prior, claim=self.claim
+            self.entry,
+            self.takers,
+            count,
+            tried=self.tried,
+            prior=self.prior,
+            claim=self.claim,
+            used=self.used or self.begun,
         )
+
+    def event(self) -> Any:
+        """The event for this attempt: what may be another each time is made anew, and may raise."""
+        if self.used and self.entry.again is not None:
+            self.entry = replace(self.entry, event=self.entry.again())
+        return self.entry.event
 
     @property
     def publisher(self) -> str:

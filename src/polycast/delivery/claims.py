@@ -12,14 +12,16 @@ from polycast.errors import NotSettled
 from polycast.stores import Member
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from polycast.config import Clock
     from polycast.delivery.backlog import Parcel
     from polycast.delivery.dead_letters import DeadLetter, DeadLetters
     from polycast.stores import Flight, Kept, Letter, Store, Transaction
 
-__all__ = ["ClaimKeeper", "tidy"]
+__all__ = ["ClaimKeeper", "forget_before", "tidy"]
+
+Settled = tuple["Flight", "Flight", "Letter | None"]  # as it was, as it is, why it is buried
 
 
 class ClaimKeeper(StoreKeeper):
@@ -37,7 +39,7 @@ class ClaimKeeper(StoreKeeper):
         self._bus, self._looked = bus, looked
         self._claims: dict[int, Flight] = {}
         self._attempts: dict[int, int] = {}  # of those that were tried again here
-        self._settled_now: list[tuple[Flight, Flight, Letter | None]] = []  # as it was, as it is
+        self._settled_now: list[Settled] = []
         self._stale: set[tuple[int, int]] = set()  # claims that were taken away
 
     def claimed(self, flight: Flight) -> None:
@@ -79,12 +81,12 @@ class ClaimKeeper(StoreKeeper):
 
     def _leave(self, tx: Transaction, *, durably: bool) -> None:
         with self._lock:
-            left, self._claims = list(self._claims.values()), {}
-            for each in left:
-                attempts = self._attempts.get(each.position, each.attempts - 1)
-                self._settled_now.append((each, _freed(each, attempts, 0.0), None))
+            left = list(self._claims.values())
+            freed = [_freed(each, self._tries_of(each), 0.0) for each in left]
         with suppress(Fenced):
+            self._write(tx, [(a, b, None) for a, b in zip(left, freed, strict=True)])
             self.save(tx)
+        tx.after(lambda: self._left(left))
         bus, kept = self._bus(), tx.subscription(self.name)
         if kept is None:
             return
@@ -95,6 +97,15 @@ class ClaimKeeper(StoreKeeper):
         tidy(tx, kept)
         if not durably and not tx.members(self.name):
             tx.remove(self.name)
+
+    def _tries_of(self, claim: Flight) -> int:
+        return self._attempts.get(claim.position, claim.attempts - 1)
+
+    def _left(self, claims: list[Flight]) -> None:
+        """They are for others."""
+        with self._lock:
+            for each in claims:
+                self._claims.pop(each.position, None)
 
     def pass_on(self, parcel: Parcel, due: float) -> None:
         """Somebody else may try it, not before some time."""
@@ -123,19 +134,39 @@ class ClaimKeeper(StoreKeeper):
 
     def _save(self, tx: Transaction) -> None:
         with self._lock:
-            settled, self._settled_now = self._settled_now, []
+            settled = list(self._settled_now)
+        stale = self._write(tx, settled)
+
+        def keep() -> None:
+            with self._lock:
+                del self._settled_now[: len(settled)]
+                self._stale |= stale
+
+        tx.after(keep)
+
+    def _write(self, tx: Transaction, settled: Sequence[Settled]) -> set[tuple[int, int]]:
+        """Write down what became of claims; those that were taken away before."""
+        if not settled:
+            return set()
+        found = tx.flights_at(self.name, [before.position for before, _, _ in settled])
+        current = {each.position: each for each in found}
+        stale, new, letters = set(), [], []
         for before, after, letter in settled:
-            now = tx.flight(self.name, before.position)
+            now = current.get(before.position)
             if now is None or now.token != before.token or now.holder != before.holder:
-                with self._lock:
-                    self._stale.add((before.position, before.token))
+                stale.add((before.position, before.token))
                 continue
-            tx.fly([after])
-            if letter is not None:
-                tx.bury([letter])
+            current[before.position] = after
+            new.append(after)
+            letters += [] if letter is None else [letter]
+        if new:
+            tx.fly(new)
+        if letters:
+            tx.bury(letters)
         finished = [after.position for _, after, _ in settled if after.done]
         if finished:
             forget_outliving(tx, self.name, finished)
+        return stale
 
     def confirm(self, action: str, parcel: Parcel | None = None) -> None:
         """Wait until it is on disk; refuse if it was somebody else's by then."""
@@ -153,7 +184,11 @@ def _freed(claim: Flight, attempts: int, due: float) -> Flight:
 
 def tidy(tx: Transaction, kept: Kept) -> None:
     """Forget what all members of a group have looked past; a group without any may be over."""
-    looked = [member.looked for member in tx.members(kept.name)]
+    forget_before(tx, kept, [member.looked for member in tx.members(kept.name)])
+
+
+def forget_before(tx: Transaction, kept: Kept, looked: list[int]) -> None:
+    """Forget what all members have looked past, who have looked so far."""
     if looked:
         tx.land_before(kept.name, min(looked))
         tx.move(kept.name, token=kept.token, cursor=max(kept.cursor, min(looked)))

@@ -93,8 +93,8 @@ class Consumer:
     def arguments(self, parcel: Parcel) -> tuple[Any, ...]:
         """What the callback is called with."""
         if self.callback.wants_delivery:
-            return (parcel.entry.event, Delivery(self, parcel))
-        return (parcel.entry.event,)
+            return (parcel.event(), Delivery(self, parcel))
+        return (parcel.event(),)
 
     def returned(self) -> Outcome:
         """What it means that the callback returned."""
@@ -174,10 +174,11 @@ class PoolConsumer(Consumer):
         if not self.begins(parcel):
             return SKIPPED
         try:
+            event = parcel.event() if parcel.used else parcel.entry.event
             if self.callback.wants_delivery:
-                self.callback.function(parcel.entry.event, Delivery(self, parcel))
+                self.callback.function(event, Delivery(self, parcel))
             else:
-                self.callback.function(parcel.entry.event)
+                self.callback.function(event)
         except BaseException as error:  # SystemExit too: the thread is ours, so it stays
             return error
         return PENDING if self.manual else None

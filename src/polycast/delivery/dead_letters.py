@@ -54,7 +54,12 @@ class DeadLetter:
 class DeadLetters(Sequence[DeadLetter]):
     """All dead letters of a bus, oldest first; beyond `keep` the oldest are let go and counted."""
 
-    def __init__(self, *, keep: int, post: Callable[[list[DeadLetter]], list[DeadLetter]]) -> None:
+    def __init__(
+        self,
+        *,
+        keep: int,
+        post: Callable[[list[DeadLetter]], tuple[list[DeadLetter], list[DeadLetter]]],
+    ) -> None:
         self._letters: deque[DeadLetter] = deque()
         self._keep, self._post = keep, post
         self._lock = threading.Lock()
@@ -87,12 +92,9 @@ class DeadLetters(Sequence[DeadLetter]):
 
     def replay(self, *letters: DeadLetter) -> int:
         """Give these, or all, to their subscriptions once more; how many went."""
-        taken = self._take(letters)
-        went = self._post(taken)
-        gone = {id(letter) for letter in went}
-        for letter in taken:
-            if id(letter) not in gone:
-                self.add(letter)
+        went, left = self._post(self._take(letters))
+        for letter in left:
+            self.add(letter)
         return len(went)
 
     def purge(self, *letters: DeadLetter) -> int:

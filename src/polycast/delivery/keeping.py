@@ -103,9 +103,14 @@ class StoreKeeper(Keeper):
         """Write down all that was said, in a transaction of somebody else."""
         self._save(tx)
         with self._lock:
-            letters, self._letters = self._letters, []
+            letters = list(self._letters)
         if letters:
             tx.bury(letters)
+            tx.after(lambda: self._buried(len(letters)))
+
+    def _buried(self, count: int) -> None:
+        with self._lock:
+            del self._letters[:count]
 
     def _saved(self, saving: Future[None]) -> None:
         error = saving.exception()
@@ -264,7 +269,6 @@ class CursorKeeper(StoreKeeper):
             cursor, rows = self.cursor()
             changed = [each for at, each in rows.items() if self._rows.get(at) != each]
             gone = self._rows.keys() - rows.keys()
-            self._rows, self._saved_at = rows, cursor
         if not tx.move(self.name, token=self.number, cursor=cursor):
             raise Fenced
         if changed:
@@ -272,6 +276,12 @@ class CursorKeeper(StoreKeeper):
         if gone:
             tx.land(self.name, gone)
             forget_outliving(tx, self.name, gone)
+
+        def keep() -> None:
+            with self._lock:
+                self._rows, self._saved_at = rows, cursor
+
+        tx.after(keep)
 
 
 def outliving(name: str, position: int) -> str:

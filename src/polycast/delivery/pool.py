@@ -53,8 +53,8 @@ class _Worker:
 class Pool:
     """A few threads, more while callbacks are slow, one in place of each that is stuck."""
 
-    def __init__(self, clock: Clock, *, stuck_after: float) -> None:
-        self.clock, self.stuck_after = clock, stuck_after
+    def __init__(self, clock: Clock, *, stuck_after: float, most: int = MOST) -> None:
+        self.clock, self.stuck_after, self._most = clock, stuck_after, most
         self._ready: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._workers: dict[_Worker, threading.Thread] = {}
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class Pool:
 
     def _add_worker(self) -> None:
         with self._lock:
-            if self._closed or sum(not each.is_replaced() for each in self._workers) >= MOST:
+            if self._closed or sum(not each.is_replaced() for each in self._workers) >= self._most:
                 return
             worker = _Worker()
             name = f"polycast-{next(self._started)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST",
     "REPLAYED",
+    "Passed",
     "Replayed",
+    "announce",
+    "announced",
     "check_count",
     "check_limit",
     "fly_once_more",
@@ -32,6 +35,19 @@ MOST = 10_000  # events at a time: whoever is attached takes up all of them at o
 PAGE = 1_000  # in one transaction
 REPLAYED = "replayed"  # the kind of the documents that say who has flights to look for
 _ACCEPTED = f"1 to {MOST:,}, the first of which go; or a stretch of the log with fewer"
+
+
+class Passed(NamedTuple):
+    """An event that a subscription gets late, if it has passed it already."""
+
+    position: int
+    publisher: str
+    token: int
+    """Of who was attached then; who comes later finds it in the log."""
+
+
+# Made once: the first use of a type must not happen in two threads at once.
+_decode_passed = msgspec.msgpack.Decoder(list[Passed]).decode
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +100,23 @@ def check_count(found: Findings, *, to: str, limit: int | None) -> None:
         raise BadOption("limit", limit, why=why, accepted=_ACCEPTED)
 
 
+def announce(tx: Transaction, name: str, *passed: Passed) -> None:
+    """Let whoever is attached to a subscription look for what it is to have once more.
+
+    What it may have passed, farther than the store knows, it has to look for by itself.
+    """
+    before = tx.document(REPLAYED, name)
+    known = [] if not before else _decode_passed(before)
+    tx.put_document(REPLAYED, name, msgspec.msgpack.encode([*known, *passed]))
+
+
+def announced(tx: Transaction, name: str) -> list[Passed]:
+    """What was announced to a subscription that it may have passed; it is told once."""
+    body = tx.document(REPLAYED, name)
+    tx.remove_document(REPLAYED, name)
+    return [] if not body else _decode_passed(body)
+
+
 def replay_to(store: Store, name: str, events: Sequence[tuple[int, str]]) -> int:
     """Let a subscription have some events once more, by position and publisher; how many went.
 
@@ -104,7 +137,7 @@ def fly_once_more(tx: Transaction, name: str, events: Sequence[tuple[int, str]])
     place, oldest = place_of(tx, kept), tx.oldest()
     again = [each for each in events if each[0] >= oldest and place.fate(each[0]) == "goes"]
     if again:
-        tx.put_document(REPLAYED, name, b"")
+        announce(tx, name)
         token = tx.revision() + 1  # higher than that of anybody who had claimed one
         tx.fly([Flight(name, position, by, token=token) for position, by in again])
     return len(again)

@@ -6,18 +6,19 @@ import itertools
 import logging
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from polycast.delivery.claims import ClaimKeeper, tidy
+from polycast.delivery.claims import ClaimKeeper, forget_before, tidy
 from polycast.delivery.delivery import Nack, Reject
 from polycast.delivery.group import Group
 from polycast.errors import StoreError
 from polycast.stores import Flight, Member, Undecodable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from concurrent.futures import Future
 
     from polycast.config import Settings
@@ -123,10 +124,11 @@ class SharedGroup(Group):
         super().wake()
         self.claim_soon()
 
-    def looked(self) -> int:
+    def looked(self, *, past: Container[int] = ()) -> int:
         """Before this position everything wanted has been claimed, here or elsewhere."""
-        first = self.candidates[0][0].position if self.candidates else self._position()
-        return max(first, self.floor)
+        waiting = (entry.position for entry, _ in self.candidates if entry.position not in past)
+        first = next(waiting, None)
+        return max(self._position() if first is None else first, self.floor)
 
     def move_on(self, tx: Transaction) -> None:
         """Say how far it has looked, even if there was nothing to claim."""
@@ -157,13 +159,19 @@ class SharedGroup(Group):
         """Claim what members have room for, unless that is under way."""
         with self.lock:
             idle = self._claiming or self.ended is not None or self.paused
-            if idle or not (self.candidates or self.offers) or self._wanted_now() <= 0:
+            if idle or not (self.candidates or self.offers):
                 return
-            self._claiming = True
+            has_room = self._claiming = self._wanted_now() > 0
+        if not has_room:
+            self._look_after()
+            return
         self._store.write(self._claim).add_done_callback(self._claimed)
 
-    def _claim(self, tx: Transaction) -> Claimed:
-        """In one transaction: take what is free, then what nobody has claimed yet."""
+    def _claim(self, tx: Transaction, *, to_give: bool = False) -> Claimed:
+        """In one transaction: take what is free, then what nobody has claimed yet.
+
+        Or take what nobody else may know of, only `to_give` it to who is idle elsewhere.
+        """
         bus = self._bus()
         members = tx.members(self.name)
         kept = tx.subscription(self.name)
@@ -172,37 +180,47 @@ class SharedGroup(Group):
         self.others = len(members) > 1
         with self.lock:
             passes = self._handovers
-            room = max(0, self._wanted_now())
-            offers = [self.offers[at] for at in sorted(self.offers)]
+            room = MOST if to_give else max(0, self._wanted_now())
+            offers = [] if to_give else [self.offers[at] for at in sorted(self.offers)]
             candidates = list(itertools.islice(self.candidates, MOST))
         self.keeper.save(tx)  # what was passed on is in the way of what comes after it
         order = Order(self.settings.level.order, tx, self.name, bus)
         got = self._take_free(tx, offers, order, bus, room)
+        ahead = [e.position for e, _ in candidates if e.position >= kept.cursor]
+        taken = {each.position for each in tx.flights_at(self.name, ahead)} if ahead else set()
         passed = {
             entry.position
             for entry, takers in candidates
-            if entry.position < kept.cursor or not self._has_takers(takers)
+            if entry.position < kept.cursor
+            or entry.position in taken
+            or not self._has_takers(takers)
         }
+        token = tx.revision() + 1
         for entry, verdict in candidates:
             if len(got) >= room:
                 break
             if entry.position not in passed and order.allows(entry.identity.publisher, None):
                 passed.add(entry.position)
-                token = tx.revision() + 1
                 by = entry.identity.publisher
                 flight = Flight(self.name, entry.position, by, bus, token, attempts=1)
                 if tx.claim(flight):
                     got.append((flight, entry, verdict))
         with self.lock:
+            looked = self.looked(past=passed)
+        tx.after(lambda: self._looked_at(offers, passed))
+        if all(member.bus != bus or member.looked != looked for member in members):
+            tx.join(Member(self.name, bus, looked))
+            others = [member.looked for member in members if member.bus != bus]
+            forget_before(tx, kept, [*others, looked])
+        return Claimed(got, bool(got or passed), passes)
+
+    def _looked_at(self, offers: list[Offer], passed: set[int]) -> None:
+        """These are claimed here or elsewhere, or need not be."""
+        with self.lock:
             for offer in offers:
                 if self.offers.get(offer[0].position) is offer:
                     del self.offers[offer[0].position]
             self.candidates = deque(c for c in self.candidates if c[0].position not in passed)
-            looked = self.looked()
-        if all(member.bus != bus or member.looked != looked for member in members):
-            tx.join(Member(self.name, bus, looked))
-            tidy(tx, kept)
-        return Claimed(got, bool(got or passed), passes)
 
     def _has_takers(self, takers: object) -> bool:
         """Whether somebody who wanted it is still here."""
@@ -215,8 +233,9 @@ class SharedGroup(Group):
     ) -> Got:
         """What others have let go of, one at a time if it may be what killed them."""
         got: Got = []
+        found = tx.flights_at(self.name, [each[0].position for each in offers]) if offers else []
         for flight, entry, verdict in offers:
-            is_free = tx.flight(self.name, flight.position) == flight
+            is_free = flight in found
             tried = flight.attempts > 0 and (
                 self.keeper.has_tried() or any(each[0].attempts > 1 for each in got)
             )
@@ -257,9 +276,9 @@ class SharedGroup(Group):
             self.claim_soon()
 
     def _look_after(self) -> None:
-        """See to it that what was claimed does not wait for long behind a callback."""
+        """See to it that nothing waits for long behind a callback."""
         with self.lock:
-            waits = bool(self.backlog) and self.ended is None
+            waits = bool(self.backlog or self.candidates) and self.ended is None
             if not waits or self._looking_after or self.settings.level.order != "none":
                 return
             self._looking_after = True
@@ -279,6 +298,13 @@ class SharedGroup(Group):
                 if stuck.issuperset(self._wanting(parcel)):
                     self.backlog.remove(parcel)
                     self.keeper.pass_on(parcel, 0.0)
+            # Who has joined elsewhere since does not know of candidates: they are given as claims.
+            gives = self.others and bool(self.candidates) and stuck.issuperset(self.members)
+            gives = gives and not (self._claiming or self.paused or self.ended is not None)
+            self._claiming = self._claiming or gives
+        if gives:
+            work = partial(self._claim, to_give=True)
+            self._store.write(work).add_done_callback(self._claimed)
         self._look_after()
 
     def is_blocked(self, view: View) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -107,10 +108,26 @@ class Codec:
             # A class that comes for the first time, or a mark somewhere.
             return self._decoded_with_care(encoded, registry)
 
-    def _decoded_with_care(self, encoded: HasPayload, registry: Registry) -> Any:
-        reader = registry.derived.get(self._reader)
+    def glance(
+        self, encoded: HasPayload, names: frozenset[str], *, registry: Registry
+    ) -> Callable[[HasPayload], Any]:
+        """What decodes events of one class as far as somebody asks for these attributes.
+
+        If all of the class was made from descriptions, other attributes are left unread: they are
+        `UNSET`, and nobody notices if they are broken. Any other event is decoded as a whole.
+        """
+        quick = self._reading(registry).glance(encoded.name, encoded.hash, names)
+        whole = partial(self.decode, registry=registry)
+        return whole if quick is None else partial(_glanced, quick, whole)
+
+    def _reading(self, registry: Registry) -> Reader:
+        reader: Reader | None = registry.derived.get(self._reader)
         if reader is None:
             reader = registry.derived[self._reader] = Reader(self.form, registry)
+        return reader
+
+    def _decoded_with_care(self, encoded: HasPayload, registry: Registry) -> Any:
+        reader = self._reading(registry)
         try:
             data = self._decode(encoded.payload)
             return reader.lift(data, encoded.name, encoded.version, encoded.hash)
@@ -136,6 +153,15 @@ class Codec:
             raise NotSerialisable(refused.value, path=path, why=refused.why) from None
         except (OverflowError, ValueError, RecursionError) as error:
             raise NotSerialisable(event, path=type(event).__name__, why=str(error)) from None
+
+
+def _glanced(
+    quick: Callable[[bytes], Any], whole: Callable[[HasPayload], Any], encoded: HasPayload
+) -> Any:
+    try:
+        return quick(encoded.payload)
+    except (Malformed, Refused, *_DAMAGE):  # a mark somewhere, or something is missing
+        return whole(encoded)
 
 
 def _title(encoded: HasPayload) -> str:

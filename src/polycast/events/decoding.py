@@ -24,7 +24,7 @@ from polycast.events.forms import (
     lift_scalar,
 )
 from polycast.events.instances import anatomy_of, rebuild, rebuild_value
-from polycast.events.lifting import quick_lift
+from polycast.events.lifting import quick_glance, quick_lift
 from polycast.typesystem import Registry, TypeExpression, describe, wire_version
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard import is_standard
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from polycast.typesystem import Description
 
     Lift = Callable[[Any], Any]
+    Glance = Callable[[bytes], Any]
 
 __all__ = ["Reader"]
 
@@ -42,6 +43,7 @@ _OPEN = TypeExpression("any")
 # msgspec crashes if two threads are the first to use a type of nested Structs at once.
 _BUILDING = threading.Lock()
 _MARKS = frozenset((CLASS, VERSION))
+_MOST_GLANCES = 64  # for one class: those who ask come and go
 
 
 class _Reading(msgspec.Struct, frozen=True):
@@ -61,6 +63,7 @@ class Reader:
         self._names: dict[tuple[str, int], Description] = {}
         self.quick: dict[str, Callable[[bytes], Any]] = {}
         """What makes an event straight from its bytes, by the hash of its description."""
+        self._glances: dict[str, dict[frozenset[str], Glance | None]] = {}
 
     def regular(self, expression: TypeExpression) -> tuple[type, Anatomy, Description] | None:
         """The class an expression names, if it is the writer's and its objects can be rebuilt."""
@@ -137,6 +140,38 @@ class Reader:
         with _BUILDING:
             read, lift = self._module.Decoder(twin.read).decode, twin.lift
         self.quick[description.hash] = lambda payload: lift(read(payload))
+
+    def glance(self, name: str, digest: str, names: frozenset[str]) -> Glance | None:
+        """What makes of its bytes an event that has these attributes and no others.
+
+        None if events of that description can only be made as a whole.
+        """
+        known = self._glances.setdefault(digest, {})
+        try:
+            return known[names]
+        except KeyError:
+            pass
+        made = self._glanced(name, digest, names)
+        with _BUILDING:
+            while len(known) >= _MOST_GLANCES:
+                del known[next(iter(known))]
+            known[names] = made
+        return made
+
+    def _glanced(self, name: str, digest: str, names: frozenset[str]) -> Glance | None:
+        description = self._registry.described(digest)
+        if description is None or description.name != name:
+            return None
+        try:
+            cls = self._registry.class_for(name, description.version, digest)
+            twin = quick_glance(self, anatomy_of(cls), description, cls, sorted(names))
+        except (Refused, NotDecodable):
+            return None
+        if twin is None:
+            return None
+        with _BUILDING:
+            read, lift = self._module.Decoder(twin.read).decode, twin.lift
+        return lambda payload: lift(read(payload))
 
     def _object(
         self, anatomy: Anatomy, description: Description, adapter: _Adapter | None

@@ -18,6 +18,7 @@ import msgspec
 from polycast.events.forms import CLASS, CONTAINERS, FIELDS_SET, SCALARS
 from polycast.events.generation import Source, attribute_name
 from polycast.events.instances import sets_plainly
+from polycast.typesystem import describe, is_made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     Part = tuple[Any, str]
     """The type that msgspec reads, and the expression for the value that is meant."""
 
-__all__ = ["Twin", "quick_lift"]
+__all__ = ["Twin", "quick_glance", "quick_lift"]
 
 _DEEPEST = 5  # containers within containers, and classes within classes, that code is generated for
 _LIST: Any = list
@@ -48,10 +49,37 @@ def quick_lift(
     reader: Reader, anatomy: Anatomy, description: Description, classes: tuple[type, ...]
 ) -> Twin | None:
     """The twin of the last of these classes, each of which mentions the next, if it is regular."""
-    names = [part.name for part in description.attributes]
-    if not (anatomy.is_regular and anatomy.makes_plainly) or set(names) != set(anatomy.names):
+    if not _is_regular(anatomy, description):
         return None
+    names = [part.name for part in description.attributes]
     return _Lifting(reader, anatomy, classes).twin(description, names)
+
+
+def quick_glance(
+    reader: Reader, anatomy: Anatomy, description: Description, cls: type, names: list[str]
+) -> Twin | None:
+    """A twin that has some attributes and skips the others, if all of the class was made.
+
+    A class that was made has no code that could look at what is left out; those attributes are
+    `UNSET`. Names that are not declared are of attributes that only some objects have.
+    """
+    same = describe(cls).hash == description.hash
+    if not (same and _is_regular(anatomy, description) and _is_all_made(cls)):
+        return None
+    return _Lifting(reader, anatomy, (cls,)).glance(description, names)
+
+
+def _is_regular(anatomy: Anatomy, description: Description) -> bool:
+    """Whether code can be generated that makes the objects."""
+    plain = anatomy.is_regular and anatomy.makes_plainly
+    return plain and description.attribute_names == set(anatomy.names)
+
+
+def _is_all_made(cls: type) -> bool:
+    """Whether a class and all above it were made from descriptions, as Structs."""
+    return issubclass(cls, msgspec.Struct) and all(
+        map(is_made, set(cls.__mro__).difference(msgspec.Struct.__mro__))
+    )
 
 
 class _Lifting:
@@ -79,6 +107,29 @@ class _Lifting:
         self._source.values["ref"] = weakref.ref(self._classes[-1])
         self._source.add(*self._built(names, [part[1] for part in parts]))
         return Twin(read, self._source.function("t", names))
+
+    def glance(self, description: Description, names: list[str]) -> Twin:
+        """The twin of an object that has these attributes only."""
+        declared = {part.name: part.type for part in description.attributes}
+        fields: list[Any] = []
+        values: dict[str, str] = {}
+        for at, name in enumerate(names):
+            if name in declared:
+                kind, values[name] = self._part(declared[name], f"t.f{at}", 1)
+                fields.append((f"f{at}", kind))
+            else:
+                fields.append((f"f{at}", Any, msgspec.UNSET))
+        wire = {f"f{at}": name for at, name in enumerate(names)}
+        read = msgspec.defstruct("Glance", fields, rename=wire, gc=False, kw_only=True)
+        self._source.values |= {"ref": weakref.ref(self._classes[-1]), "unset": msgspec.UNSET}
+        pairs = zip(self._keys(list(values)), values.values(), strict=True)
+        self._source.add(f"v = ref()(**{{{', '.join(f'{key}: {value}' for key, value in pairs)}}})")
+        for at, name in enumerate(names):
+            if name not in declared:
+                key, value = self._source.name("key", name), self._open(f"t.f{at}")[1]
+                self._source.add(f"if t.f{at} is not unset: v.__dict__[{key}] = {value}")
+        self._source.add("return v")
+        return Twin(read, self._source.function("t", ()))
 
     def _built(self, names: list[str], values: list[str]) -> Iterator[str]:
         """Lines that make the object."""

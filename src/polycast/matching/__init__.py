@@ -1,9 +1,14 @@
 """What subscribers want, as plain values, and who wants an event."""
 
-from polycast.matching.definitions import Definition, definition_of, path_of
+from polycast.matching.definitions import (
+    Definition,
+    definition_of,
+    path_of,
+    wanted_from_afar,
+)
 from polycast.matching.interest import Interest
 from polycast.matching.matcher import Matcher
-from polycast.matching.selectors import Selector, all_of, selector_for, topic
+from polycast.matching.selectors import Selector, Selectors, all_of, selector_for, topic
 from polycast.matching.topics import TopicPattern, check_topic
 
 __all__ = [
@@ -11,6 +16,7 @@ __all__ = [
     "Interest",
     "Matcher",
     "Selector",
+    "Selectors",
     "TopicPattern",
     "all_of",
     "check_topic",
@@ -18,4 +24,5 @@ __all__ = [
     "path_of",
     "selector_for",
     "topic",
+    "wanted_from_afar",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from polycast.matching.interest import Interest
 
-__all__ = ["Definition", "SelectedType", "definition_of", "path_of"]
+__all__ = ["Definition", "SelectedType", "definition_of", "path_of", "wanted_from_afar"]
 
 
 class SelectedType(msgspec.Struct, frozen=True):
@@ -102,6 +103,15 @@ def definition_of(
     if engine != "spark" or where is None or definition.filter is not None:
         return definition
     return msgspec.structs.replace(definition, **_routable(where))
+
+
+def wanted_from_afar(interest: Interest) -> Definition:
+    """The definition for whoever sends on what may be wanted: the part of a filter that is data."""
+    interest = replace(interest, selector=interest.selector.told_apart())
+    try:
+        return definition_of(interest, engine="spark")
+    except NotRoutable:  # all of its type is sent on
+        return definition_of(interest)
 
 
 def _routable(where: Filter[Any]) -> dict[str, Any]:

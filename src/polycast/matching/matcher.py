@@ -13,7 +13,7 @@ from polycast.errors import BadOption, BadTopic
 from polycast.filters import Filter
 from polycast.filters.nodes import Constant, Node
 from polycast.matching.index import Index, Matches, Rows
-from polycast.matching.selectors import Selector, selector_for
+from polycast.matching.selectors import Selector, Selectors, selector_for
 from polycast.matching.topics import check_topic
 
 if TYPE_CHECKING:
@@ -53,13 +53,14 @@ class Matcher(Generic[K]):
         self._lock = threading.RLock()
         self._wanted: dict[K, tuple[Selector[Any], Node]] = {}
         self._by_selector: dict[Selector[Any], dict[K, Node]] = {}
+        self._selectors = Selectors()  # the same
         # Selectors with few filters share an index, so that their terms are read once.
         self._indexes: dict[frozenset[Selector[Any]], Index] = {}
         self._chosen: WeakKeyDictionary[type, dict[str | None, tuple[Index, ...]]]
         self._chosen = WeakKeyDictionary()
         self._large: set[Selector[Any]] = set()
         self._topical: dict[K, tuple[Selector[Any], Filter[Any]]] = {}
-        self._registrable = False
+        self._registrable = 0  # how many selectors are
         self._token = get_cache_token()
 
     def __len__(self) -> int:
@@ -100,6 +101,8 @@ class Matcher(Generic[K]):
                 return
             if selector not in self._by_selector:
                 self._by_selector[selector] = {}
+                self._selectors.add(selector)
+                self._registrable += selector.registrable
                 self._reconsider(selector)
             several = self._by_selector[selector]
             several[key] = tree
@@ -126,6 +129,8 @@ class Matcher(Generic[K]):
                     index.remove(tree, key)
             if not several:
                 del self._by_selector[selector]
+                self._selectors.remove(selector)
+                self._registrable -= selector.registrable
             if not several or (selector in self._large and len(several) < MANY // 2):
                 self._large.discard(selector)
                 self._reconsider(selector)
@@ -137,7 +142,6 @@ class Matcher(Generic[K]):
             if selector is None or selector.covers_class(cls):
                 del chosen[cls]
         self._chosen = chosen
-        self._registrable = any(each.registrable for each in self._by_selector)
         used = {
             id(index)
             for by_topic in list(chosen.values())
@@ -165,9 +169,8 @@ class Matcher(Generic[K]):
         with self._lock:
             found = [
                 key
-                for selector, keys in self._by_selector.items()
-                if selector.covers(cls, topic)
-                for key in keys
+                for selector in self._selectors.covering(cls, topic)
+                for key in self._by_selector[selector]
             ]
             topical = self._topical.items()
             return [*found, *(key for key, (each, _) in topical if each.covers(cls, topic))]
@@ -253,7 +256,7 @@ class Matcher(Generic[K]):
         if topic is not None:
             check_topic(topic)
         with self._lock:
-            covering = [each for each in self._by_selector if each.covers(cls, topic)]
+            covering = self._selectors.covering(cls, topic)
             large = [each for each in covering if each in self._large]
             groups = [frozenset([each]) for each in large]
             if len(large) < len(covering):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 import typing
 from abc import ABCMeta
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, cast, overload
 
 import typing_extensions
@@ -13,11 +13,12 @@ import typing_extensions
 from polycast.errors import BadOption, BadTopic, NotAType
 from polycast.matching.topics import TopicPattern
 from polycast.typesystem import conforms, conforms_exactly, wire_name
+from polycast.typesystem.kinds import is_protocol
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-__all__ = ["Selector", "all_of", "selector_for", "topic"]
+__all__ = ["Selector", "Selectors", "all_of", "selector_for", "topic"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -52,17 +53,22 @@ class Selector(Generic[T_co]):
 
     def covers(self, cls: type, topic: str | None) -> bool:
         """Whether an event of that class on that topic is meant."""
-        if self.topic is not None and (topic is None or not self.topic.matches(topic)):
-            return False
-        return self.covers_class(cls)
+        return self.covers_topic(topic) and self.covers_class(cls)
+
+    def covers_topic(self, topic: str | None) -> bool:
+        """Whether events on that topic are meant, whatever their class."""
+        return self.topic is None or (topic is not None and self.topic.matches(topic))
 
     @property
     def registrable(self) -> bool:
         """Whether a class that does not conform now may be made to by `ABC.register`."""
-        return any(
-            isinstance(cls, ABCMeta) and not hasattr(cls, "__pydantic_fields__")
-            for cls in self.types
-        )
+        return any(map(_is_registrable, self.types))
+
+    def told_apart(self) -> Selector[Any]:
+        """The same for who knows descriptions alone, and so nothing of `ABC.register`: no less."""
+        if any(_is_registrable(cls) and not is_protocol(cls) for cls in self.types):
+            return replace(self, types=(object,), every=False, exact=False)
+        return self
 
     def _covers_all(self, cls: type) -> bool:
         if self.exact:
@@ -75,6 +81,38 @@ class Selector(Generic[T_co]):
             plain = self.types == (object,)
             names = self.topic.text if plain else f"{names} on {self.topic.text}"
         return f"exactly {names}" if self.exact else names
+
+
+class Selectors:
+    """Some selectors, asked which of them cover a class; one topic among very many is looked up."""
+
+    def __init__(self) -> None:
+        self._anywhere: dict[Selector[Any], None] = {}
+        self._on: dict[str, dict[Selector[Any], None]] = {}
+
+    def add(self, selector: Selector[Any]) -> None:
+        """Let one be among them."""
+        pattern = selector.topic
+        if pattern is None or not pattern.exact:
+            self._anywhere[selector] = None
+        else:
+            self._on.setdefault(pattern.text, {})[selector] = None
+
+    def remove(self, selector: Selector[Any]) -> None:
+        """Let one that is among them be so no more."""
+        pattern = selector.topic
+        if pattern is None or not pattern.exact:
+            del self._anywhere[selector]
+            return
+        there = self._on[pattern.text]
+        del there[selector]
+        if not there:
+            del self._on[pattern.text]
+
+    def covering(self, cls: type, topic: str | None) -> list[Selector[Any]]:
+        """Those that mean events of a class on a topic."""
+        there = self._on.get(topic, ()) if topic is not None else ()
+        return [each for each in (*self._anywhere, *there) if each.covers(cls, topic)]
 
 
 @overload
@@ -169,3 +207,7 @@ def _topic_or_explain(text: str) -> TopicPattern:
         why = "a string names a topic, and a topic starts with '/'"
         raise NotAType(text, why=why, accepted=ACCEPTED)
     return TopicPattern(text)
+
+
+def _is_registrable(cls: type) -> bool:
+    return isinstance(cls, ABCMeta) and not hasattr(cls, "__pydantic_fields__")

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
 from polycast.errors import NotAvailable
-from polycast.routing.beyond import Abroad, Beyond, is_simple
+from polycast.routing.borders.beyond import Abroad, Beyond, is_simple
+from polycast.routing.borders.crossing import Gone
+from polycast.routing.calm import Calm
 from polycast.routing.codegen import UNROLLED, Route, Shape, call_names, make_route, names_for
-from polycast.routing.crossing import Gone
 from polycast.routing.crowd import Crowd, is_alone, is_crowd
-from polycast.routing.plan import Plan, Target
+from polycast.routing.labels import Label
+from polycast.routing.plan import Choice, Plan, Target
 from polycast.routing.posting import Posting
 from polycast.routing.turn import Turn
 from polycast.stores import Entry, Receipt
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from polycast.config import Clock
-    from polycast.routing.crossing import Party
+    from polycast.routing.borders.crossing import Party
     from polycast.stores import Publisher, Recent
 
 __all__ = ["Dispatcher"]
@@ -38,6 +40,10 @@ class Lane(NamedTuple):
 
     topic: str | None
     source: str | None = None
+
+    def label(self) -> Label:
+        """What is said of events that come so."""
+        return Label(self.topic, context=self.source)
 
 
 class Dispatcher(Posting):
@@ -64,6 +70,7 @@ class Dispatcher(Posting):
         super().__init__()
         self.publisher, self.clock, self.log, self.admit = publisher, clock, log, admit
         self.plan, self.turn = Plan(), Turn()
+        self.calm = Calm(self.turn.is_mine)
         self.newest: Callable[[], int] = self.turn.newest
         self.order, self.changing = threading.Lock(), threading.RLock()
         self.version, self._stopped = 0, False
@@ -82,12 +89,13 @@ class Dispatcher(Posting):
 
     def add(self, target: Target, begin: Callable[[int], None]) -> None:
         """Put a target into the plan; `begin` is told the first position it is meant for."""
+        self.calm.wait()
         with self.changing:
             self.plan.add(target)
             if self._crowd is not None:
                 self._crowd.put(target)
             stale = self._routes_to(target)
-            if any(selector.registrable for selector in self.plan.selectors(target)):
+            if any(selector.registrable for _, selector in self.plan.choices(target)):
                 stale = self._all_routes()  # from now on they have to look for ABC.register
             with self.order:
                 self._expire(stale)
@@ -99,6 +107,7 @@ class Dispatcher(Posting):
 
     def change(self, target: Target) -> None:
         """A target's filter, members or way of being called have changed."""
+        self.calm.wait()
         with self.changing:
             if target not in self.plan:
                 return
@@ -113,6 +122,7 @@ class Dispatcher(Posting):
 
     def remove(self, target: Target) -> None:
         """Take a target out of the plan."""
+        self.calm.wait()
         with self.changing:
             stale = self._routes_to(target)
             self._take_out(target)
@@ -133,22 +143,31 @@ class Dispatcher(Posting):
 
     def replan(self) -> None:
         """Contexts have come, gone or changed."""
+        self.calm.wait()
         with self.changing, self.order:
             self._expire(self._all_routes())
+            # As in `add`: who got his position before this has seen the contexts as they were.
+            start = self.newest() + 1
+            oldest = None if self.log is None else self.log.oldest
+            self.crossing.turn(start, start if oldest is None else oldest)
 
     def _all_routes(self) -> list[tuple[type, Lane]]:
         return [(cls, lane) for cls, made in list(self._made.items()) for lane in made]
 
     def _routes_to(self, target: Target) -> list[tuple[type, Lane]]:
-        if self.crossing.federation is not None:
-            return self._all_routes()  # what events are in other contexts, only those know
-        chosen = self.plan.selectors(target)
+        chosen = self.plan.choices(target)
         return [
             (cls, lane)
             for cls, made in list(self._made.items())
             for lane in made
-            if any(selector.covers(cls, lane.topic) for selector in chosen)
+            if any(self._leads_to(choice, cls, lane) for choice in chosen)
         ]
+
+    def _leads_to(self, choice: Choice, cls: type, lane: Lane) -> bool:
+        """Whether events of a class can be what is chosen, in the context where it is."""
+        context, selector = choice
+        there = self.crossing.becomes(cls, lane.source, context)
+        return there is not None and selector.covers(there, lane.topic)
 
     def _expire(self, stale: list[tuple[type, Lane]]) -> None:
         self.version += 1
@@ -173,7 +192,7 @@ class Dispatcher(Posting):
         lane = Lane(topic, source)
         self._refuse()
         if self._stopped:  # what callbacks publish while the bus drains
-            return partial(self.post, topic=topic, context=source)
+            return partial(self.post, label=Label(topic, context=source))
         self.admit(cls)
         with self.changing:
             made = self._made.setdefault(cls, {})
@@ -197,7 +216,7 @@ class Dispatcher(Posting):
         beyond = self._beyond(cls, lane, others)
         if beyond is None or any(target.blocking for target in targets):
             # A publisher that may have to wait takes the slow path, which knows how.
-            return Route(partial(self.post, topic=topic, context=lane.source), CellType(False))
+            return Route(partial(self.post, label=lane.label()), CellType(False))
         is_many = lane not in self._dense.get(cls, ()) and is_crowd(targets)
         targets = (*targets, *beyond)
         calls = [(target, call) for target in targets if (call := target.direct) is not None]
@@ -233,6 +252,8 @@ class Dispatcher(Posting):
         if not all(is_simple(targets) for _, targets in others):
             return None
         try:
+            if lane.source is not None and any(map(self.crossing.way_again, dict(others))):
+                return None  # their root form has to be kept
             if lane.source is None or len(others) < 2:
                 return [self._beyond_in(*each, lane) for each in others]
             if not is_simple(tuple(target for _, targets in others for target in targets)):
@@ -249,6 +270,7 @@ class Dispatcher(Posting):
             context,
             targets,
             see=self.crossing.sight(lane.source, context),
+            again=self.crossing.way_again(context),
             match=lambda there: self._matching(targets, there, topic),
             tests=[_any_test(target, topic) for target in targets],
             astray=self.astray,
@@ -302,7 +324,7 @@ class Dispatcher(Posting):
             "time": self.clock.time,
             "pending": self.turn.pending,
             "give_turn": self.turn.give,
-            "contended": partial(self.post, topic=lane.topic, context=lane.source),
+            "contended": partial(self.post, label=lane.label()),
             "token": get_cache_token,
             "known": get_cache_token(),
             "registered": partial(self._registered, lane=lane, turn=shape.turn),
@@ -352,7 +374,7 @@ class Dispatcher(Posting):
                 ]
             entry = self._entry(event, here, lane)
             hits = self._matching(still, event, lane.topic)
-            self._run_inline(entry, [(*hit, (event, lane.source)) for hit in hits])
+            self._run_inline(entry, [(*hit, (event, lane.source, None)) for hit in hits])
         finally:
             self.turn.give()
         return Receipt(here, self.publisher)
@@ -361,7 +383,7 @@ class Dispatcher(Posting):
         """The plan changed before the event had gone to anyone: publish it by the new plan."""
         if turn:
             self.turn.give()
-        return self.post(event, topic=lane.topic, context=lane.source)
+        return self.post(event, lane.label())
 
     def _registered(self, event: Any, *, lane: Lane, turn: bool) -> Receipt:
         """A class was registered with some ABC, so old verdicts may be wrong."""

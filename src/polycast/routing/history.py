@@ -18,7 +18,7 @@ from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.stores import EventType, Kept, Stored, View
+    from polycast.stores import EventType, Kept, Store, Stored, View
     from polycast.stores.sqlite.readable import Readable
 
 __all__ = ["Findings", "History", "Place", "Search", "known_types", "place_of", "search_for"]
@@ -125,7 +125,7 @@ class History:
     def __init__(
         self,
         search: Search,
-        store: Readable,
+        store: Store | Readable,
         function: Callable[[str], Callable[..., object] | None] = lambda path: None,
     ) -> None:
         self._search, self._store = search, store
@@ -158,7 +158,8 @@ class History:
         types = self._types()
         while low < high and types != []:
             found = self._store.read(low, limit=PAGE, until=high, types=types)
-            low = found.upto if found.entries else high
+            # A broker may have looked at some and shown none of them.
+            low = found.upto if found.upto > low else high
             yield self._meant(found.entries)
 
     def findings(self, low: int, high: int) -> Findings:

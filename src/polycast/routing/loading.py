@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import traceback
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import FilterError, NotDecodable
-from polycast.events import codec_for
+from polycast.errors import BadOption, FilterError, NotDecodable
 from polycast.filters import Filter
 from polycast.filters.weakening import weakened
-from polycast.matching import Definition, Matcher, Selector, TopicPattern
-from polycast.routing.crossing import letter_name
+from polycast.matching import Definition, Selector, TopicPattern
+from polycast.routing.audience import Attention, Audience, Entry
+from polycast.routing.borders.versions import ContextHistory
 from polycast.routing.runnable import is_ambiguous, runnable_by
-from polycast.routing.versions import ContextHistory
+from polycast.routing.sights import Asking, Failure, Found, Sight
 from polycast.typesystem import (
     Registry,
     describe,
@@ -25,9 +24,10 @@ from polycast.typesystem import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from polycast.events import Record
+    from polycast.filters.nodes import Node
     from polycast.stores import Route, Stored, View
 
 __all__ = ["DescribedSelector", "Failure", "Found", "RoutingPlan", "class_named", "load"]
@@ -39,43 +39,6 @@ Key = tuple[str, str | None, str, str | None, str | None, int]
 
 def _none(path: str) -> None:
     """No function is there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An event that a route could not be asked about."""
-
-    name: str  # of the subscription
-    position: int
-    record: Record
-    reason: str
-
-
-@dataclass(slots=True)
-class Found:
-    """Who takes some events: those that somebody takes, in order."""
-
-    positions: list[int] = field(default_factory=list)
-    takers: list[Sequence[int]] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    decoded: int = 0
-    unsure: set[int] = field(default_factory=set)  # besides those of the plan
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """How some records are seen from a context."""
-
-    context: str | None
-    rooted: bool
-    """Whether it is the root form that is looked at."""
-    cls: type
-    covering: list[int]
-    """The routes there whose types cover them."""
-    translate: Callable[[Any], Any] | None = None
-    """What makes of the root form what the context sees."""
-    sure: bool = True
-    """Whether filters can be asked: a worker may not have the functions of the context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +60,10 @@ class DescribedSelector(Selector[Any]):
 
 
 class RoutingPlan:
-    """The routes in effect at some position, compiled; it is moved from one set to another.
+    """The routes in effect at some position, compiled; they come and go one by one or all at once.
 
-    `function` gives the functions that filters may name: those of the modules that are there.
+    `function` gives the functions that filters may name: those of the modules that are there. It is
+    for one thread at a time.
     """
 
     def __init__(
@@ -107,73 +71,109 @@ class RoutingPlan:
     ) -> None:
         self.registry = registry
         self._function = function
-        self._matchers: dict[str | None, Matcher[int]] = {}  # one for each context
-        self._where: dict[int, str | None] = {}  # the context of each route
+        self._audiences: dict[str | None, Audience] = {}  # one for each context
+        self._entries: dict[int, Entry] = {}
         self.contexts = ContextHistory(registry, function)
-        self._routes: dict[int, Route] = {}
-        self._unsure: set[int] = set()
-        self._asked: dict[int, tuple[Filter[Any] | None, bool]] = {}  # what, and whether it is all
+        self._unsure: dict[int, None] = {}
+        self._unsure_told: frozenset[int] | None = None
+        self._can_ask: Callable[[Node], bool] | None = None
+        self._learnt = 0  # descriptions of the store
         self._classes: dict[str, type] = {}
         self._ambiguous: dict[str, bool] = {}
         self._sights: dict[Key, list[Sight]] = {}
 
     def __len__(self) -> int:
         """How many routes are in effect."""
-        return len(self._routes)
+        return len(self._entries)
+
+    @property
+    def entries(self) -> Mapping[int, Entry]:
+        """The routes in effect, compiled, by their numbers."""
+        return MappingProxyType(self._entries)
 
     @property
     def unsure(self) -> frozenset[int]:
         """The routes of whose filters only a part can be asked here."""
-        return frozenset(self._unsure)
+        if self._unsure_told is None:
+            self._unsure_told = frozenset(self._unsure)
+        return self._unsure_told
 
     # -- its routes --------------------------------------------------------------------------------
 
     def move_to(self, routes: Iterable[Route], view: View) -> None:
         """Have these routes in effect, and no others; `view` tells what their types are."""
         wanted = {route.number: route for route in routes}
+        self._can_ask = None  # classes may have been imported meanwhile
         self.learn(view)
         self.contexts.learn(view.contexts())
-        for number in self._routes.keys() - wanted.keys():
-            self._remove(number)
+        for number in self._entries.keys() - wanted.keys():
+            self.remove(number)
         for number, route in wanted.items():
-            if number not in self._routes:
-                self._add(route)
+            if number not in self._entries:
+                self.add(route)
         self._sights = {}
 
     def learn(self, view: View) -> None:
-        """Learn the descriptions that the store has."""
+        """Learn the descriptions that have come into the store."""
+        new = view.descriptions(after=self._learnt)
+        if not new:
+            return
+        self._learnt += len(new)
         before = len(self.registry.descriptions())
-        for description in view.descriptions():
+        for description in new:
             self.registry.add(description)
         if len(self.registry.descriptions()) > before:
-            self._ambiguous, self._sights = {}, {}
+            self._ambiguous, self._sights, self._can_ask = {}, {}, None
             self._reconsider()
+
+    def learn_contexts(self, view: View) -> None:
+        """Learn what contexts are and were."""
+        self.contexts.learn(view.contexts())
+        self._sights = {}
+
+    def add(self, route: Route) -> None:
+        """Have one more route in effect; `NotDecodable` if its types were not learnt before.
+
+        What that costs does not depend on how many there are.
+        """
+        if route.number in self._entries:
+            accepted = "the number of a route that is not in effect"
+            raise BadOption("route", route.number, accepted=accepted)
+        definition = Definition.decoded(route.definition)
+        self._enter(Entry(route, definition, self._selector(definition), *self._filter(definition)))
+
+    def remove(self, number: int) -> None:
+        """Have one route less in effect, at the same cost."""
+        entry = self._entries.pop(number, None)
+        if entry is None:
+            raise BadOption("number", number, accepted="that of a route that is in effect")
+        context = entry.definition.context
+        self._audiences[context].remove(entry)
+        if not len(self._audiences[context]):
+            del self._audiences[context]
+        self._unsure.pop(number, None)
+        self._changed()
+
+    def _enter(self, entry: Entry) -> None:
+        number = entry.route.number
+        self._audiences.setdefault(entry.definition.context, Audience()).add(entry)
+        self._entries[number] = entry
+        if not entry.sure:
+            self._unsure[number] = None
+        self._changed()
+
+    def _changed(self) -> None:
+        self._unsure_told = None
+        if self._sights:
+            self._sights = {}
 
     def _reconsider(self) -> None:
         """Types have come: what could be asked of a filter may mean something else for them."""
-        for route in list(self._routes.values()):
-            if self._filter(Definition.decoded(route.definition)) != self._asked[route.number]:
-                self._remove(route.number)
-                self._add(route)
-
-    def _remove(self, number: int) -> None:
-        del self._routes[number]
-        self._unsure.discard(number)
-        del self._asked[number]
-        context = self._where.pop(number)
-        self._matchers[context].remove(number)
-        if not len(self._matchers[context]):
-            del self._matchers[context]
-
-    def _add(self, route: Route) -> None:
-        definition = Definition.decoded(route.definition)
-        selector = self._selector(definition)
-        where, sure = self._asked[route.number] = self._filter(definition)
-        context = self._where[route.number] = definition.context
-        self._matchers.setdefault(context, Matcher()).add(route.number, selector, where)
-        if not sure:
-            self._unsure.add(route.number)
-        self._routes[route.number] = route
+        for entry in [each for each in self._entries.values() if each.definition.filter]:
+            where, sure = self._filter(entry.definition)
+            if (where, sure) != (entry.where, entry.sure):
+                self.remove(entry.route.number)
+                self._enter(replace(entry, where=where, sure=sure))
 
     def _selector(self, definition: Definition) -> Selector[Any]:
         types = tuple(
@@ -195,16 +195,22 @@ class RoutingPlan:
             where = Filter.from_json(definition.filter, class_named=named)
         except FilterError:  # it names a class that nobody has described
             return None, False
-        can_ask = runnable_by(self.registry)
-        if can_ask(where.tree):
+        if self._can_ask is None:  # it goes through all descriptions
+            self._can_ask = runnable_by(self.registry)
+        if self._can_ask(where.tree):
             return where, not definition.partial
-        return Filter(weakened(where.tree, can_ask)), False
+        return Filter(weakened(where.tree, self._can_ask)), False
 
     # -- asking ------------------------------------------------------------------------------------
 
     def find(self, records: Sequence[Stored]) -> Found:
-        """Who takes each of some records, which are in log order."""
-        found = Found()
+        """Who takes each of some records, which are in log order.
+
+        A record that cannot be decoded goes to all whose types cover it. Of a class that is not
+        here, only what filters look at is decoded: if something else in it is broken, the filters
+        decide all the same, and the subscriber finds out. If nobody has a filter, nothing is.
+        """
+        asking = Asking(records)
         turn = self.contexts.turn
         keys = [_key(stored.record, turn(stored.position)) for stored in records]
         groups: dict[Key, list[int]] = {key: [] for key in keys}
@@ -213,19 +219,16 @@ class RoutingPlan:
         else:
             for place, key in enumerate(keys):
                 groups[key].append(place)
-        takers: list[Sequence[int]] = [()] * len(records)
         for key, places in groups.items():
             for sight in self._seen(key, records[places[0]]):
-                self._ask(sight, records, places, takers, found)
-        found.positions = [s.position for s, who in zip(records, takers, strict=True) if who]
-        found.takers = list(filter(None, takers))
-        return found
+                sight.ask(asking, places)
+        return asking.finished()
 
     def _seen(self, key: Key, first: Stored) -> list[Sight]:
         """From where such records are seen by anybody who can want them."""
         known = self._sights.get(key)
         if known is None:
-            sights = (self._sight(context, first) for context in self._matchers)
+            sights = (self._sight(context, first) for context in self._audiences)
             known = self._sights[key] = [each for each in sights if each is not None]
         return known
 
@@ -240,15 +243,34 @@ class RoutingPlan:
         translate, sure = None, True
         if rooted and context is not None:
             kept = self.contexts.kept(context, first.position)
+            if kept is None and self.contexts.is_there(context, first.position):
+                return self._blind(context, record)
             if kept is None or cls is None:
                 return None
-            cls, incoming = kept.member.incoming.becomes(cls), kept.member.incoming
-            translate, sure = incoming.translate, kept.is_whole and kept.is_pure
+            incoming, sure = kept.member.incoming, kept.is_whole and kept.is_pure
+            # What is the same in the context would only be copied, and filters look, no more.
+            translate = None if incoming.mapping(cls) is None else incoming.translate
+            cls = incoming.becomes(cls)
         if cls is None:
             return None
-        covering = self._matchers[context].covering(cls, topic=record.topic)
+        audience = self._audiences[context]
+        attention = audience.attention(cls, record.topic)
+        if attention is None:
+            return None
         sure = sure and not self._is_ambiguous(record.hash)
-        return Sight(context, rooted, cls, covering, translate, sure) if covering else None
+        about = (audience, attention, context, rooted, cls, record.topic, translate, sure)
+        return Sight(self.registry, self._entries, *about)
+
+    def _blind(self, context: str, record: Record) -> Sight | None:
+        """How a context sees records that cannot be made out here: all there may want them."""
+        there = [
+            number
+            for number, each in self._entries.items()
+            if each.definition.context == context and each.selector.covers_topic(record.topic)
+        ]
+        audience, attention = self._audiences[context], Attention(filtered=False, names=None)
+        about = (audience, attention, context, True, object, record.topic)
+        return Sight(self.registry, self._entries, *about, sure=False, all_of=there)
 
     def class_of(self, record: Record) -> type:
         """The class of a record here; `object` if nobody has described it."""
@@ -261,110 +283,11 @@ class RoutingPlan:
             self._classes[record.hash] = known
         return known
 
-    def _ask(
-        self,
-        sight: Sight,
-        records: Sequence[Stored],
-        places: list[int],
-        takers: list[Sequence[int]],
-        found: Found,
-    ) -> None:
-        """Ask about records of one class on one topic, as a context sees them."""
-        if not sight.sure:
-            found.unsure.update(sight.covering)
-            for place in places:
-                takers[place] = _both(takers[place], sight.covering)
-            return
-        topic = records[places[0]].record.topic
-        events, good = self._decoded(sight, records, places, takers)
-        found.decoded += len(events)
-        if sight.translate is not None:
-            events, good = _translated(sight, events, good, records, found)
-        matcher = self._matchers[sight.context]
-        try:
-            answers = matcher.match_batch(events, topic=topic)
-        except BaseException as error:  # a function of a user may raise anything
-            if isinstance(error, KeyboardInterrupt | MemoryError):
-                raise
-            answers = [
-                self._ask_each(matcher, event, records[place], found)
-                for place, event in zip(good, events, strict=True)
-            ]
-        for place, numbers in zip(good, answers, strict=True):
-            takers[place] = _both(takers[place], numbers)
-
     def _is_ambiguous(self, digest: str) -> bool:
         known = self._ambiguous.get(digest)
         if known is None:
             known = self._ambiguous[digest] = is_ambiguous(digest, self.registry)
         return known
-
-    def _decoded(
-        self,
-        sight: Sight,
-        records: Sequence[Stored],
-        places: list[int],
-        takers: list[Sequence[int]],
-    ) -> tuple[list[Any], list[int]]:
-        """The events of some records of one class, and where they are."""
-        registry, rooted = self.registry, sight.rooted
-        decode = codec_for(records[places[0]].record.codec).decode
-        those = [records[place].record for place in places]
-        if rooted:
-            those = [root for each in those if (root := each.rooted()) is not None]
-        with suppress(NotDecodable):
-            return [decode(each, registry=registry) for each in those], places
-        events, good = [], []
-        for place, record in zip(places, those, strict=True):
-            try:
-                events.append(decode(record, registry=registry))
-                good.append(place)
-            except NotDecodable:  # nobody can look into it: whoever may want it is told
-                takers[place] = _both(takers[place], sight.covering)
-        return events, good
-
-    def _ask_each(
-        self, matcher: Matcher[int], event: Any, stored: Stored, found: Found
-    ) -> list[int]:
-        """Ask about one event, route by route: one that breaks does not harm the others."""
-        numbers = []
-        for number in matcher.covering(type(event), topic=stored.record.topic):
-            route, (where, _) = self._routes[number], self._asked[number]
-            try:
-                if where is None or where.matches(event, topic=stored.record.topic):
-                    numbers.append(number)
-            except BaseException as error:
-                if isinstance(error, KeyboardInterrupt | MemoryError):
-                    raise
-                reason = "".join(traceback.format_exception(error))
-                found.failures.append(Failure(route.name, stored.position, stored.record, reason))
-        return numbers
-
-
-def _translated(
-    sight: Sight,
-    events: list[Any],
-    places: list[int],
-    records: Sequence[Stored],
-    found: Found,
-) -> tuple[list[Any], list[int]]:
-    """Events as a context sees them; one for which a function raises is a dead letter there."""
-    seen, good = [], []
-    assert sight.translate is not None
-    for event, place in zip(events, places, strict=True):
-        try:
-            seen.append(sight.translate(event))
-            good.append(place)
-        except Exception as error:
-            stored, name = records[place], letter_name(sight.context or "")
-            reason = "".join(traceback.format_exception(error)).rstrip()
-            found.failures.append(Failure(name, stored.position, stored.record, reason))
-    return seen, good
-
-
-def _both(some: Sequence[int], more: Sequence[int]) -> Sequence[int]:
-    """Those who take an event in one context, and in another."""
-    return sorted((*some, *more)) if some and more else some or more
 
 
 def _key(record: Record, turn: int) -> Key:

@@ -7,15 +7,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
+from polycast.matching import Selector
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.matching import Interest, Selector
+    from polycast.matching import Interest
     from polycast.stores import Entry
 
-    Choice = tuple[str | None, Selector[Any]]  # a context, and what is selected in it
+__all__ = ["Choice", "Plan", "Target"]
 
-__all__ = ["Plan", "Target"]
+Choice = tuple[str | None, Selector[Any]]
+"""A context, and what is selected in it."""
 
 
 class Target(Protocol):
@@ -156,9 +159,9 @@ class Plan:
         """Whether `ABC.register` may give a class targets that it does not have now."""
         return any(not selector.covers_class(cls) for _, selector in self._registrable)
 
-    def selectors(self, target: Target) -> list[Selector[Any]]:
+    def choices(self, target: Target) -> list[Choice]:
         """What a target is in the plan for."""
-        return [selector for _, selector in self._chosen.get(target, [])]
+        return self._chosen.get(target, [])
 
     def __iter__(self) -> Iterator[Target]:
         return iter(self._chosen)

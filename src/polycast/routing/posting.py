@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from abc import get_cache_token
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from polycast.errors import BadOption
-from polycast.routing.crossing import Astray, Crossing, Gone, Sight
+from polycast.routing.borders.crossing import Astray, Crossing, Gone, Sight
 from polycast.routing.crowd import is_alone, is_crowd
 from polycast.routing.plan import Plan, Target
 from polycast.stores import Entry, Receipt
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Sequence
 
     from polycast.config import Clock
     from polycast.events import Identity
-    from polycast.routing.crossing import Party
+    from polycast.matching import Interest
+    from polycast.routing.borders.crossing import Party
+    from polycast.routing.calm import Calm
     from polycast.routing.crowd import Crowd
+    from polycast.routing.labels import Label
     from polycast.routing.turn import Turn
     from polycast.stores import Publisher, Recent
 
@@ -31,9 +36,62 @@ __all__ = ["Hit", "Posting"]
 
 IDENTITIES_KEPT = 100_000
 TOPICS_KEPT = 4_096
-Seen = tuple[Any, str | None]  # an event as it is in a context
+ROUNDS = 3  # how often a publisher may be overtaken by changes of the plan
+Again = Callable[[], Any] | None  # makes an event anew, if it may be another each time
+Seen = tuple[Any, str | None, Again]  # an event as it is in a context
+Wanting = list[tuple[Target, object]]  # who wants an event, and the verdict of its filter
+Wants = list[tuple[Target, tuple["Interest", ...]]]  # who is asked, and what it is that he wants
 Hit = tuple[Target, object, Seen]  # who wants it, the verdict of its filter, and what it sees
-Asked = tuple[list[Hit], list[tuple[str, Exception]]]  # and the contexts it could not get to
+
+
+class Asking:
+    """One event, who was asked whether he wants it, and what the answer was."""
+
+    __slots__ = ("_answers", "_first", "astray", "era", "hits", "sight")
+
+    def __init__(self, sight: Sight, era: int) -> None:
+        self.sight, self.era = sight, era
+        self.hits: list[Hit] = []
+        self.astray: dict[str, Exception] = {}  # the contexts it could not get to
+        # Nearly always one round is enough, and nobody looks at this.
+        self._first: list[tuple[Wants, Wanting]] = []
+        self._answers: dict[Target, tuple[tuple[Interest, ...], object]] | None = None
+
+    def once_more(self) -> None:
+        """The plan has changed: whoever is the same is not asked again."""
+        self.hits, self.astray = [], {}
+        if self._answers is None:
+            self._answers = {}
+            for asked, wanting in self._first:
+                self._note(self._answers, asked, wanting)
+
+    def wanting(
+        self, targets: Sequence[Target], match: Callable[[list[Target]], Wanting]
+    ) -> Wanting:
+        """Those of them who want it."""
+        asked = [(target, target.interests()) for target in targets]
+        answers = self._answers
+        if answers is None:
+            found = match(list(targets))
+            self._first.append((asked, found))
+            return found
+        new = [each for each in asked if not _same(answers.get(each[0]), each[1])]
+        if new:
+            self._note(answers, new, match([target for target, _ in new]))
+        return [(target, said) for target in targets if (said := answers[target][1])]
+
+    def _note(
+        self,
+        answers: dict[Target, tuple[tuple[Interest, ...], object]],
+        asked: Wants,
+        wanting: Wanting,
+    ) -> None:
+        found = dict(wanting)
+        answers.update({target: (wants, found.get(target)) for target, wants in asked})
+
+
+def _same(before: tuple[tuple[Interest, ...], object] | None, now: tuple[Interest, ...]) -> bool:
+    return before is not None and len(before[0]) == len(now) and all(map(is_, before[0], now))
 
 
 class Posting:
@@ -45,6 +103,7 @@ class Posting:
     admit: Callable[[type], object]
     plan: Plan
     turn: Turn
+    calm: Calm
     order: threading.Lock
     changing: threading.RLock
     version: int
@@ -60,75 +119,70 @@ class Posting:
         self.known_parties: dict[tuple[type, str | None, str | None], list[Party]] = {}
         self._token: object = None  # of what ABCs say
 
-    def post(
-        self,
-        event: Any,
-        *,
-        topic: str | None = None,
-        priority: int = 0,
-        expires: float | None = None,
-        headers: Mapping[str, str] | None = None,
-        given: Identity | None = None,
-        context: str | None = None,
-    ) -> Receipt:
+    def post(self, event: Any, label: Label) -> Receipt:
         """Publish one event."""
-        return self.post_many([event], topic, priority, expires, headers, given, context)[0]
+        return self.post_many([event], label)[0]
 
-    def post_many(
-        self,
-        events: list[Any],
-        topic: str | None = None,
-        priority: int = 0,
-        expires: float | None = None,
-        headers: Mapping[str, str] | None = None,
-        given: Identity | None = None,
-        context: str | None = None,
-    ) -> list[Receipt]:
-        """Publish all or nothing, in one run of positions; `context` is the publisher's."""
+    def post_many(self, events: list[Any], label: Label) -> list[Receipt]:
+        """Publish all or nothing, in one run of positions."""
         if not events:
             return []
         for event in events:
             self.admit(type(event))
-        about = (topic, priority, expires, headers, given, None, context)
-        asked: list[object] | None = None
-        while True:
-            self._refuse()
-            with self.changing:
-                version = self.version
-                parties = [self.parties(type(event), topic, context) for event in events]
-            # Other subscriptions may come and go; filters are asked again only if these changed.
-            ask: list[object] = [
-                (t, *map(id, t.interests())) for each in parties for _, some in each for t in some
-            ]
-            if ask != asked:
-                asked = ask
-                answers = [
-                    self._asked(each, event, topic, context)
-                    for each, event in zip(parties, events, strict=True)
-                ]
-                hits = [found for found, _ in answers]
-            # Who is called in this thread is asked once: it may change meanwhile.
-            parts = [_parted(each) for each in hits]
-            queued, inline = [part[False] for part in parts], [part[True] for part in parts]
-            with ExitStack() as room:
-                self._reserve(hits, room)
-                with self._turn_if(any(inline)) as nested:
-                    entries = self._accept(events, queued, version, about)
-                    room.close()  # what was accepted is in the queues
-                    accepted = entries if isinstance(entries, list) else []
-                    for number, entry in enumerate(accepted):
-                        if context is not None:
-                            self.crossing.leaves(type(entry.event), context)
-                        for target, _, _ in queued[number]:
-                            target.wake()
-                        for where, error in answers[number][1]:
-                            self.astray(entry, where, error)
-                        work = partial(self._run_inline, entry, inline[number])
-                        self.turn.put_off(work) if nested else work()
-            if isinstance(entries, Receipt):
-                return [entries]
-            if entries is not None:
-                return [entry.receipt() for entry in entries]
+        topic, context = label.topic, label.context
+        asking: list[Asking] = []
+        entries: list[Entry] | Receipt | None = None
+        rounds = 0
+        with ExitStack() as calm:
+            while entries is None:
+                self._refuse()
+                rounds += 1
+                if rounds == ROUNDS:
+                    calm.enter_context(self.calm.asked_for())
+                with self.changing:
+                    version, era = self.version, self.crossing.era
+                    parties = [self.parties(type(event), topic, context) for event in events]
+                if not asking or asking[0].era != era:  # what they are asked about has changed
+                    asking = [Asking(Sight(each, context, self.crossing), era) for each in events]
+                else:
+                    for each in asking:
+                        each.once_more()
+                for each, found in zip(asking, parties, strict=True):
+                    self._ask(each, found, topic)
+                entries = self._post(events, asking, version, label, calm)
+        return [entries] if isinstance(entries, Receipt) else [each.receipt() for each in entries]
+
+    def _post(
+        self,
+        events: list[Any],
+        asking: list[Asking],
+        version: int,
+        label: Label,
+        calm: ExitStack,
+    ) -> list[Entry] | Receipt | None:
+        """Bring events to those who want them; None if the plan has changed meanwhile."""
+        context, hits = label.context, [each.hits for each in asking]
+        # Who is called in this thread is asked once: it may change meanwhile.
+        parts = [_parted(each) for each in hits]
+        queued, inline = [part[False] for part in parts], [part[True] for part in parts]
+        with ExitStack() as room:
+            self._reserve(hits, room)
+            with self._turn_if(any(inline)) as nested:
+                entries = self._accept(events, queued, version, label)
+                room.close()  # what was accepted is in the queues
+                if not isinstance(entries, list):
+                    return entries
+                calm.close()
+                for number, entry in enumerate(entries):
+                    if context is not None:
+                        self.crossing.leaves(type(entry.event), context)
+                    for target, _, _ in queued[number]:
+                        target.wake()
+                    for where, error in asking[number].astray.items():
+                        self.astray(entry, where, error)
+                    work = partial(self._run_inline, entry, inline[number])
+                    self.turn.put_off(work) if nested else work()
+        return entries
 
     def parties(self, cls: type, topic: str | None, source: str | None) -> list[Party]:
         """Who can want events of a class published in a context; `changing` is held."""
@@ -142,24 +196,24 @@ class Posting:
             self.known_parties[key] = found
         return found
 
-    def _asked(
-        self, parties: list[Party], event: Any, topic: str | None, source: str | None
-    ) -> Asked:
-        """Who wants an event, in all contexts; and those to which it could not get."""
-        hits: list[Hit] = []
-        astray: dict[str, Exception] = {}
-        sight = Sight(event, source, self.crossing)
+    def _ask(self, asking: Asking, parties: list[Party], topic: str | None) -> None:
+        """Find who wants an event, in all contexts; each is asked once, unless it has changed."""
         for context, targets in parties:
+            if not targets:
+                continue
             try:
-                there = sight.seen(context) if targets else event
+                there = asking.sight.seen(context)
             except Astray as found:
-                astray[found.context] = found.error
+                asking.astray[found.context] = found.error
                 continue
             except Gone:
                 continue
-            wanting = self._matching(targets, there, topic)
-            hits += [(target, verdict, (there, context)) for target, verdict in wanting]
-        return hits, list(astray.items())
+            match = partial(self._matching, event=there, topic=topic)
+            wanting = asking.wanting(targets, match)
+            if not wanting:
+                continue
+            seen = (there, context, asking.sight.anew(context))
+            asking.hits += [(target, verdict, seen) for target, verdict in wanting]
 
     def seen_by(self, context: str | None, entry: Entry, *, again: bool = False) -> Entry | None:
         """An entry as a context sees it; None if it does not get there.
@@ -184,7 +238,7 @@ class Posting:
             return None
         sight = Sight(entry.event, entry.context, self.crossing, at=at)
         try:
-            return _seen_as(entry, (sight.seen(context), context))
+            return _seen_as(entry, (sight.seen(context), context, sight.anew(context)))
         except Gone:
             return None
 
@@ -208,9 +262,9 @@ class Posting:
 
     def _reserve(self, hits: list[list[Hit]], room: ExitStack) -> None:
         """Wait until all that can make a publisher wait have room for what they get."""
-        for target, count in Counter(t for each in hits for t, *_ in each if t.blocking).items():
-            target.reserve(count, inside=self.turn.is_mine())
-            room.callback(target.release, count)
+        for target, many in Counter(t for each in hits for t, *_ in each if t.blocking).items():
+            target.reserve(many, inside=self.turn.is_mine())
+            room.callback(target.release, many)
 
     @contextmanager
     def _turn_if(self, needed: bool) -> Iterator[bool]:  # noqa: FBT001
@@ -226,13 +280,14 @@ class Posting:
         events: list[Any],
         queued: list[list[Hit]],
         version: int,
-        about: tuple[Any, ...],
+        label: Label,
     ) -> list[Entry] | Receipt | None:
         """Give positions and fill the queues; None if the plan has changed meanwhile.
 
         An identity that was published before gets the receipt it got then.
         """
-        given: Identity | None = about[4]
+        given = label.given
+        about = (label.topic, label.priority, label.expires, label.headers, given, None)
         with self.order:
             if given is not None and (known := self._receipt_of(given)) is not None:
                 return known
@@ -240,7 +295,7 @@ class Posting:
                 return None
             moment = self.turn.moment(self.clock.time())
             entries = [
-                Entry(self.turn.advance(), event, moment, self.publisher, *about)
+                Entry(self.turn.advance(), event, moment, self.publisher, *about, label.context)
                 for event in events
             ]
             for entry, hits in zip(entries, queued, strict=True):
@@ -289,5 +344,7 @@ def _parted(hits: list[Hit]) -> dict[bool, list[Hit]]:
 
 def _seen_as(entry: Entry, seen: Seen) -> Entry:
     """The entry of an event as another context sees it."""
-    event, context = seen
-    return entry if context == entry.context else replace(entry, event=event, context=context)
+    event, context, again = seen
+    if context == entry.context:
+        return entry
+    return replace(entry, event=event, context=context, again=again)

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
 from polycast.events import MSGPACK, Identity, Root, codec_for
+from polycast.routing.borders.crossing import Astray, Gone, Sight, letter_name, reason_of
 from polycast.routing.codegen import Route
-from polycast.routing.crossing import Astray, Gone, Sight
 from polycast.routing.dispatcher import Dispatcher, Lane
-from polycast.stores import Entry, Publisher, Receipt, Run, Stored, Undecodable
+from polycast.routing.posting import ROUNDS, Asking
+from polycast.stores import Entry, Publisher, Receipt, Run, Stored, Stray, Undecodable
 from polycast.stores.entry import GivenReceipt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from polycast.config import Clock
     from polycast.events import EncodedRun, Record
+    from polycast.routing.labels import Label
     from polycast.routing.plan import Target
     from polycast.routing.posting import Hit
     from polycast.stores import EventType, Store
@@ -86,6 +88,7 @@ class StoredDispatcher(Dispatcher):
         self._given = 0  # the last sequence
         self._in_line = threading.Lock()  # who has it takes a sequence and submits
         self._described: set[str] = set()
+        self._learnt = 0  # descriptions of the store
         self._publishers: dict[tuple[str, int], Publisher] = {}
         self._found: dict[tuple[type, str | None, str | None], tuple[Target, ...]] = {}
         self._found_at: object = None  # the version of the plan, and of what ABCs say
@@ -96,88 +99,67 @@ class StoredDispatcher(Dispatcher):
 
     def _make(self, cls: type, lane: Lane) -> Route:
         del cls
-        post = partial(self.post, topic=lane.topic, context=lane.source)
-        return Route(post, CellType(False))
+        return Route(partial(self.post, label=lane.label()), CellType(False))
 
-    def post_many(
-        self,
-        events: list[Any],
-        topic: str | None = None,
-        priority: int = 0,
-        expires: float | None = None,
-        headers: Mapping[str, str] | None = None,
-        given: Identity | None = None,
-        context: str | None = None,
-    ) -> list[Receipt]:
+    def post_many(self, events: list[Any], label: Label) -> list[Receipt]:
         """Append all or nothing; return when that is synced."""
         if not events:
             return []
-        about = (topic, priority, expires, headers, given, context)
-        targets = self.blocking(events, topic, context)
+        targets = self.blocking(events, label.topic, label.context)
         if not any(targets):
-            return self.wait(self.submit(events, *about))
+            return self.wait(self.submit(events, label))
         with ExitStack() as room:
             self._refuse()
             self._reserve(targets, room)
-            receipts = self.wait(self.submit(events, *about))
+            receipts = self.wait(self.submit(events, label))
             if not self.turn.is_mine():  # it may be this thread that routes
-                self._wait_until_routed(receipts[-1].position)
+                self.wait_until_routed(receipts[-1].position)
         return receipts
 
-    def submit(
-        self,
-        events: list[Any],
-        topic: str | None = None,
-        priority: int = 0,
-        expires: float | None = None,
-        headers: Mapping[str, str] | None = None,
-        given: Identity | None = None,
-        context: str | None = None,
-    ) -> Submission:
+    def submit(self, events: list[Any], label: Label) -> Submission:
         """Take the next places of this publisher; the receipts come when all is synced."""
         self._refuse()
         for cls in set(map(type, events)):
             self.admit(cls)
         astray: dict[int, Astray] = {}
         encoded: list[tuple[EncodedRun, Any]]
-        if context is None:
+        if label.context is None:
             encoded = [(run, ()) for run in MSGPACK.encode_runs(events, registry=self.registry)]
         else:
-            encoded = self._rooted(events, context, astray)
+            encoded = self._rooted(events, label.context, astray)
         new = {run.hash for run, _ in encoded} - self._described
-        if new or context is not None:
+        new |= {within[1].hash for _, within in encoded if within and within[1]} - self._described
+        if new:
             self._describe()
             self._described |= new
-        about = (topic, priority, expires, dict(headers) if headers else {})
+        headers = dict(label.headers) if label.headers else {}
+        about = (label.topic, label.priority, label.expires, headers)
         with self._in_line:
+            places = self._places(encoded, label.given)
             runs = [
                 Run(e.name, e.version, e.hash, first, "msgpack", e.payloads, *about, *within)
-                for (e, within), first in zip(encoded, self._places(encoded, given), strict=True)
+                for (e, within), first in zip(encoded, places, strict=True)
             ]
-            positions = self.store.submit(runs)
-        if astray:
-            positions.add_done_callback(partial(self._tell, runs, astray))
+            strays = [
+                Stray(number, letter_name(each.context), reason_of(each.error))
+                for number, each in astray.items()
+            ]
+            positions = self.store.submit(runs, astray=strays)
         return Submission(self.publisher, runs, positions)
-
-    def _tell(self, runs: list[Run], astray: dict[int, Astray], done: Future[list[int]]) -> None:
-        """Tell of events that are kept, and whose root form could not be made."""
-        if done.exception() is not None:
-            return
-        drafts = [draft for run in runs for draft in run.drafts()]
-        for number, each in astray.items():
-            record = drafts[number].at(self.clock.time())
-            entry = self.entry(Stored(done.result()[number], record))
-            self.astray(entry, each.context, each.error)
 
     def _rooted(
         self, events: list[Any], context: str, astray: dict[int, Astray]
     ) -> list[tuple[EncodedRun, Within]]:
         """Events of a context, with what they are in the root."""
         found: list[tuple[EncodedRun, Within]] = []
-        forms = []
+        forms: list[Any] = []
+        ways: dict[type, Callable[[Any], Any]] = {}
         for number, event in enumerate(events):
+            way = ways.get(type(event))
+            if way is None:
+                way = ways[type(event)] = self._way_out(type(event), context)
             try:
-                forms.append(self._root_of(event, context))
+                forms.append(way(event))
             except Astray as error:
                 astray[number] = error
                 forms.append(None)
@@ -199,18 +181,37 @@ class StoredDispatcher(Dispatcher):
                 found.append((run, (context, root, those.payloads)))
         return found
 
-    def _root_of(self, event: Any, context: str) -> Any:
-        """The root form of an event; `Own` if that is itself, None if it cannot leave."""
+    def _way_out(self, cls: type, context: str) -> Callable[[Any], Any]:
+        """What makes root forms of events; `OWN` if that is itself, None if it cannot leave."""
         crossing = self.crossing
-        there = crossing.leaves(type(event), context)
+        there = crossing.becomes(cls, context, None)
         if there is None:
-            return None
-        if there is type(event) and not crossing.is_mapped(type(event), context):
-            return Own()
+            return lambda event: crossing.leaves(type(event), context)  # which counts it
+        if there is cls and not crossing.is_mapped(cls, context):
+            return lambda event: OWN
         try:
-            return Sight(event, context, crossing).seen(None)
+            return crossing.way_out(context)
         except Gone:
+            return lambda event: None
+
+    def root_now(self, stored: Stored) -> Root | None:
+        """What an event that could not leave its context is in the root, as contexts are now.
+
+        None if it is not known here, or still cannot leave; `Astray` if a function raises.
+        """
+        record, event = stored.record, self.entry(stored).event
+        known = record.context is not None and self.crossing.member(record.context, None)
+        if record.context is None or not known or isinstance(event, Undecodable):
             return None
+        form = self._way_out(type(event), record.context)(event)
+        if form is None:
+            return None
+        if isinstance(form, Own):
+            return Root(record.name, record.version, record.hash, b"")
+        self.admit(type(form))
+        made = codec_for(record.codec).encode(form, registry=self.registry)
+        self._describe()
+        return Root(made.name, made.version, made.hash, made.payload)
 
     def _places(
         self, runs: list[tuple[EncodedRun, Any]], given: Identity | None
@@ -239,13 +240,7 @@ class StoredDispatcher(Dispatcher):
 
     def _describe(self) -> None:
         """Keep the descriptions of all classes bound here, before events of them are kept."""
-        descriptions = self.registry.descriptions()
-
-        def keep(tx: Any) -> None:
-            for each in descriptions:
-                tx.describe(each)
-
-        self.store.write(keep)
+        self.store.describe(self.registry.descriptions())
 
     def blocking(
         self, events: list[Any], topic: str | None, context: str | None = None
@@ -261,9 +256,14 @@ class StoredDispatcher(Dispatcher):
             }
         if not any(targets for each in parties.values() for _, targets in each):
             return []
-        return [self._asked(parties[type(event)], event, topic, context)[0] for event in events]
+        found = []
+        for event in events:
+            asking = Asking(Sight(event, context, self.crossing), self.crossing.era)
+            self._ask(asking, parties[type(event)], topic)
+            found.append(asking.hits)
+        return found
 
-    def _wait_until_routed(self, position: int) -> None:
+    def wait_until_routed(self, position: int) -> None:
         """What was reserved for an event is in the queues when it has been routed."""
         with self.advanced:
             self.advanced.wait_for(lambda: self.routed > position, self.within)
@@ -291,9 +291,10 @@ class StoredDispatcher(Dispatcher):
     def learn(self) -> None:
         """Learn the descriptions that others have put into the store."""
         with self.store.view() as view:
-            descriptions = view.descriptions()
+            descriptions = view.descriptions(after=self._learnt)
         for each in descriptions:
             self.registry.add(each)
+        self._learnt += len(descriptions)
 
     def entry(self, stored: Stored) -> Entry:
         """The event of a record; one that cannot be decoded stands for itself."""
@@ -379,25 +380,37 @@ class StoredDispatcher(Dispatcher):
     def bring(self, stored: Stored) -> None:
         """Bring one event to all of this process who want it and are not behind."""
         known: dict[str | None, Entry | None] = {}
-        while True:
-            version = self.version
-            hits: list[tuple[Target, object, Entry]] = []
-            for context, targets in self._parties_of(stored):
-                if context not in known:
-                    known[context] = self.entry_in(stored, context)
-                entry = known[context]
-                if entry is not None:
-                    hits += [(*hit, entry) for hit in self.wanted_by(targets, entry)]
-            if not hits and version != self.version:
-                continue
-            with self.order:
-                if version != self.version:
-                    continue
-                for target, verdict, entry in hits:
-                    target.put(entry, verdict)
-            for target, _, _ in hits:
-                target.wake()
-            return
+        hits: list[tuple[Target, object, Entry]] | None = None
+        rounds = 0
+        with ExitStack() as calm:
+            while hits is None:
+                rounds += 1
+                if rounds == ROUNDS:
+                    calm.enter_context(self.calm.asked_for())
+                hits = self._bring_once(stored, known)
+        for target, _, _ in hits:
+            target.wake()
+
+    def _bring_once(
+        self, stored: Stored, known: dict[str | None, Entry | None]
+    ) -> list[tuple[Target, object, Entry]] | None:
+        """Put an event where it is wanted; None if the plan has changed meanwhile."""
+        version = self.version
+        hits: list[tuple[Target, object, Entry]] = []
+        for context, targets in self._parties_of(stored):
+            if context not in known:
+                known[context] = self.entry_in(stored, context)
+            entry = known[context]
+            if entry is not None:
+                hits += [(*hit, entry) for hit in self.wanted_by(targets, entry)]
+        if not hits:
+            return hits if version == self.version else None
+        with self.order:
+            if version != self.version:
+                return None
+            for target, verdict, entry in hits:
+                target.put(entry, verdict)
+        return hits
 
     def wanted_by(self, targets: tuple[Target, ...], entry: Entry) -> list[tuple[Target, object]]:
         """Those whose filters want it, with their verdicts; nobody can look into what is broken."""
@@ -422,3 +435,6 @@ class StoredDispatcher(Dispatcher):
 
 class Own:
     """In place of a root form: it is the event itself."""
+
+
+OWN = Own()

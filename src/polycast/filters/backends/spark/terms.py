@@ -24,6 +24,7 @@ __all__ = [
     "TRUE",
     "Term",
     "aggregate",
+    "are_alike",
     "both",
     "call",
     "case",
@@ -40,6 +41,7 @@ __all__ = [
     "not_null",
     "one_of",
     "operate",
+    "transform",
     "try_cast",
     "variable",
 ]
@@ -179,6 +181,11 @@ def exists(array: Term, element: Term, condition: Term) -> Term:
     return FALSE if condition is FALSE else Term("exists", array, element, condition)
 
 
+def transform(items: Term, element: Term, each: Term, *, values: bool = False) -> Term:
+    """What is made of each element of an array, or of the values of a map."""
+    return Term("transform values" if values else "transform", items, element, each)
+
+
 def aggregate(array: Term, start: Term, state: Term, element: Term, step: Term) -> Term:
     """The state after the last element."""
     return Term("aggregate", array, start, state, element, step)
@@ -206,6 +213,21 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "is null": lambda of: of.isNull(),
     "in": lambda of, *choices: of.isin(*choices),
 }
+
+
+def are_alike(one: Term, other: Term, variables: dict[int, int] | None = None) -> bool:
+    """Whether two terms say the same, whatever their variables are called."""
+    known = {} if variables is None else variables
+    if one is other:
+        return True
+    if one.operation == other.operation == "variable":
+        return known.setdefault(id(one), id(other)) == id(other)
+    if one.operation != other.operation or repr(one.detail) != repr(other.detail):
+        return False
+    if len(one.arguments) != len(other.arguments):
+        return False
+    pairs = zip(one.arguments, other.arguments, strict=True)
+    return all(are_alike(*pair, known) for pair in pairs)
 
 
 def column_of(term: Term) -> Column:
@@ -271,6 +293,21 @@ class _Columns:
 
         return self._spark.exists(self.make(array), holds)
 
+    def transform(self, term: Term) -> Any:
+        items, element, each = term.arguments
+
+        def made(x: Column) -> Any:
+            self._made[id(element)] = x
+            return self.make(each)
+
+        def value(key: Column, x: Column) -> Any:
+            del key
+            return made(x)
+
+        if term.operation == "transform":
+            return self._spark.transform(self.make(items), made)
+        return self._spark.transform_values(self.make(items), value)
+
     def aggregate(self, term: Term) -> Any:
         array, start, state, element, step = term.arguments
 
@@ -300,5 +337,7 @@ _MAKERS: dict[str, Callable[[_Columns, Term], Any]] = {
     "try_cast": _Columns.try_cast,
     "case": _Columns.case,
     "exists": _Columns.exists,
+    "transform": _Columns.transform,
+    "transform values": _Columns.transform,
     "aggregate": _Columns.aggregate,
 }

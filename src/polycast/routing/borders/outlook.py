@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.contexts import Context
 from polycast.contexts.state import read_state, state_of
 from polycast.errors import BadContext, BadOption, ContextRefused
-from polycast.routing.versions import ContextHistory
+from polycast.routing.borders.versions import ContextHistory
 from polycast.stores import ContextVersion
 
 if TYPE_CHECKING:

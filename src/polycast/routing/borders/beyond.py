@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from polycast.routing.crossing import Astray
+from polycast.routing.borders.crossing import Astray
 from polycast.stores import Entry
 
 if TYPE_CHECKING:
@@ -50,12 +51,14 @@ class Beyond:
         targets: tuple[Target, ...],
         *,
         see: Callable[[Any], Any],
+        again: Callable[[Any], Any] | None,
         match: Callable[[Any], list[tuple[Target, object]]],
         tests: list[Callable[[Any], object] | None],
         astray: Callable[[Entry, str, Exception], None],
         is_gone: Callable[[Target], bool],
     ) -> None:
         self._context, self._see, self._match = context, see, match
+        self._again = again
         self._astray, self._is_gone = astray, is_gone
         self.inline = any(target.inline for target in targets)
         calls = [target.direct for target in targets]
@@ -119,6 +122,7 @@ class Beyond:
             entry.given,
             entry.record,
             self._context,
+            None if self._again is None else partial(self._again, entry.event),
         )
 
     # -- those who are called directly -------------------------------------------------------------

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import traceback
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from polycast.routing.borders.eras import Eras
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from polycast.contexts import Federation, Member
     from polycast.routing.plan import Plan, Target
 
     Party = tuple[str | None, tuple[Target, ...]]  # a context, and who can want an event there
 
-__all__ = ["Astray", "Crossing", "Gone", "Sight", "context_of_letter", "letter_name"]
+__all__ = ["Astray", "Crossing", "Gone", "Sight", "context_of_letter", "letter_name", "reason_of"]
 
 _PREFIX = "context "
 
@@ -33,11 +36,26 @@ class Crossing:
 
     def __init__(self) -> None:
         self.federation: Federation | None = None
+        self.members: Mapping[str, Member] = {}
+        """As they are now. A route that was made with others is stale."""
+        self.era = 0
+        self._eras = Eras()
+
+    def turn(self, start: int, oldest: int) -> None:
+        """Have the contexts as they are, from a position on; nothing is older than the oldest."""
+        assert self.federation is not None
+        self.members = self.federation.members
+        self.era += 1
+        self._eras.turn(self.members, start, oldest)
 
     def member(self, name: str, at: int | None) -> Member | None:
-        """A context, as it is for an event; None if it is not known."""
-        del at  # in memory, contexts change between two events
-        return None if self.federation is None else self.federation.members.get(name)
+        """A context, as it is for an event, or now; None if it is not here any more."""
+        current = self.members.get(name)
+        return current if at is None or current is None else self._eras.member(name, at)
+
+    def publisher(self, name: str, at: int | None) -> Member | None:
+        """The context of a publisher; what was published before it went has a root form."""
+        return self.members.get(name) if at is None else self._eras.member(name, at)
 
     def parties(self, plan: Plan, cls: type, topic: str | None, source: str | None) -> list[Party]:
         """Who can want events of a class that are published in a context, context by context."""
@@ -59,7 +77,7 @@ class Crossing:
         if source == target:
             return found
         if source is not None:
-            outer = self.member(source, None)
+            outer = self.publisher(source, at)
             found = None if outer is None else outer.outgoing.becomes(cls)
         if target is None or found is None:
             return found
@@ -82,9 +100,9 @@ class Crossing:
         member = self.member(source, None)
         return member is not None and member.outgoing.mapping(cls) is not None
 
-    def way_out(self, source: str) -> Callable[[Any], Any]:
+    def way_out(self, source: str, at: int | None = None) -> Callable[[Any], Any]:
         """What brings events of a context to the root; `Astray` if a function raises."""
-        member = self.member(source, None)
+        member = self.publisher(source, at)
         if member is None or self.federation is None:
             raise Gone(source)
         return partial(_carried, source, partial(self.federation.cross, member, member.outgoing))
@@ -95,6 +113,13 @@ class Crossing:
         if member is None or self.federation is None:
             raise Gone(target)
         return partial(_carried, target, partial(self.federation.cross, member, member.incoming))
+
+    def way_again(self, target: str | None, at: int | None = None) -> Callable[[Any], Any] | None:
+        """The way into a context, if it may make another event of the same one each time."""
+        member = None if target is None else self.member(target, at)
+        if member is None or member.is_pure or self.federation is None:
+            return None
+        return partial(self.federation.cross, member, member.incoming)
 
     def sight(self, source: str | None, target: str | None) -> Callable[[Any], Any]:
         """What shows events of one context to another, as these are now."""
@@ -130,7 +155,7 @@ class Astray(Exception):
 
 
 class Sight:
-    """One event, seen from several contexts; its root form is made once."""
+    """One event, seen from several contexts; each of its forms is made once."""
 
     def __init__(
         self, event: Any, source: str | None, crossing: Crossing, *, at: int | None = None
@@ -138,6 +163,7 @@ class Sight:
         self._event, self._source, self._crossing, self._at = event, source, crossing, at
         self._root: tuple[Any, ...] = (event,) if source is None else ()
         self._stuck: Astray | None = None  # why there is no root form
+        self._seen: dict[str, Any] | None = None
 
     def seen(self, context: str | None) -> Any:
         """The event as a context sees it; `Astray` if a function raises."""
@@ -148,10 +174,30 @@ class Sight:
         if not self._root:
             assert self._source is not None
             try:
-                self._root = (self._crossing.way_out(self._source)(self._event),)
+                self._root = (self._crossing.way_out(self._source, self._at)(self._event),)
             except Astray as error:
                 self._stuck = error
                 raise
         if context is None:
             return self._root[0]
-        return self._crossing.way_in(context, self._at)(self._root[0])
+        if self._seen is None:
+            self._seen = {}
+        if context not in self._seen:
+            self._seen[context] = self._crossing.way_in(context, self._at)(self._root[0])
+        return self._seen[context]
+
+    def anew(self, context: str | None) -> Callable[[], Any] | None:
+        """What shows it to a context once more, if it may look different then.
+
+        The root form is the publisher's, and is made once.
+        """
+        if context == self._source:
+            return None
+        way = self._crossing.way_again(context, self._at)
+        return None if way is None else partial(way, self._root[0])
+
+
+def reason_of(error: Exception) -> str:
+    """Why a function kept an event from a context, as a store can keep it."""
+    text = "".join(traceback.format_exception(error)).rstrip()
+    return text.encode(errors="backslashreplace").decode()

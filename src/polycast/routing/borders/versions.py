@@ -11,7 +11,7 @@ from polycast.contexts import Context, Member
 from polycast.contexts.functions import unchecked
 from polycast.contexts.state import context_from, read_state, state_of
 from polycast.errors import BadContext, NotDecodable, PolycastError
-from polycast.routing.crossing import Crossing
+from polycast.routing.borders.crossing import Crossing
 from polycast.typesystem import is_made
 
 if TYPE_CHECKING:
@@ -115,6 +115,10 @@ class ContextHistory:
     def turn(self, position: int) -> int:
         """Between which turns a position is: there, nothing changes."""
         return bisect_right(self._turns, position) if self._turns else 0
+
+    def is_there(self, name: str, position: int) -> bool:
+        """Whether there is a context at a position, be it known here what it is or not."""
+        return self._at(name, position) is not None
 
     def has_ended(self, name: str, position: int) -> bool:
         """Whether a context was there, and is not any more at a position."""
@@ -242,18 +246,28 @@ class StoredCrossing(Crossing):
         super().__init__()
         self.history = history
 
+    def turn(self, start: int, oldest: int) -> None:
+        """Have the contexts as they are now; what they were, the store knows."""
+        del oldest
+        super().turn(start, start)
+
     def member(self, name: str, at: int | None) -> Member | None:
         """A context at a position; without one, as it is now.
 
         Where the functions of a former version are not here, those that are stand in for them.
         """
-        current = super().member(name, at)
+        current = super().member(name, None)
         if at is None or current is None:
             return current
         kept = self.history.kept(name, at)
         if kept is not None and kept.is_whole:
             return kept.member
         return None if self.history.has_ended(name, at) else current
+
+    def publisher(self, name: str, at: int | None) -> Member | None:
+        """The context of a publisher, as it is now: the root form is kept with the event."""
+        del at
+        return self.members.get(name)
 
 
 def function_here(path: str) -> Callable[..., object] | None:

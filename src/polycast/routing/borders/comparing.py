@@ -8,13 +8,13 @@ import msgspec
 
 from polycast.errors import NotDecodable
 from polycast.events import JSON, codec_for
-from polycast.routing.outlook import Outlook, Tried
+from polycast.routing.borders.outlook import Outlook, Tried
 from polycast.typesystem import Registry, wire_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.stores import Stored
+    from polycast.stores import Store, Stored
     from polycast.stores.sqlite.readable import Readable
 
 __all__ = ["Comparing", "Comparison", "Difference", "Sample"]
@@ -96,7 +96,7 @@ class Comparing:
 
     def __init__(
         self,
-        store: Readable,
+        store: Store | Readable,
         sides: tuple[tuple[str | None, Tried], ...],
         function: Callable[[str], Callable[..., object] | None],
         samples: int,
@@ -122,7 +122,7 @@ class Comparing:
             page = self._store.read(low, limit=PAGE, until=high)
             for stored in page.entries:
                 self._add(stored, found)
-            low = page.upto if page.entries else high
+            low = page.upto if page.upto > low else high
         return found
 
     def _add(self, stored: Stored, found: Comparison) -> None:

@@ -1,0 +1,26 @@
+"""What is said of events when they are published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from polycast.events import Identity
+
+__all__ = ["Label"]
+
+
+class Label(msgspec.Struct, frozen=True, gc=False):
+    """The same for all events of one publish; without options, only where they come from."""
+
+    topic: str | None = None
+    priority: int = 0
+    expires: float | None = None  # by the wall clock
+    headers: Mapping[str, str] | None = None
+    given: Identity | None = None
+    """The identity of one that may have been published before."""
+    context: str | None = None  # the publisher's; None is the root
