@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from store_drafts import MakeDrafts, make_drafts
 
+from polycast.bus.remote.address import addresses_of
+from polycast.bus.remote.connection import Options
+from polycast.bus.remote.store import RemoteStore
+from polycast.server.broker import Broker
+from polycast.server.serving import Serving
 from polycast.stores import MemoryStore, Store
 from polycast.stores.sqlite import SqliteStore
 from polycast.testing import ManualClock
@@ -24,16 +30,20 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "remote"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
     """A store of each kind."""
-    made: Store
-    if request.param == "memory":
-        made = MemoryStore(clock=clock)
-    else:
-        made = SqliteStore(tmp_path / "store.db", clock=clock)
-    yield made
-    made.close()
+    with ExitStack() as opened:
+        if request.param == "memory":
+            made: Store = MemoryStore(clock=clock)
+        elif request.param == "sqlite":
+            made = SqliteStore(tmp_path / "store.db", clock=clock)
+        else:
+            broker = Broker(f"sqlite:///{tmp_path / 'store.db'}", clock=clock)
+            serving = opened.enter_context(Serving(broker))
+            made = RemoteStore(Options(addresses_of(serving.url)), clock=clock)
+        opened.callback(made.close)
+        yield made
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from polycast.stores import (
     Retention,
     Run,
     Store,
+    Stray,
     Transaction,
     retain,
 )
@@ -77,6 +78,53 @@ def test_a_run_has_one_class_of_root_forms(store: Store) -> None:
     ]
     forms = [each.record.root for each in stored]
     assert forms == [replace(ORDER, payload=b"a"), replace(ORDER, payload=b"b")]
+
+
+def test_a_record_that_could_not_leave_its_context_can_have_a_root_form_late(store: Store) -> None:
+    store.append([abroad(1, root=None), abroad(2), *make_drafts(3, name="a.A"), own(4)])
+    assert store.write(lambda tx: [tx.give_root(at, ORDER) for at in range(1, 6)]).result() == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    assert [each.record.root for each in store.read(1).entries][:3] == [ORDER, ORDER, None]
+    assert found(store, "shop.Order") == [1, 2, 4]
+
+
+def test_a_root_form_that_is_the_event_itself_can_come_late(store: Store) -> None:
+    draft = abroad(1, root=None)
+    store.append([draft])
+    itself = Root(draft.name, draft.version, draft.hash, b"")
+    assert store.write(lambda tx: tx.give_root(1, itself)).result()
+    [stored] = store.read(1).entries
+    assert stored.record.is_own_root
+
+
+def test_a_root_form_that_is_undone_was_never_there(store: Store) -> None:
+    store.append([abroad(1, root=None)])
+
+    def give_up(tx: Transaction) -> None:
+        tx.give_root(1, ORDER)
+        raise KeyError("no")
+
+    with pytest.raises(KeyError):
+        store.write(give_up).result()
+    assert [each.record.root for each in store.read(1).entries] == [None]
+    assert store.write(lambda tx: tx.give_root(1, ORDER)).result()
+    assert found(store, "shop.Order") == [1]
+
+
+def test_what_is_astray_is_a_letter_with_the_event(store: Store) -> None:
+    store.append(make_drafts(1, 2))
+    astray = [Stray(1, "context us", "it raised")]
+    for _ in range(2):  # a retry is the same event, and one letter is enough
+        assert store.submit(make_drafts(3, 4), astray=astray).result() == [3, 4]
+    with store.view() as view:
+        [letter] = view.letters()
+    assert (letter.subscription, letter.position, letter.reason) == ("context us", 4, "it raised")
+    assert letter.record.identity == store.read(4).entries[0].record.identity
 
 
 def test_runs_that_differ_in_their_context_alone_are_told_apart(store: Store) -> None:

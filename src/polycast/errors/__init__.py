@@ -32,7 +32,12 @@ PolycastError
 │   ├── NotAStore       a file that is no store, or one of a newer version
 │   ├── StoreClosed     using a store after it was closed
 │   ├── StoreFailed     the disk is full or failing: nothing more is accepted
-│   └── StoreDamaged    what was read is not what was written
+│   ├── StoreDamaged    what was read is not what was written
+│   └── BrokerError     a broker that cannot be used as asked
+│       ├── BrokerUnreachable  none answers at the address, or not in time
+│       ├── BrokerRefused      it does not do what was asked
+│       │   └── LimitReached   more than it takes from one connection
+│       └── BadFrame           bytes from the other side that are no message
 ├── PipelineError       a pipeline that cannot be used as asked
 │   ├── BadCheckpoint   a folder that it cannot go on from
 │   ├── PipelineFailed  it had to stop
@@ -42,11 +47,24 @@ PolycastError
 │   ├── ContextRefused  a check found errors
 │   ├── ContextFrozen   changing a context that is in a federation
 │   └── NotTranslated   an event that cannot get from one context to another
+├── AccessError         rights and safe connections that are not as they must be
+│   ├── AccessDenied    a token has no right to what was asked
+│   ├── BadTokens       a file of tokens that cannot be used
+│   ├── BadGrant        a text that is no grant
+│   ├── Exposed         listening to other machines without tokens and TLS
+│   └── BadCertificate  a certificate, key or authority that TLS cannot use
 ├── NoRow               an event that a table of its type cannot hold
 ├── NotAPullCollection  get(), len() or iteration without pull=
 └── WouldDeadlock       waiting for itself, from inside a callback
 """
 
+from polycast.errors.broker import (
+    BadFrame,
+    BrokerError,
+    BrokerRefused,
+    BrokerUnreachable,
+    LimitReached,
+)
 from polycast.errors.contexts import (
     BadContext,
     ContextError,
@@ -86,6 +104,14 @@ from polycast.errors.pipeline import (
     PipelineTakenOver,
 )
 from polycast.errors.root import PolycastError
+from polycast.errors.server import (
+    AccessDenied,
+    AccessError,
+    BadCertificate,
+    BadGrant,
+    BadTokens,
+    Exposed,
+)
 from polycast.errors.stores import NotAStore, StoreClosed, StoreDamaged, StoreError, StoreFailed
 from polycast.errors.types import (
     MethodNotHere,
@@ -97,11 +123,20 @@ from polycast.errors.types import (
 )
 
 __all__ = [
+    "AccessDenied",
+    "AccessError",
     "BadCallback",
+    "BadCertificate",
     "BadCheckpoint",
     "BadContext",
+    "BadFrame",
+    "BadGrant",
     "BadOption",
+    "BadTokens",
     "BadTopic",
+    "BrokerError",
+    "BrokerRefused",
+    "BrokerUnreachable",
     "BusClosed",
     "Cancelled",
     "ContextError",
@@ -109,10 +144,12 @@ __all__ = [
     "ContextRefused",
     "CutOff",
     "DurableChanged",
+    "Exposed",
     "FilterError",
     "FilterMistake",
     "HistoryGone",
     "LeaseExpired",
+    "LimitReached",
     "MethodNotHere",
     "NameClash",
     "NoHistory",

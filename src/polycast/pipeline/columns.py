@@ -25,7 +25,7 @@ from polycast.contexts.recipes import (
     Otherwise,
 )
 from polycast.contexts.translating import Translator
-from polycast.contexts.values import is_unchangeable, maker_of
+from polycast.contexts.values import maker_of, open_attributes
 from polycast.errors import (
     BadContext,
     BadOption,
@@ -41,8 +41,6 @@ from polycast.filters.backends.spark.terms import NULL, both
 from polycast.filters.backends.spark.values import Value
 from polycast.pipeline.applying import applied
 from polycast.pipeline.fitting import (
-    are_alike,
-    column_of,
     data,
     each_of,
     fitted,
@@ -91,7 +89,7 @@ def translated(
     what = translator.mapping(cls) or cls.__qualname__
     try:
         made = _limited(_event(settled, translator, cls, target, exact=exact))
-        column = column_of(terms.case((made.ok, made.term), otherwise=NULL))
+        column = terms.column_of(terms.case((made.ok, made.term), otherwise=NULL))
         # Everything may be NULL to Spark, and a part that is NULL for every row gets its type.
         return column.cast(struct_of(target).toNullable()).alias(target.__name__)
     except Refusal as refusal:
@@ -129,7 +127,7 @@ def _met(met: type, make: Callable[[type], Value]) -> Value:
 
 
 def _are_same(one: Value, other: Value) -> bool:
-    return are_alike(one.term, other.term) and are_alike(one.ok, other.ok)
+    return terms.are_alike(one.term, other.term) and terms.are_alike(one.ok, other.ok)
 
 
 def _is_abstract(cls: type) -> bool:
@@ -251,7 +249,8 @@ def _check_maker(build: Build) -> None:
         raise Refusal(why, accepted="rules for attributes")
     if build.recursive:
         raise Refusal(f"{name} is made of itself", accepted="classes whose parts have an end")
-    if maker_of(build.target).by_state or not _is_plain(build.target):
+    maker = maker_of(build.target)
+    if (maker.by_state and not maker.is_assigned) or not _is_plain(build.target):
         why = f"the constructor of {name} may change what it is given"
         raise Refusal(why, accepted=f"{accepted} in their constructors")
 
@@ -272,5 +271,6 @@ def _is_plain(cls: Any) -> bool:
             return written == "<string>" and (assigns or cls.__dataclass_params__.frozen)
         case "attrs":
             silent = not any(each.validator or each.converter for each in cls.__attrs_attrs__)
-            return written.startswith("<attrs") and silent and (assigns or is_unchangeable(cls))
+            is_frozen = open_attributes(cls) is not None
+            return written.startswith("<attrs") and silent and (assigns or is_frozen)
     return False

@@ -9,8 +9,8 @@ import msgspec
 from polycast.errors import BadOption
 from polycast.pipeline.searching import search
 from polycast.pipeline.shipping import Functions, check_imports, import_all
-from polycast.routing.comparing import Comparing, Comparison
-from polycast.routing.outlook import Tried, tried
+from polycast.routing.borders.comparing import Comparing, Comparison
+from polycast.routing.borders.outlook import Tried, tried
 from polycast.routing.status import file_of
 from polycast.stores.bounds import end_of, start_of
 from polycast.stores.doctor.looking import looking

@@ -29,9 +29,7 @@ from polycast.typesystem.attributes import declared_defaults
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import Column
-
-__all__ = ["are_alike", "column_of", "data", "each_of", "fitted", "or_none", "part_of", "struct"]
+__all__ = ["data", "each_of", "fitted", "or_none", "part_of", "struct"]
 
 _PLAIN = ("bool", "float", "str", "bytes", "decimal", "date", "datetime", "uuid", "enum")
 _DISTINCT = ("int", "bool", "str", "date", "uuid", "enum")  # equal in Spark as they are in Python
@@ -132,8 +130,7 @@ def each_of(value: Value, wanted: Kind, make: Callable[[Value], Value]) -> Value
     made = make(Value(kind, element))
     term = value.term
     if made.term is not element:
-        how = "transform_values" if value.kind.name == "dict" else "transform"
-        term = Term(how, value.term, element, made.term)
+        term = terms.transform(value.term, element, made.term, values=value.kind.name == "dict")
         if value.kind.name in ("set", "frozenset"):
             term = _distinct(term, wanted)
     if made.ok is TRUE:
@@ -173,48 +170,3 @@ def data(value: Any, wanted: Kind) -> Value:
     else:
         term = terms.call("array", *made)
     return Value(wanted, term, both(*(part.ok for part in parts)))
-
-
-# -- terms -----------------------------------------------------------------------------------------
-
-
-def are_alike(one: Term, other: Term, variables: dict[int, int] | None = None) -> bool:
-    """Whether two terms say the same, whatever their variables are called."""
-    known = {} if variables is None else variables
-    if one is other:
-        return True
-    if one.operation == other.operation == "variable":
-        return known.setdefault(id(one), id(other)) == id(other)
-    if one.operation != other.operation or repr(one.detail) != repr(other.detail):
-        return False
-    if len(one.arguments) != len(other.arguments):
-        return False
-    pairs = zip(one.arguments, other.arguments, strict=True)
-    return all(are_alike(*pair, known) for pair in pairs)
-
-
-def column_of(term: Term) -> Column:
-    """The column of a term, of one with arrays and maps that are made too."""
-    made: Column = _Columns().make(term)
-    return made
-
-
-class _Columns(terms._Columns):
-    def make(self, term: Term) -> Any:
-        if term.operation in ("transform", "transform_values") and id(term) not in self._made:
-            self._made[id(term)] = self._transformed(term)
-        return super().make(term)
-
-    def _transformed(self, term: Term) -> Any:
-        over, element, each = term.arguments
-
-        def made(x: Column) -> Any:
-            self._made[id(element)] = x
-            return self.make(each)
-
-        def value(key: Column, x: Column) -> Any:
-            return made(x)
-
-        if term.operation == "transform":
-            return self._spark.transform(self.make(over), made)
-        return self._spark.transform_values(self.make(over), value)

@@ -13,7 +13,7 @@ from polycast.filters import Filter
 from polycast.matching import Selector, path_of, selector_for
 from polycast.matching.definitions import SelectedType
 from polycast.pipeline.shipping import check_imports
-from polycast.routing.outlook import tried
+from polycast.routing.borders.outlook import tried
 from polycast.stores.bounds import end_of, start_of
 from polycast.stores.doctor.looking import looking
 from polycast.stores.urls import path_of as path_of_url

@@ -15,8 +15,8 @@ from polycast.pipeline.arrays import arrays_of
 from polycast.pipeline.rows import NoColumn, Rows, Texts
 from polycast.pipeline.shapes import PAYLOAD, common, fields_of, schema_of
 from polycast.pipeline.shipping import Functions, import_all
+from polycast.routing.borders.outlook import Outlook
 from polycast.routing.loading import DescribedSelector, class_named
-from polycast.routing.outlook import Outlook
 from polycast.routing.runnable import runnable_by
 from polycast.stores import EventType, Stored
 from polycast.typesystem import Registry, wire_name

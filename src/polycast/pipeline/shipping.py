@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from polycast.errors import BadOption
-from polycast.routing.versions import function_here
+from polycast.routing.borders.versions import function_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

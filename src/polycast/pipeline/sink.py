@@ -14,7 +14,7 @@ import msgspec
 from polycast.errors import PipelineFailed, PipelineTakenOver
 from polycast.events import decode_record
 from polycast.pipeline.route import Row, Trouble
-from polycast.routing.crossing import context_of_letter
+from polycast.routing.borders.crossing import context_of_letter
 from polycast.stores import Letter, Stretch, tidy_routing
 
 if TYPE_CHECKING:

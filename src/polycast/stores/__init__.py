@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from polycast.stores.contract import (
     Advert,
+    Answer,
     Batch,
     ContextVersion,
+    Coverage,
     Draft,
     Effect,
     EventType,
@@ -21,6 +23,7 @@ from polycast.stores.contract import (
     Run,
     Store,
     Stored,
+    Stray,
     Stretch,
     Transaction,
     View,
@@ -38,8 +41,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Advert",
+    "Answer",
     "Batch",
     "ContextVersion",
+    "Coverage",
     "Draft",
     "Effect",
     "Entry",
@@ -60,6 +65,7 @@ __all__ = [
     "Run",
     "Store",
     "Stored",
+    "Stray",
     "Stretch",
     "Transaction",
     "Undecodable",

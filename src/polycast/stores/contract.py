@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from polycast.stores.values import (
     Advert,
+    Answer,
     Batch,
     ContextVersion,
+    Coverage,
     Draft,
     Effect,
     EventType,
@@ -24,6 +26,7 @@ from polycast.stores.values import (
     Routed,
     Run,
     Stored,
+    Stray,
     Stretch,
 )
 
@@ -32,13 +35,15 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from contextlib import AbstractContextManager
 
-    from polycast.events import Identity
+    from polycast.events import Identity, Root
     from polycast.typesystem import Description
 
 __all__ = [
     "Advert",
+    "Answer",
     "Batch",
     "ContextVersion",
+    "Coverage",
     "Draft",
     "Effect",
     "EventType",
@@ -52,6 +57,7 @@ __all__ = [
     "Run",
     "Store",
     "Stored",
+    "Stray",
     "Stretch",
     "Transaction",
     "View",
@@ -79,8 +85,8 @@ class View(Protocol):
     def changed(self, since: int) -> set[str] | None:
         """The subscriptions saved or removed after a revision; None if that is too long ago."""
 
-    def descriptions(self) -> list[Description]:
-        """All of them, in the order in which they came."""
+    def descriptions(self, *, after: int = 0) -> list[Description]:
+        """All of them but the first so many, in the order in which they came; none ever goes."""
 
     def buses(self) -> list[OpenBus]:
         """The buses that are open, or were when they died."""
@@ -99,6 +105,9 @@ class View(Protocol):
 
     def flight(self, name: str, position: int) -> Flight | None:
         """What is in flight for a subscription at a position, done or not."""
+
+    def flights_at(self, name: str, positions: Collection[int]) -> list[Flight]:
+        """What is in flight for a subscription at some positions, done or not, by position."""
 
     def under_way(self, name: str) -> list[Flight]:
         """What is in flight for a subscription and not done, by position."""
@@ -164,7 +173,14 @@ class View(Protocol):
 
 
 class Transaction(View, Protocol):
-    """Changes to the state, all or none; it sees its own."""
+    """Changes to the state, all or none; it sees its own.
+
+    A store far away may run the same work more than once, until what it has read still holds. So
+    work changes nothing but through the transaction, or in what it gives to `after`.
+    """
+
+    def after(self, done: Callable[[], None]) -> None:
+        """Have something done when the work has come to its end for good, before any other's."""
 
     def describe(self, description: Description) -> None:
         """Keep a description; once is enough."""
@@ -244,6 +260,12 @@ class Transaction(View, Protocol):
     def forget_contexts(self, before: int) -> None:
         """Remove versions that ended at a position or earlier."""
 
+    def give_root(self, position: int, root: Root) -> bool:
+        """Let a record that could not leave its context have a root form, late.
+
+        Whether it did: it is there, and had none. Nothing else in the log ever changes.
+        """
+
     def take_routing(self) -> Routed:
         """Whoever asks runs the pipeline from now on; whoever did may not write any more."""
 
@@ -257,17 +279,34 @@ class Transaction(View, Protocol):
     def drop_stretches(self, before: int) -> int:
         """Remove stretches that end at a position or earlier; how many went."""
 
+    def answer(self, client: str) -> Answer | None:
+        """What a client of a broker was told last about work of its own."""
+
+    def put_answer(self, answer: Answer) -> None:
+        """Keep what a client is told, in place of what it was told before."""
+
+    def drop_answers(self, before: float) -> int:
+        """Remove answers given before a time; how many went."""
+
 
 class Store(Protocol):
     """A log and its state."""
 
+    is_tended: bool
+    """Whether somebody else buries dead buses and lets go of what need not be kept."""
+    is_remote: bool
+    """Whether what is read comes from another process, which wants to know what is wanted."""
+
     # -- the log -----------------------------------------------------------------------------------
 
-    def submit(self, drafts: Sequence[Draft | Run]) -> Future[list[int]]:
+    def submit(
+        self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
+    ) -> Future[list[int]]:
         """Append, all or none, in one row of positions; the result comes when it is synced.
 
         A draft whose identity is in the log already is not appended again; it has the position it
-        had. The time of a record never is before that of the record before it.
+        had. The time of a record never is before that of the record before it. Those that
+        are `astray` are dead letters, too, in the same transaction.
         """
 
     def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
@@ -280,11 +319,19 @@ class Store(Protocol):
         limit: int = 1_000,
         until: int | None = None,
         types: Collection[int] | None = None,
+        wanted_by: str | None = None,
     ) -> Batch:
         """The first records from a position on, of all or of some types (by number).
 
-        A record is of the type of its root form, too.
+        A record is of the type of its root form, too. What a subscription cannot want, by what
+        `want` was told, may be left out.
         """
+
+    def news(self, start: int, *, limit: int = 1_000) -> Batch:
+        """The first records from a position on; what nobody here can want may be left out."""
+
+    def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
+        """Tell what a subscription here wants, or that it wants nothing more."""
 
     def types(self) -> dict[int, EventType]:
         """The types of which there are records or root forms, by number. It only grows."""
@@ -309,6 +356,9 @@ class Store(Protocol):
 
     # -- the state ---------------------------------------------------------------------------------
 
+    def describe(self, descriptions: Sequence[Description]) -> Future[None]:
+        """Keep descriptions; what is submitted afterwards is in the log afterwards."""
+
     def view(self) -> AbstractContextManager[View]:
         """Look at the state as it is now; do not keep it long."""
 
@@ -316,6 +366,10 @@ class Store(Protocol):
         """Change the state; the result, or what `work` raised, comes when it is synced."""
 
     # -- its life ----------------------------------------------------------------------------------
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it can be asked now."""
 
     @property
     def failure(self) -> Exception | None:

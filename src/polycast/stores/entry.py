@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from polycast.events import Identity, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = ["Entry", "GivenReceipt", "Publisher", "Receipt", "Undecodable"]
 
@@ -79,6 +79,7 @@ class Entry(msgspec.Struct, frozen=True):
     given: Identity | None = None
     record: Record | None = None  # what it was read from, if it comes from a store
     context: str | None = None  # in which the event is what it is; None is the root
+    again: Callable[[], Any] | None = None  # makes it anew, if it may be another each time
 
     @property
     def identity(self) -> Identity:

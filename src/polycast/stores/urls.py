@@ -8,8 +8,6 @@ __all__ = ["path_of"]
 
 _LATER = {
     "kafka": "a distributed bus",
-    "polycast": "a remote bus",
-    "polycasts": "a remote bus",
 }
 NO_FILES = ("", "/", ":memory:")
 ACCEPTED = "'memory:', which is the default, or 'sqlite:///' and the path of a file"

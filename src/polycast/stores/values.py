@@ -11,8 +11,11 @@ from polycast.events import Identity, Record, Root
 
 __all__ = [
     "Advert",
+    "Answer",
+    "Asked",
     "Batch",
     "ContextVersion",
+    "Coverage",
     "Draft",
     "Effect",
     "EventType",
@@ -25,6 +28,7 @@ __all__ = [
     "Routed",
     "Run",
     "Stored",
+    "Stray",
     "Stretch",
 ]
 
@@ -116,6 +120,17 @@ class Run(msgspec.Struct, frozen=True, gc=False):
         return Draft(*head, payload, *about, self.context, root)
 
 
+class Stray(msgspec.Struct, frozen=True, gc=False):
+    """One of some drafts that cannot leave its context: under which name it is a letter, and why.
+
+    One letter of that name is enough for an event.
+    """
+
+    number: int
+    subscription: str
+    reason: str
+
+
 class Stored(msgspec.Struct, frozen=True, gc=False):
     """A record in the log."""
 
@@ -128,6 +143,22 @@ class Batch(msgspec.Struct, frozen=True):
 
     entries: list[Stored]
     upto: int
+
+
+class Asked(NamedTuple):
+    """What is asked of a filter before an event is sent on."""
+
+    where: str | None
+    """In words; None if nothing is."""
+    is_all: bool
+
+
+class Coverage(NamedTuple):
+    """From a position on, nothing that a subscription wants is left out of what is new."""
+
+    start: int
+    asked: tuple[Asked, ...] = ()
+    """What is asked elsewhere, for each definition."""
 
 
 class EventType(msgspec.Struct, frozen=True, gc=False):
@@ -212,6 +243,15 @@ class Advert(msgspec.Struct, frozen=True, gc=False):
     bus: int
     what: str
     until: float | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a client of a broker was told about its work with a number; and when."""
+
+    client: str
+    number: int
+    body: bytes
+    time: float
 
 
 class Route(msgspec.Struct, frozen=True):

@@ -97,7 +97,7 @@ def _held_by(report: Report) -> str:
             )
         return (
             f"{first.name!r} is {first.behind} events behind, and the log is kept for it: attach "
-            f"to it, or remove it with `polycast subscriptions remove STORE {first.name}`"
+            f"to it, or remove it with `polycast subs cancel STORE {first.name}`"
         )
     return "No subscription holds the log back: allow more, or keep a bus open that lets events go"
 
@@ -140,7 +140,7 @@ def _subscription(each: SubscriptionFigures, now: float) -> Iterator[Found]:
     elif each.group is not None and waiting and not each.attached:
         yield (
             f"the group {each.name!r} has {each.lag + each.in_flight} events and no member",
-            "Start a member, or remove it with `polycast subscriptions remove`",
+            "Start a member, or remove it with `polycast subs cancel`",
         )
     if each.overdue and each.attached:
         yield (

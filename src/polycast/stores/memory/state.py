@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import uuid
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from polycast.stores.contract import (
     CHANGES,
     Advert,
+    Answer,
     ContextVersion,
     Effect,
     Flight,
@@ -26,8 +28,9 @@ from polycast.stores.contract import (
 from polycast.stores.stretches import following
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
+    from polycast.events import Record, Root
     from polycast.typesystem import Description
 
 __all__ = ["MemoryState"]
@@ -38,8 +41,8 @@ V = TypeVar("V", Route, ContextVersion)
 class MemoryState:
     """The tables. What it holds is never changed in place, so that a copy is a snapshot."""
 
-    def __init__(self, log: list[Stored]) -> None:
-        self._log = log
+    def __init__(self, log: list[Stored], name: Callable[[Record], None]) -> None:
+        self._log, self._name = log, name
         self._revision = 0
         self._changes: dict[int, str] = {}
         self._epochs: dict[str, int] = {}
@@ -58,6 +61,9 @@ class MemoryState:
         self._contexts: dict[int, ContextVersion] = {}
         self._last_number = 0  # that was given to a route or a context
         self._stretches: dict[int, Stretch] = {}
+        self._answers: dict[str, Answer] = {}
+        self._after: list[Callable[[], None]] = []
+        self._amended: list[tuple[int, Stored]] = []  # by the work under way, as they were
 
     def copy(self) -> dict[str, Any]:
         tables = vars(self).items()
@@ -81,8 +87,8 @@ class MemoryState:
         known = self._revision - since <= CHANGES
         return {name for at, name in self._changes.items() if at > since} if known else None
 
-    def descriptions(self) -> list[Description]:
-        return list(self._descriptions.values())
+    def descriptions(self, *, after: int = 0) -> list[Description]:
+        return list(self._descriptions.values())[after:]
 
     def buses(self) -> list[OpenBus]:
         return list(self._buses.values())
@@ -102,6 +108,10 @@ class MemoryState:
 
     def flight(self, name: str, position: int) -> Flight | None:
         return self._flights.get((name, position))
+
+    def flights_at(self, name: str, positions: Collection[int]) -> list[Flight]:
+        found = (self._flights.get((name, each)) for each in sorted(set(positions)))
+        return [each for each in found if each is not None]
 
     def under_way(self, name: str) -> list[Flight]:
         return [each for each in self.flights(name) if not each.done]
@@ -272,6 +282,25 @@ class MemoryState:
         there = sorted(set(numbers) & self._letters.keys())
         return [self._letters.pop(number) for number in there]
 
+    def give_root(self, position: int, root: Root) -> bool:
+        at = bisect_left(self._log, position, key=lambda each: each.position)
+        stored = self._log[at] if at < len(self._log) else None
+        if stored is None or stored.position != position:
+            return False
+        record = stored.record
+        if record.context is None or record.root is not None:
+            return False
+        amended = replace(record, root=root)
+        self._amended = [*self._amended, (at, stored)]
+        self._log[at] = Stored(position, amended)
+        self._name(amended)
+        return True
+
+    def undo_roots(self) -> None:
+        """Take back what was given to records by work that comes to nothing."""
+        for at, before in reversed(self._amended):
+            self._log[at] = before
+
     def advertise(self, advert: Advert) -> int:
         number = self._number()
         self._adverts[number] = replace(advert, number=number)
@@ -343,6 +372,26 @@ class MemoryState:
         for high in gone:
             del self._stretches[high]
         return len(gone)
+
+    def answer(self, client: str) -> Answer | None:
+        return self._answers.get(client)
+
+    def put_answer(self, answer: Answer) -> None:
+        self._answers[answer.client] = answer
+
+    def drop_answers(self, before: float) -> int:
+        kept = {name: each for name, each in self._answers.items() if each.time >= before}
+        gone, self._answers = len(self._answers) - len(kept), kept
+        return gone
+
+    def after(self, done: Callable[[], None]) -> None:
+        self._after = [*self._after, done]
+
+    def finish(self) -> None:
+        """The work has come to its end."""
+        done, self._after, self._amended = self._after, [], []
+        for each in done:
+            each()
 
 
 def _ended(each: Route | ContextVersion, at: int) -> bool:

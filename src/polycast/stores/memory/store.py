@@ -6,6 +6,7 @@ import threading
 from bisect import bisect_left
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from polycast.config import SystemClock
@@ -13,20 +14,22 @@ from polycast.errors import StoreClosed
 from polycast.events import encode_record
 from polycast.stores.contract import Batch, Draft, EventType, Run, Stored
 from polycast.stores.memory.state import MemoryState
+from polycast.stores.near import Near, bury_astray, describe_all, one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from polycast.config import Clock
     from polycast.events import Identity, Record, Root
-    from polycast.stores.contract import Transaction, View
+    from polycast.stores.contract import Stray, Transaction, View
+    from polycast.typesystem import Description
 
 __all__ = ["MemoryStore"]
 
 T = TypeVar("T")
 
 
-class MemoryStore:
+class MemoryStore(Near):
     """A store that lives as long as its process; one lock is all it needs."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
@@ -35,7 +38,7 @@ class MemoryStore:
         self._log: list[Stored] = []
         self._identities: dict[Identity, int] = {}
         self._types: dict[EventType, int] = {}
-        self._state = MemoryState(self._log)
+        self._state = MemoryState(self._log, self._name)
         self._latest = 0.0
         self._woken: list[Callable[[], None]] = []
         self._closed = False
@@ -43,9 +46,18 @@ class MemoryStore:
 
     # -- the log -----------------------------------------------------------------------------------
 
-    def submit(self, drafts: Sequence[Draft | Run]) -> Future[list[int]]:
+    def submit(
+        self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
+    ) -> Future[list[int]]:
         """Append, all or none."""
-        return self._done(lambda: self._append(_one_by_one(drafts)))
+        single = one_by_one(drafts)
+
+        def append() -> list[int]:
+            positions = self._append(single)
+            bury_astray(self._state, single, positions, astray, self._latest)
+            return positions
+
+        return self._done(append)
 
     def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
         """Append, all or none, and say where."""
@@ -62,10 +74,13 @@ class MemoryStore:
                 position = self._state.newest() + 1
                 self._log.append(Stored(position, record))
                 self._identities[record.identity] = position
-                for named in _types_of(record):
-                    self._types.setdefault(named, len(self._types) + 1)
+                self._name(record)
             positions.append(self._identities[record.identity])
         return positions
+
+    def _name(self, record: Record) -> None:
+        for named in _types_of(record):
+            self._types.setdefault(named, len(self._types) + 1)
 
     def read(
         self,
@@ -74,8 +89,10 @@ class MemoryStore:
         limit: int = 1_000,
         until: int | None = None,
         types: Collection[int] | None = None,
+        wanted_by: str | None = None,
     ) -> Batch:
         """The first records from a position on."""
+        del wanted_by
         with self._lock:
             wanted = {each for each, number in self._types.items() if types and number in types}
             end = self._state.newest() + 1 if until is None else until
@@ -138,14 +155,21 @@ class MemoryStore:
         with self._lock:
             yield self._state
 
+    def describe(self, descriptions: Sequence[Description]) -> Future[None]:
+        """Keep descriptions."""
+        return self.write(partial(describe_all, descriptions=list(descriptions)))
+
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Change the state, all or nothing."""
 
         def change() -> T:
             before = self._state.copy()
             try:
-                return work(self._state)
+                result = work(self._state)
+                self._state.finish()
+                return result
             except BaseException:
+                self._state.undo_roots()
                 vars(self._state).update(before)
                 raise
 
@@ -174,11 +198,6 @@ class MemoryStore:
         """Take nothing more."""
         with self._lock:
             self._closed = True
-
-
-def _one_by_one(drafts: Sequence[Draft | Run]) -> list[Draft]:
-    single = [each.drafts() if isinstance(each, Run) else [each] for each in drafts]
-    return [draft for each in single for draft in each]
 
 
 def _types_of(record: Record) -> list[EventType]:

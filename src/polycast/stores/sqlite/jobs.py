@@ -66,6 +66,7 @@ class Appending(Job[list[int]]):
     """
 
     __slots__ = (
+        "also",
         "bodies",
         "drafts",
         "moment",
@@ -80,6 +81,8 @@ class Appending(Job[list[int]]):
     def __init__(self, drafts: Sequence[Draft | Run]) -> None:
         super().__init__()
         self.drafts = tuple(drafts)
+        self.also: Callable[[apsw.Connection, list[int]], None] | None = None
+        """What changes with it; told the positions."""
         self.types: list[Type] = []
         self.roots: list[Type | None] = []  # of root forms, where these are others
         self.sources: list[Source] = []
@@ -105,23 +108,22 @@ class Appending(Job[list[int]]):
         """Make the bytes of the records as they are at a moment."""
         self.moment = moment
         self.bodies: list[bytes] = []
-        encoders: dict[Any, Callable[[int, bytes], bytes]] = {}  # types may take turns
+        encoders: dict[Any, Callable[..., bytes]] = {}  # types may take turns
         for each in self.drafts:
             if not isinstance(each, Run):
                 self.bodies.append(encode_record(each.at(moment)))
                 continue
             first = each.first.sequence
             sequences = range(first, first + len(each.payloads))
-            if each.roots is not None:
-                rooted = rooted_encoder(each.model(moment))
-                self.bodies += map(rooted, sequences, each.payloads, each.roots)
-                continue
             named = (each.name, each.version, each.hash, each.first.publisher, each.first.epoch)
             about = (each.topic, each.priority, each.expires, id(each.headers))
-            key = (*named, *about, each.context, each.root)
+            key = (*named, *about, each.context, each.root, each.roots is None)
             encode = encoders.get(key)
-            if encode is None:
-                encode = encoders[key] = record_encoder(each.model(moment))
+            if each.roots is not None:
+                encode = encode or encoders.setdefault(key, rooted_encoder(each.model(moment)))
+                self.bodies += map(encode, sequences, each.payloads, each.roots)
+                continue
+            encode = encode or encoders.setdefault(key, record_encoder(each.model(moment)))
             self.bodies += map(encode, sequences, each.payloads)
         self.size = sum(map(len, self.bodies))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from polycast.stores.near import Near
 from polycast.stores.sqlite.reading import LogReader
 from polycast.stores.sqlite.rows import fetch_one
 from polycast.stores.sqlite.state import SqlView
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Readable"]
 
 
-class Readable(ABC):
+class Readable(Near):
     """What can be read of a store, from whatever connection `snapshot` gives."""
 
     def __init__(self, path: str) -> None:
@@ -45,11 +46,13 @@ class Readable(ABC):
         limit: int = 1_000,
         until: int | None = None,
         types: Collection[int] | None = None,
+        wanted_by: str | None = None,
     ) -> Batch:
         """The first records from a position on, of all or of some types (by number).
 
         What is before a damaged record is given; the read that begins at it raises `StoreDamaged`.
         """
+        del wanted_by
         with self.snapshot() as connection:
             return self._log.read(connection, start, limit=limit, until=until, types=types)
 

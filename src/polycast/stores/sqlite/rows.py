@@ -233,6 +233,9 @@ SEALED = {
             place="the version {0!r} of the context {1!r}",
             since=3,
         ),
+        Sealed(
+            "answers", "client, number, body, time", place="the answer to client {0!r}", since=4
+        ),
     )
 }
 """The tables of which a damaged row would mislead."""

@@ -154,7 +154,15 @@ CREATE INDEX contexts_by_until ON contexts(until) WHERE until IS NOT NULL;
 CREATE INDEX letters_by_position ON letters(subscription, position);
 """
 
-STEPS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD)
+_FOURTH = """
+-- What each client of a broker was told last about work of its own, in case it did not hear it.
+CREATE TABLE answers(
+    client TEXT PRIMARY KEY, number INTEGER NOT NULL, body BLOB NOT NULL, time REAL NOT NULL,
+    checksum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX answers_by_time ON answers(time);
+"""
+
+STEPS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """A file of version n has had the first n steps. Steps are added at the end and never changed."""
 
 

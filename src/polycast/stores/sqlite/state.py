@@ -9,18 +9,24 @@ from msgspec.structs import astuple, replace
 
 from polycast.errors import NotDecodable, StoreDamaged
 from polycast.events import decode_record, encode_record
-from polycast.stores.contract import CHANGES, Advert, Flight, Kept, Letter, Member, OpenBus
+from polycast.stores.contract import CHANGES, Advert, Answer, Flight, Kept, Letter, Member, OpenBus
+from polycast.stores.sqlite.numbers import Numbers
 from polycast.stores.sqlite.routing import RoutingTransaction, RoutingView
 from polycast.stores.sqlite.rows import SEALED, insert_rows
 from polycast.typesystem import Description
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
+
+    import apsw
+
+    from polycast.events import Root
 
 __all__ = ["SqlTransaction", "SqlView"]
 
 _SUBSCRIPTIONS, _FLIGHTS, _MEMBERS = SEALED["subscriptions"], SEALED["flights"], SEALED["members"]
 _LETTERS, _DOCUMENTS, _PUBLISHERS = SEALED["letters"], SEALED["documents"], SEALED["publishers"]
+_ANSWERS = SEALED["answers"]
 
 # By the index of what is not done: a row that has become done by damage is seen, and told.
 _UNDER_WAY = "INDEXED BY flights_under_way WHERE name = ? AND NOT done"
@@ -44,9 +50,11 @@ class SqlView(RoutingView):
         rows = self._rows("SELECT name FROM changes WHERE revision > ?", since)
         return {name for (name,) in rows}
 
-    def descriptions(self) -> list[Description]:
-        """All of them, in the order in which they came."""
-        rows = self._rows("SELECT hash, body FROM descriptions ORDER BY number")
+    def descriptions(self, *, after: int = 0) -> list[Description]:
+        """All of them but the first so many, in the order in which they came."""
+        # By number: one that is missing by damage must not hide another.
+        which = "WHERE number > (SELECT min(number) - 1 + ? FROM descriptions) ORDER BY number"
+        rows = self._rows(f"SELECT hash, body FROM descriptions {which}", after)
         return [self._description(*row) for row in rows]
 
     def _description(self, digest: str, body: bytes) -> Description:
@@ -87,6 +95,12 @@ class SqlView(RoutingView):
         """What is in flight for a subscription at a position."""
         rows = self.checked(_FLIGHTS, "WHERE name = ? AND position = ?", name, position)
         return next(map(_flight, rows), None)
+
+    def flights_at(self, name: str, positions: Collection[int]) -> list[Flight]:
+        """What is in flight for a subscription at some positions, by position."""
+        which = "WHERE name = ? AND position IN (SELECT value FROM json_each(?)) ORDER BY position"
+        listed = msgspec.json.encode(list(positions)).decode()
+        return list(map(_flight, self.checked(_FLIGHTS, which, name, listed)))
 
     def under_way(self, name: str) -> list[Flight]:
         """What is in flight for a subscription and not done, by position."""
@@ -157,6 +171,19 @@ class SqlView(RoutingView):
 
 class SqlTransaction(SqlView, RoutingTransaction):
     """Changes to the state, within the transaction of the writer."""
+
+    def __init__(self, connection: apsw.Connection, path: str) -> None:
+        super().__init__(connection, path)
+        self._after: list[Callable[[], None]] = []
+
+    def after(self, done: Callable[[], None]) -> None:
+        """Have something done when the work has come to its end."""
+        self._after.append(done)
+
+    def finish(self) -> None:
+        """The work has come to its end."""
+        for done in self._after:
+            done()
 
     def _changed(self) -> bool:
         return self.connection.changes() > 0
@@ -319,6 +346,24 @@ class SqlTransaction(SqlView, RoutingTransaction):
         """Remove an advert."""
         self._execute("DELETE FROM adverts WHERE number = ?", (number,))
 
+    def give_root(self, position: int, root: Root) -> bool:
+        """Let a record that could not leave its context have a root form, late."""
+        found = self._rows("SELECT body FROM log WHERE position = ?", position)
+        if not found:
+            return False
+        try:
+            record = decode_record(found[0][0])
+        except NotDecodable as error:
+            raise StoreDamaged(self._path, place=f"position {position}", why=str(error)) from None
+        if record.context is None or record.root is not None:
+            return False
+        body = encode_record(replace(record, root=root))
+        named, own = (root.name, root.version, root.hash), root.is_of(record)
+        _, [number], _ = Numbers(self.connection).given([named], [None if own else named], [])
+        sql = "UPDATE log SET root = ?, body = ? WHERE position = ?"
+        self._execute(sql, (number, body, position))
+        return True
+
     def put_document(self, kind: str, name: str, body: bytes) -> None:
         """Keep a document in place of what there was."""
         _DOCUMENTS.put(self.connection, kind, name, body)
@@ -329,6 +374,20 @@ class SqlTransaction(SqlView, RoutingTransaction):
         self._execute("DELETE FROM documents WHERE kind = ? AND name = ?", (kind, name))
         if self._changed():
             self._revise()
+
+    def answer(self, client: str) -> Answer | None:
+        """What a client of a broker was told last."""
+        rows = self.checked(_ANSWERS, "WHERE client = ?", client)
+        return Answer(*rows[0]) if rows else None
+
+    def put_answer(self, answer: Answer) -> None:
+        """Keep what a client is told."""
+        _ANSWERS.put(self.connection, answer.client, answer.number, answer.body, answer.time + 0.0)
+
+    def drop_answers(self, before: float) -> int:
+        """Remove answers given before a time."""
+        self._execute("DELETE FROM answers WHERE time < ?", (before,))
+        return self.connection.changes()
 
 
 def _fate(letter: Letter) -> tuple[str, int, float]:

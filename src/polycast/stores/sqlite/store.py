@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from polycast.config import SystemClock
 from polycast.errors import WouldDeadlock
+from polycast.stores.near import bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import Readers, connect, told
 from polycast.stores.sqlite.jobs import Appending, Change
 from polycast.stores.sqlite.readable import Readable
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     import apsw
 
     from polycast.config import Clock
-    from polycast.stores.contract import Draft, Run, Transaction
+    from polycast.stores.contract import Draft, Run, Stray, Transaction
+    from polycast.typesystem import Description
 
 __all__ = ["SqliteStore"]
 
@@ -70,9 +72,17 @@ class SqliteStore(Readable):
 
     # -- the log -----------------------------------------------------------------------------------
 
-    def submit(self, drafts: Sequence[Draft | Run]) -> Future[list[int]]:
+    def submit(
+        self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
+    ) -> Future[list[int]]:
         """Append, all or none, in one run of positions; the result comes when it is synced."""
+        path = self.path
         job = Appending(drafts)
+        if astray:
+            single, now = one_by_one(drafts), self._clock.time()
+            job.also = lambda connection, found: bury_astray(
+                SqlTransaction(connection, path), single, found, astray, now
+            )
         try:
             job.encode(self._clock.time())
         except Exception as error:
@@ -101,10 +111,21 @@ class SqliteStore(Readable):
 
     # -- the state ---------------------------------------------------------------------------------
 
+    def describe(self, descriptions: Sequence[Description]) -> Future[None]:
+        """Keep descriptions."""
+        return self.write(partial(describe_all, descriptions=list(descriptions)))
+
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Change the state; the result, or what `work` raised, comes when it is synced."""
         path = self.path
-        job = Change(lambda connection: work(SqlTransaction(connection, path)))
+
+        def change(connection: apsw.Connection) -> T:
+            tx = SqlTransaction(connection, path)
+            result = work(tx)
+            tx.finish()
+            return result
+
+        job = Change(change)
         self._writer.put(job)
         return job.future
 

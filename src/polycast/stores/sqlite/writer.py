@@ -161,7 +161,11 @@ class Writer:
     def _perform(self, group: list[Job[Any]]) -> None:
         for kind, jobs in groupby(group, key=type):
             if kind is Appending:
-                self._appender.append(cast("list[Appending]", list(jobs)))
+                appended = cast("list[Appending]", list(jobs))
+                self._appender.append(appended)
+                for each in appended:
+                    if each.also is not None and each.error is None:
+                        each.also(self._connection, each.result)
             else:
                 for job in jobs:
                     self._change(cast("Change[Any]", job))

@@ -1,0 +1,92 @@
+"""Who may do what at a broker, and over which connections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polycast.errors.root import PolycastError, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["AccessDenied", "AccessError", "BadCertificate", "BadGrant", "BadTokens", "Exposed"]
+
+
+class AccessError(PolycastError):
+    """Something about rights or safe connections that is not as it must be."""
+
+
+class AccessDenied(AccessError):
+    """A token has no right to what was asked, or there is no such token."""
+
+    def __init__(
+        self,
+        action: str,
+        what: str,
+        *,
+        token: str | None,
+        granted: Iterable[str] = (),
+        needs: str = "",
+    ) -> None:
+        self.action, self.what, self.token, self.granted = action, what, token, tuple(granted)
+        self.needs = needs
+        if token is None:
+            why = (
+                "no token was given, or one that the broker does not know or that has expired. "
+                "Give the secret of a token that is in the broker's file of tokens"
+            )
+        else:
+            rights = f"is granted {listed(map(repr, self.granted)) or 'nothing'} for this"
+            has = f"has no {needs}" if needs else rights
+            why = (
+                f"the token {token!r} {has}. Whoever keeps the broker's file of tokens can "
+                f"grant more"
+            )
+        super().__init__(f"{action} {what} was refused: {why}")
+
+
+class BadTokens(AccessError, ValueError):
+    """A file of tokens that cannot be used."""
+
+    def __init__(self, path: str, problems: Iterable[object]) -> None:
+        self.path, self.problems = path, tuple(problems)
+        count = len(self.problems)
+        lines = "".join(f"\n  {each}" for each in self.problems)
+        super().__init__(
+            f"{path} cannot be used as a file of tokens: {count} "
+            f"problem{'s' if count != 1 else ''}{lines}"
+        )
+
+
+class BadGrant(AccessError, ValueError):
+    """A text that is no grant."""
+
+    def __init__(self, grant: str, *, at: int, why: str) -> None:
+        self.grant, self.at, self.why = grant, at, why
+        super().__init__(
+            f"{grant!r} is not a grant: {why} (at character {at + 1}). A grant is a type such as "
+            f"'shop.Order' or 'shop.events.*', a topic such as '/Chat/**', both as in "
+            f"'shop.Note @ /Chat/**', or '*' for everything"
+        )
+
+
+class Exposed(AccessError):
+    """Listening where other machines can connect, without what keeps strangers out."""
+
+    def __init__(self, listen: str, *, addresses: Iterable[str], missing: Iterable[str]) -> None:
+        self.listen, self.addresses = listen, tuple(addresses)
+        self.missing = tuple(missing)
+        super().__init__(
+            f"listening at {listen} lets other machines in ({listed(self.addresses)}), without "
+            f"{' and '.join(self.missing)}. Give both --tokens FILE and --tls-cert FILE with "
+            f"--tls-key FILE, listen at 127.0.0.1 only, or say --insecure if something else "
+            f"protects this network"
+        )
+
+
+class BadCertificate(AccessError, ValueError):
+    """A certificate, key or authority that TLS cannot use."""
+
+    def __init__(self, what: str, path: str, *, why: str, accepted: str) -> None:
+        self.what, self.path, self.why = what, path, why
+        super().__init__(f"{path} cannot be used as {what}: {why}. Accepted: {accepted}")

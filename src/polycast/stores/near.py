@@ -1,0 +1,73 @@
+"""What is the same in all stores of this process: whoever reads sees everything at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from polycast.stores.values import Coverage, Draft, Letter, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from polycast.stores.contract import Transaction
+    from polycast.stores.values import Batch, Stray
+    from polycast.typesystem import Description
+
+__all__ = ["Near", "bury_astray", "describe_all", "one_by_one"]
+
+
+def describe_all(tx: Transaction, descriptions: Sequence[Description]) -> None:
+    """Keep some descriptions."""
+    for each in descriptions:
+        tx.describe(each)
+
+
+def bury_astray(
+    tx: Transaction,
+    drafts: Sequence[Draft],
+    positions: Sequence[int],
+    astray: Sequence[Stray],
+    now: float,
+) -> None:
+    """Keep letters of drafts that were appended and cannot leave their context."""
+    for each in astray:
+        name, position = each.subscription, positions[each.number]
+        if not tx.count_letters(subscription=name, at=position):
+            record = drafts[each.number].at(now)
+            tx.bury([Letter(0, name, position, record, each.reason, 1, now)])
+
+
+def one_by_one(drafts: Sequence[Draft | Run]) -> list[Draft]:
+    """The drafts of runs, too."""
+    single = [each.drafts() if isinstance(each, Run) else [each] for each in drafts]
+    return [draft for each in single for draft in each]
+
+
+class Near(ABC):
+    """Nothing is left out, so nobody has to be told what is wanted."""
+
+    is_tended = False
+    is_up = True
+    is_remote = False
+
+    @abstractmethod
+    def read(
+        self,
+        start: int,
+        *,
+        limit: int = 1_000,
+        until: int | None = None,
+        types: Collection[int] | None = None,
+        wanted_by: str | None = None,
+    ) -> Batch:
+        """The first records from a position on."""
+
+    def news(self, start: int, *, limit: int = 1_000) -> Batch:
+        """The first records from a position on."""
+        return self.read(start, limit=limit)
+
+    def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
+        """Nothing is left out from the first position on."""
+        del name, definitions
+        return Coverage(1)
