@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,22 @@ DEADLINE = 10.0  # only a broken program reaches it
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
     # The programs that tests start would inherit that, and tests interrupt them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Share out the tests of a run by several processes."""
+    from sharing import Sharing
+
+    return Sharing(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the tests of a run by several processes."""
+    if hasattr(config, "workerinput"):
+        from sharing import begin_with_the_longest
+
+        begin_with_the_longest(items)
 
 
 @pytest.fixture

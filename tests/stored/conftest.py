@@ -15,15 +15,35 @@ from stored_player import Player
 from stored_program import Program
 
 import polycast as pc
+from polycast.server.broker import Broker
+from polycast.server.serving import Serving
 from polycast.testing import ManualClock
 
 OpenBus = Callable[..., pc.Bus]
 
 
+@pytest.fixture(params=["sqlite", "remote"])
+def place(request: pytest.FixtureRequest) -> str:
+    """How the file is reached: by itself, or through a broker."""
+    return str(request.param)
+
+
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    """Where the events are kept."""
-    return f"sqlite:///{tmp_path / 'events.db'}"
+def path(tmp_path: Path) -> Path:
+    """The file with the events."""
+    return tmp_path / "events.db"
+
+
+@pytest.fixture
+def url(place: str, path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where the events are kept; a broker goes by the clock of the test, if that has one."""
+    if place == "sqlite":
+        yield f"sqlite:///{path}"
+        return
+    has_clock = "clock" in request.fixturenames
+    clock = request.getfixturevalue("clock") if has_clock else None
+    with Serving(Broker(f"sqlite:///{path}", clock=clock)) as serving:
+        yield serving.url
 
 
 @pytest.fixture
@@ -59,9 +79,10 @@ def other(open_bus: OpenBus) -> pc.Bus:
 
 
 @pytest.fixture
-def player(url: str) -> Iterator[Player]:
+def player(url: str, path: Path) -> Iterator[Player]:
     """Plays the pipeline over the file."""
-    player = Player(url)
+    del url  # a broker has opened it
+    player = Player(path)
     yield player
     player.store.close()
 

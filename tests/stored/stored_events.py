@@ -8,7 +8,17 @@ from typing import Any, Protocol, runtime_checkable
 
 from polycast.testing import Recorder
 
-__all__ = ["BigSale", "Priced", "Refund", "Registered", "Sale", "big", "numbers", "sales"]
+__all__ = [
+    "AlsoRegistered",
+    "BigSale",
+    "Priced",
+    "Refund",
+    "Registered",
+    "Sale",
+    "big",
+    "numbers",
+    "sales",
+]
 
 
 @dataclass
@@ -27,7 +37,11 @@ class Refund:
 
 
 class Registered(ABC):  # noqa: B024
-    """Classes are registered with it while a test runs."""
+    """Classes are registered with it while a test runs, for good."""
+
+
+class AlsoRegistered(ABC):  # noqa: B024
+    """The same, for another test."""
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import polycast as pc
@@ -19,8 +20,8 @@ __all__ = ["Player"]
 class Player:
     """Routes the log of a store for the subscriptions it is told about."""
 
-    def __init__(self, url: str) -> None:
-        self.store: Store = open_store(url.removeprefix("sqlite:///"))
+    def __init__(self, path: Path) -> None:
+        self.store: Store = open_store(path)
         self._registry = Registry()
         self._interests: dict[bytes, Interest] = {}
         self.token = self.take()

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -117,6 +118,22 @@ def test_what_waits_behind_a_callback_that_hangs_goes_to_who_is_idle(
         gate.open.set()
     eventually(lambda: len(crew.handled) == 330)
     assert sorted(crew.numbers()) == list(range(330))
+
+
+def test_what_nobody_has_claimed_behind_a_callback_that_hangs_goes_to_who_joins_elsewhere(
+    crew: Crew, shop: pc.Bus, other: pc.Bus, eventually: Eventually
+) -> None:
+    gate = Gate(0)
+    crew.member(shop, "hangs", wait=gate)
+    other.publish(Sale(0))
+    assert gate.begun.wait(10)
+    other.publish_many(sales(*range(1, 100)))
+    crew.member(other, "joins")
+    try:
+        eventually(lambda: sorted(crew.numbers()) == list(range(1, 100)))
+    finally:
+        gate.open.set()
+    eventually(lambda: len(crew.handled) == 100)
 
 
 def test_members_may_want_different_things(
@@ -256,7 +273,7 @@ def test_a_fifo_group_gives_a_publishers_events_to_one_member_at_a_time(
 
 
 def test_a_member_that_waits_for_its_turn_does_not_write_all_the_time(
-    crew: Crew, url: str, open_bus: OpenBus, eventually: Eventually
+    crew: Crew, path: Path, open_bus: OpenBus, eventually: Eventually
 ) -> None:
     first, second, third = open_bus(), open_bus(), open_bus()
     options: dict[str, Any] = {"durable": "crew", "level": "sorted_set"}
@@ -269,7 +286,7 @@ def test_a_member_that_waits_for_its_turn_does_not_write_all_the_time(
     crew.member(third, "third", wait=late, **options)
     early.open.set()
     eventually(late.begun.is_set)
-    connection = apsw.Connection(url.removeprefix("sqlite:///"))
+    connection = apsw.Connection(str(path))
 
     def version() -> int:
         return int(connection.execute("PRAGMA data_version").fetchall()[0][0])
@@ -370,6 +387,7 @@ def test_a_bus_that_had_counted_as_dead_joins_again(
     assert (alone.state, durable.state) == ("active", "active")
 
 
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)  # a broker goes by its own clock
 def test_an_acknowledgement_of_who_had_counted_as_dead_is_refused(
     open_bus: OpenBus, clock: ManualClock, eventually: Eventually
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -360,14 +361,14 @@ def test_flush_waits_for_what_is_routed(
 
 
 def test_health_and_explain_say_how_far_the_pipeline_is(
-    open_bus: OpenBus, url: str, clock: ManualClock, eventually: Eventually
+    open_bus: OpenBus, path: Path, clock: ManualClock, eventually: Eventually
 ) -> None:
     bus = open_bus(clock=clock)
     sub = bus.subscribe(Sale, Recorder(), durable="d", engine="spark")
     bus.subscribe(Sale, print, durable="other", where=lambda sale: sale.number < 0)
     bus.publish_many(sales(*range(10)))
     assert any("never run on this store" in problem for problem in bus.health().problems)
-    player = Player(url)
+    player = Player(path)
     player.learn(sub)
     player.play(4)
     assert bus.flush(5)

@@ -80,7 +80,7 @@ class Program:
         self.random = random.Random(seed)
         self.engines, self.in_step = engines, in_step
         self.buses = [pc.Bus(url, publisher=f"bus-{n}") for n in range(2)]
-        self.player = Player(url)
+        self.player = Player(Path(url.removeprefix("sqlite:///")))
         self.log: list[tuple[Any, str | None]] = []  # from position 1 on
         self.lives: dict[str, Life] = {}
         self.past: list[Life] = []

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
-import contextlib
 import logging
 import threading
 import uuid
@@ -13,9 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from polycast.bus.annotations import annotated_type
-from polycast.bus.engines import Engine, engine_for
 from polycast.bus.engines import Options as EngineOptions
-from polycast.bus.lifetime import Life, close_down, health_of, wait_for_quiet
+from polycast.bus.engines import engine_for
+from polycast.bus.lifetime import (
+    Life,
+    close_down,
+    health_of,
+    in_a_thread,
+    stop_threads,
+    wait_for_quiet,
+)
 from polycast.bus.opening import check_clock
 from polycast.bus.options import check_options, settings_for
 from polycast.bus.roster import Advertisement
@@ -77,6 +82,9 @@ class Bus:
         publish_within: float | timedelta = 30.0,
         alive_for: float | timedelta = 10.0,
         retention: Retention | None = None,
+        token: str | None = None,
+        tls: object = None,
+        connect_within: float | timedelta = 10.0,
     ) -> None:
         check_count("history", history, of="events to keep")
         self._clock: Clock = check_clock(clock) if clock is not None else SystemClock()
@@ -92,9 +100,13 @@ class Bus:
             seconds("publish_within", publish_within),
             seconds("alive_for", alive_for),
             retention,
+            token,
+            tls,
+            seconds("connect_within", connect_within),
         )
         stuck = seconds("stuck_after", stuck_after)
         self._engine = engine_for(opened, self._clock, self._registry)
+        self._clock = self._engine.clock
         self._dispatcher, self._roster = self._engine.dispatcher, self._engine.roster
         self._services = self._make_services(stuck, self._engine.letters())
         self._roster.services = self._services
@@ -107,7 +119,7 @@ class Bus:
         # Whoever has a subscription has the bus; threads alone do not keep it, nor outlive it.
         self._roster.owner = weakref.ref(self)
         threads = (self._services.timers, self._services.pool, self._services.loop)
-        self._finalizer = weakref.finalize(self, _stop_threads, self._engine, *threads)
+        self._finalizer = weakref.finalize(self, stop_threads, self._engine, *threads)
         self._join(context, federation)
 
     def _join(self, context: object, federation: object) -> None:
@@ -394,7 +406,7 @@ class Bus:
         options["ack"] = "manual"
         stream.subscription = self._open(what, stream.callback(), where, options)
         consumer = stream.subscription.consumer
-        weakref.finalize(stream, _in_a_thread, self._roster.abandon, consumer).atexit = False
+        weakref.finalize(stream, in_a_thread, self._roster.abandon, consumer).atexit = False
         return stream
 
     def advertise(self, what: Any, *, lease: float | timedelta | None = None) -> Advertisement:
@@ -483,16 +495,3 @@ class Bus:
     def __repr__(self) -> str:
         context = "" if self._context is None else f" in context {self._context!r}"
         return f"<Bus {self.publisher!r} {self._engine.title}{context}, {self._life.state}>"
-
-
-def _in_a_thread(function: Callable[..., None], *arguments: Any) -> None:
-    """A finaliser runs anywhere, also where locks are held: what needs one is done elsewhere."""
-    with contextlib.suppress(RuntimeError):  # the interpreter goes down
-        _thread.start_new_thread(function, arguments)
-
-
-def _stop_threads(engine: Engine, timers: Timers, pool: Pool, loop: LoopThread) -> None:
-    engine.abandon()
-    timers.close()
-    pool.close(0.0)
-    loop.close(0.0)

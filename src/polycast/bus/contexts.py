@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import traceback
+from concurrent.futures import wait
 from typing import TYPE_CHECKING
 
 from polycast.contexts import Context, Federation
 from polycast.contexts.annotations import annotated_mappings
 from polycast.contexts.state import state_of
 from polycast.delivery import DeadLetter
-from polycast.delivery.keeping import letter_of
+from polycast.delivery.keeping import record_of
 from polycast.errors import BadContext, BadOption
-from polycast.routing.crossing import letter_name
-from polycast.routing.versions import ContextHistory, StoredCrossing, function_here
+from polycast.routing.borders.crossing import Astray, letter_name, reason_of
+from polycast.routing.borders.versions import ContextHistory, StoredCrossing, function_here
+from polycast.stores import Letter, Stored
 from polycast.typesystem import describe_all
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from polycast.config import Clock
     from polycast.contexts import Member
     from polycast.delivery import DeadLetters
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from polycast.stores import ContextVersion, Entry, Store, Transaction, View
     from polycast.typesystem import Description
 
-__all__ = ["BusContexts", "StoredContexts"]
+__all__ = ["BusContexts", "StoredContexts", "reason_of"]
 
 
 class BusContexts:
@@ -77,10 +80,8 @@ class BusContexts:
 
     def _astray(self, entry: Entry, context: str, error: Exception) -> None:
         """A function raised, so nobody in that context gets the event."""
-        reason = "".join(traceback.format_exception(error)).rstrip()
-        self.letters.add(
-            DeadLetter(entry, letter_name(context), reason, error, 1, self._clock.time())
-        )
+        name, now = letter_name(context), self._clock.time()
+        self.letters.add(DeadLetter(entry, name, reason_of(error), error, 1, now))
 
 
 class StoredContexts(BusContexts):
@@ -92,6 +93,7 @@ class StoredContexts(BusContexts):
         self._registry = dispatcher.registry
         self._history = ContextHistory(dispatcher.registry, function_here)
         dispatcher.crossing = StoredCrossing(self._history)
+        self._burying: set[Future[None]] = set()
 
     def _check(self, members: dict[str, Member]) -> None:
         """Others have to find the functions: by where they are, or by what they do."""
@@ -129,15 +131,20 @@ class StoredContexts(BusContexts):
 
     def _astray(self, entry: Entry, context: str, error: Exception) -> None:
         """The same; several buses may find out, and one letter is enough."""
-        reason = "".join(traceback.format_exception(error)).rstrip()
-        letter = DeadLetter(entry, letter_name(context), reason, error, 1, self._clock.time())
-        kept = letter_of(letter)
+        stored, found = Stored(entry.position, record_of(entry)), Astray(context, error)
+        burying = self._store.write(lambda tx: self._bury(tx, stored, found))
+        self._burying.add(burying)
+        burying.add_done_callback(self._burying.discard)
 
-        def bury(tx: Transaction) -> None:
-            if not tx.count_letters(subscription=kept.subscription, at=kept.position):
-                tx.bury([kept])
+    def _bury(self, tx: Transaction, stored: Stored, astray: Astray) -> None:
+        name, reason = letter_name(astray.context), reason_of(astray.error)
+        if not tx.count_letters(subscription=name, at=stored.position):
+            now = self._clock.time()
+            tx.bury([Letter(0, name, stored.position, stored.record, reason, 1, now)])
 
-        self._store.write(bury)
+    def settle(self) -> None:
+        """Return when all that was found astray is kept."""
+        wait(list(self._burying))
 
 
 def _types_of(context: Context) -> list[type]:

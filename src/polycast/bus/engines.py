@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from polycast.bus.contexts import BusContexts, StoredContexts
@@ -14,6 +14,7 @@ from polycast.bus.letters import StoredLetters
 from polycast.bus.opening import admit, admit_shared
 from polycast.bus.presence import Presence
 from polycast.bus.publishing import Publishing, StoredPublishing
+from polycast.bus.remote.address import addresses_of, is_remote
 from polycast.bus.roster import Roster
 from polycast.bus.stored import StoredRoster
 from polycast.delivery import DeadLetters
@@ -44,19 +45,23 @@ class Options:
     publish_within: float
     alive_for: float
     retention: Retention | None
+    token: str | None = None
+    tls: object = None
+    connect_within: float = 10.0
 
 
 class Engine:
     """A bus in memory."""
 
     title = "in memory"
+    clock: Clock
     bind: Callable[[type], object]  # admits a type that is subscribed to
     source: Feed | None = None
     roster: Roster
     contexts: BusContexts
 
     def __init__(self, options: Options, clock: Clock, registry: Registry) -> None:
-        self._options = options
+        self._options, self.clock = options, clock
         log = Recent(options.history) if options.history else None
         publisher = Publisher(options.publisher, next(_epochs))
         self.dispatcher = Dispatcher(publisher, clock=clock, log=log, admit=admit(registry))
@@ -82,17 +87,24 @@ class Engine:
 class StoredEngine(Engine):
     """A bus over a store."""
 
-    def __init__(self, options: Options, clock: Clock, registry: Registry, path: str) -> None:
+    def __init__(self, options: Options, clock: Clock, registry: Registry) -> None:
         if options.history:
             accepted = "nothing: a durable bus keeps all events, as long as retention= lets it"
             raise BadOption("history", options.history, accepted=accepted)
-        self.title = f"over {path}"
-        self.store: Store = open_store(path, clock=clock)
+        self.store, self.clock = self._open_store(options, clock)
+        clock = self.clock
         try:
             self._open(options, clock, registry)
         except BaseException:
             self.store.close()
             raise
+
+    def _open_store(self, options: Options, clock: Clock) -> tuple[Store, Clock]:
+        """The store, and the clock by which all who have it go."""
+        path = path_of(options.url)
+        assert path is not None
+        self.title = f"over {path}"
+        return open_store(path, clock=clock), clock
 
     def _open(self, options: Options, clock: Clock, registry: Registry) -> None:
         store, self._clock = self.store, clock
@@ -113,11 +125,10 @@ class StoredEngine(Engine):
         self.publishing = StoredPublishing(dispatcher, clock)
         contexts = StoredContexts(dispatcher, clock, store)
         self.roster.watch.also = contexts.look
+        self.roster.settle_contexts = contexts.settle
         self.contexts = contexts
         self.bind = _bind_shared(registry)
-        self._letters = StoredLetters(
-            store, dispatcher.entry, self.roster.replay, self.roster.has_unnamed
-        )
+        self._letters = StoredLetters(store, dispatcher, self.roster, clock)
 
     def letters(self) -> DeadLetters:
         """Those in the store."""
@@ -144,10 +155,31 @@ class StoredEngine(Engine):
         self.store.close()
 
 
+class RemoteEngine(StoredEngine):
+    """A bus over the store of a broker."""
+
+    def _open_store(self, options: Options, clock: Clock) -> tuple[Store, Clock]:
+        from polycast.bus.remote.connection import Options as RemoteOptions
+        from polycast.bus.remote.store import RemoteStore  # loaded only where it is used
+        from polycast.wire.security import client_context
+
+        self.title = f"at {options.url}"
+        remote = RemoteOptions(
+            addresses_of(options.url),
+            token=options.token or os.environ.get("POLYCAST_TOKEN") or None,
+            tls=client_context(options.tls),
+            program=options.publisher,
+            within=options.connect_within,
+        )
+        store = RemoteStore(remote, clock=clock)
+        return store, store.clock
+
+
 def engine_for(options: Options, clock: Clock, registry: Registry) -> Engine:
     """What the URL of a bus means."""
-    path = path_of(options.url)
-    make = Engine if path is None else partial(StoredEngine, path=path)
+    if is_remote(options.url):
+        return RemoteEngine(options, clock, registry)
+    make = Engine if path_of(options.url) is None else StoredEngine
     return make(options, clock, registry)
 
 

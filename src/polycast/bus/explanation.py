@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from polycast.routing.crossing import Astray, Sight
+from polycast.routing.borders.crossing import Astray, Sight
 from polycast.typesystem import wire_name
 
 if TYPE_CHECKING:
     from polycast.config import Settings
     from polycast.matching import Interest
-    from polycast.routing.crossing import Crossing
+    from polycast.routing.borders.crossing import Crossing
+    from polycast.stores.values import Asked
 
 __all__ = ["Explanation", "explain_event", "explain_subscription"]
 
@@ -28,7 +29,13 @@ class Explanation:
 
 
 def explain_subscription(
-    interest: Interest, settings: Settings, state: str, *, kept: bool, routed: str | None = None
+    interest: Interest,
+    settings: Settings,
+    state: str,
+    *,
+    kept: bool,
+    routed: str | None = None,
+    asked: Asked | None = None,
 ) -> Explanation:
     """What a subscription means, in words."""
     level = settings.level
@@ -46,6 +53,8 @@ def explain_subscription(
         f"called {_how(settings)}; at most {settings.queue} wait, then {settings.overflow}",
         f"in effect from position {interest.start}; {state}",
     ]
+    if asked is not None:
+        reasons.insert(2, _split(asked, filtered=interest.where is not None))
     if interest.context is not None:
         reasons.insert(1, f"sees events as context {interest.context!r} does")
     if level.order != "none":
@@ -100,6 +109,17 @@ def _seen(event: Any, context: str | None, crossing: Crossing) -> tuple[Any, lis
         return event, [f"{name} is a type of context {context!r}"]
     there = Sight(event, None, crossing).seen(context)
     return there, [f"in context {context!r} a {name} is a {wire_name(type(there))}"]
+
+
+def _split(asked: Asked, *, filtered: bool) -> str:
+    """What the broker asks of a filter, and what is asked here."""
+    if not filtered and asked.is_all:
+        return "the broker sends every event of these types"
+    if asked.where in (None, "True"):
+        return "the broker sends every event of these types; the filter is asked here"
+    if asked.is_all:
+        return f"the broker asks `{asked.where}`, which is all of the filter"
+    return f"the broker asks `{asked.where}`; the whole filter is asked here"
 
 
 def _does(verdict: object) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from itertools import dropwhile, islice, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.bus.stretches import Stretches
 from polycast.errors import StoreError
-from polycast.stores import Batch
+from polycast.matching import wanted_from_afar
+from polycast.stores import Batch, Coverage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from polycast.routing import StoredDispatcher
     from polycast.routing.takers import Takers
     from polycast.stores import Entry, Route, Store, Stored
+    from polycast.stores.values import Asked
 
 __all__ = ["Feed"]
 
@@ -29,6 +32,16 @@ SWEEP = 256  # stretches gone through at a time
 AGAIN = 1.0  # seconds after which a read that failed is tried again
 Wanted = list[tuple["Entry", object]]
 _log = logging.getLogger("polycast")
+
+
+class Wants(NamedTuple):
+    """Under which key a store was told what a mailbox wants, and what comes of that."""
+
+    key: str
+    coverage: Coverage
+
+
+NEAR = Wants("", Coverage(0))  # nothing is left out
 
 
 class Feed:
@@ -46,6 +59,8 @@ class Feed:
         self._lagging: dict[Mailbox, None] = {}
         self._covered: dict[Mailbox, tuple[object, list[int] | None]] = {}
         self._boxes: dict[int, Mailbox] = {}  # by the number of their route
+        self._wants: dict[Mailbox, Wants] = {}  # what a store far away was told
+        self._keys = itertools.count(1)
         self.front = 1  # all before this position has been brought to who has a route
         self._under_way: tuple[Takers, Iterator[tuple[int, list[int]]]] | None = None
         self.waits_since: float | None = None  # how long there is something that is not routed
@@ -80,6 +95,7 @@ class Feed:
     def join(self, mailbox: Mailbox, begin: Callable[[int], None]) -> None:
         """Bring a mailbox what is new; it is behind, or `begin` is told where it begins."""
         if mailbox.route is None:
+            self.want(mailbox)
             self._dispatcher.add(mailbox, begin)
             return
         begin(mailbox.route.start)
@@ -89,8 +105,25 @@ class Feed:
                     self.front = max(self.front, view.routed().high)
             self._boxes[mailbox.route.number] = mailbox
 
+    def want(self, mailbox: Mailbox) -> None:
+        """Tell a store that asks what a mailbox wants; that is brought from some place on."""
+        if self._store.is_remote:
+            known = self._wants.get(mailbox)
+            # A name may be attached to again before the one before has left.
+            key = f"{mailbox.name}#{next(self._keys)}" if known is None else known.key
+            definitions = [wanted_from_afar(each).encoded() for each in mailbox.interests()]
+            self._wants[mailbox] = Wants(key, self._store.want(key, definitions))
+
+    def asked_elsewhere(self, mailbox: Mailbox, number: int) -> Asked | None:
+        """What of one of its filters is asked before an event gets here, if that is so."""
+        asked = self._wants.get(mailbox, NEAR).coverage.asked
+        return asked[number] if number < len(asked) else None
+
     def leave(self, mailbox: Mailbox) -> None:
-        """Bring it nothing more of what is routed."""
+        """Bring it nothing more."""
+        wants = self._wants.pop(mailbox, None)
+        if wants is not None:
+            self._store.want(wants.key, ())
         with self._lock:
             if mailbox.route is not None and self._boxes.get(mailbox.route.number) is mailbox:
                 del self._boxes[mailbox.route.number]
@@ -160,7 +193,7 @@ class Feed:
 
     def _read_new(self) -> bool:
         dispatcher = self._dispatcher
-        batch = self._skipped() or self._store.read(dispatcher.routed, limit=BATCH)
+        batch = self._skipped() or self._store.news(dispatcher.routed, limit=BATCH)
         self.look()
         for stored in batch.entries:
             if self._closed:
@@ -315,7 +348,7 @@ class Feed:
     def _live(self, mailbox: Mailbox) -> int:
         """From here on a mailbox is brought what is new; what is before its route it reads."""
         if mailbox.route is None:
-            return self._dispatcher.routed
+            return max(self._dispatcher.routed, self._wants.get(mailbox, NEAR).coverage.start)
         return max(self.front, mailbox.route.start)
 
     def _older(self, mailbox: Mailbox, start: int, room: int) -> tuple[Wanted, int]:
@@ -331,7 +364,13 @@ class Feed:
         elif route is not None:
             until = route.start
         types = self._types_of(mailbox)
-        batch = self._store.read(start, limit=room, until=until, types=types)
+        batch = self._store.read(
+            start,
+            limit=room,
+            until=until,
+            types=types,
+            wanted_by=self._wants.get(mailbox, NEAR).key or None,
+        )
         self.look()
         return self.wanted(mailbox, batch.entries), batch.upto
 

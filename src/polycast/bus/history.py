@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from polycast.errors import BadOption, HistoryGone, NoHistory, TakenOver
-from polycast.routing.crossing import Astray, context_of_letter, letter_name
+from polycast.routing.borders.crossing import Astray, context_of_letter, letter_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,15 +107,27 @@ class History:
             return None
 
     def seen_now(self, letter: DeadLetter, context: str | None) -> Entry | None:
-        """The event of a dead letter as a context sees it; if that raises, the letter stays.
+        """The event of a dead letter as a context sees it; None if it does not get there.
 
-        One that could not get to a context is seen as that is now: it may have been mended.
+        One that could not get to a context is seen as that is now: it may have been mended. If it
+        was not, `Astray` says why.
         """
         stray = context_of_letter(letter.subscription)
         try:
             at = letter.position if stray is None else None
+            if context == letter.entry.context:
+                return _anew(letter.entry)
             return self._dispatcher.crossed(context, letter.entry, at)
         except Astray as found:
-            if found.context != stray:
-                self._dispatcher.astray(letter.entry, found.context, found.error)
+            if found.context == stray:
+                raise
+            self._dispatcher.astray(letter.entry, found.context, found.error)
             return None
+
+
+def _anew(entry: Entry) -> Entry | None:
+    """An entry for another attempt: what may be another each time is made anew."""
+    try:
+        return entry if entry.again is None else replace(entry, event=entry.again())
+    except Exception:
+        return None

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from polycast.delivery import DeadLetter, DeadLetters
-from polycast.delivery.keeping import OUTLIVING, letter_of, outliving
-from polycast.delivery.replaying import REPLAYED
+from polycast.delivery.keeping import OUTLIVING, letter_of, outliving, record_of
+from polycast.delivery.replaying import Passed, announce
 from polycast.errors import StoreError
 from polycast.events import encode_record
 from polycast.matching import Definition
-from polycast.routing.crossing import context_of_letter
+from polycast.routing.borders.crossing import Astray, context_of_letter, reason_of
 from polycast.routing.history import place_of
 from polycast.stores import Flight, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from polycast.stores import Entry, Kept, Letter, Store, Transaction
+    from polycast.bus.stored import StoredRoster
+    from polycast.config import Clock
+    from polycast.events import Record, Root
+    from polycast.routing import StoredDispatcher
+    from polycast.stores import Kept, Letter, Store, Transaction
 
-__all__ = ["REPLAYED", "StoredLetters", "fly_again"]
+__all__ = ["StoredLetters", "fly_again"]
 
 PAGE = 500
 
@@ -28,16 +36,15 @@ class StoredLetters(DeadLetters):
     """All dead letters of a store, whichever bus they come from; kept until they are purged."""
 
     def __init__(
-        self,
-        store: Store,
-        entry: Callable[[Stored], Entry],
-        post: Callable[[list[DeadLetter]], list[DeadLetter]],
-        is_here: Callable[[DeadLetter], bool],
+        self, store: Store, dispatcher: StoredDispatcher, roster: StoredRoster, clock: Clock
     ) -> None:
-        super().__init__(keep=0, post=post)
-        self._store, self._entry, self._is_here = store, entry, is_here
+        super().__init__(keep=0, post=roster.replay)
+        self._store, self._dispatcher = store, dispatcher
+        self._roster, self._clock = roster, clock
 
     def __len__(self) -> int:
+        if not self._store.is_up:
+            return 0
         try:
             with self._store.view() as view:
                 return view.count_letters()
@@ -54,7 +61,7 @@ class StoredLetters(DeadLetters):
             after = page[-1].number if page else after
 
     def _letter(self, kept: Letter) -> DeadLetter:
-        entry = self._entry(Stored(kept.position, kept.record))
+        entry = self._dispatcher.entry(Stored(kept.position, kept.record))
         return DeadLetter(
             entry, kept.subscription, kept.reason, None, kept.attempts, kept.time, kept.number
         )
@@ -67,24 +74,56 @@ class StoredLetters(DeadLetters):
     def replay(self, *letters: DeadLetter) -> int:
         """Give these, or all, to their subscriptions once more; how many went.
 
-        A subscription that is not attached here finds them when it next is, wherever that is.
+        A subscription that is not attached here finds them when it next is, wherever that is. An
+        event that could not leave its context goes if it now can: all in others can have it then.
         """
         chosen = list(letters or self)
+        roots = {each.number: root for each in chosen if (root := self._root_of(each)) is not None}
+        chosen = [each for each in chosen if each.number in roots or not _is_stuck(each)]
         rows = [(e.number, e.subscription, e.position, e.identity.publisher) for e in chosen]
-        flown = self._store.write(lambda tx: fly_again(tx, rows)).result()
-        mine = [
-            each for each in chosen if self._is_here(each) or context_of_letter(each.subscription)
-        ]
+        flown = self._store.write(lambda tx: fly_again(tx, rows, roots)).result()
+        mine = [each for each in chosen if self._is_for_here(each)]
         numbers = [each.number for each in mine if each.number not in flown]
         # Taken out first, so that nobody else replays it; its subscription ends with this process.
         taken = self._store.write(lambda tx: tx.exhume(numbers)).result()
         local = [self._letter(each) for each in taken]
-        local += [each for each in mine if each.number in flown]  # of a context, for others in it
-        went = {each.number for each in self._post(local)}
-        left = [each for each in taken if each.number not in went]
+        # Of a context, for others in it, or in others.
+        local += [self._with(each, roots.get(each.number)) for each in mine if each.number in flown]
+        posted, stay = self._post(local)
+        went = {each.number for each in posted}
+        left = [letter_of(each) for each in stay if each.number not in flown]
         if left:
             self._store.write(lambda tx: tx.bury(left)).result()
         return len(flown | went)
+
+    def _is_for_here(self, letter: DeadLetter) -> bool:
+        is_of_context = context_of_letter(letter.subscription) is not None
+        return is_of_context or self._roster.has_unnamed(letter)
+
+    def _root_of(self, letter: DeadLetter) -> Root | None:
+        """What an event that could not leave its context is in the root now; else why not."""
+        if not _is_stuck(letter):
+            return None
+        self._roster.wait_until_brought(letter.position)
+        try:
+            return self._dispatcher.root_now(Stored(letter.position, record_of(letter.entry)))
+        except Astray as found:
+            reason, now = reason_of(found.error), self._clock.time()
+
+            def note(tx: Transaction) -> None:
+                for each in tx.exhume([letter.number]):
+                    tries = each.attempts + 1
+                    tx.bury([replace(each, reason=reason, attempts=tries, time=now)])
+
+            self._store.write(note).result()
+            return None
+
+    def _with(self, letter: DeadLetter, root: Root | None) -> DeadLetter:
+        if root is None:
+            return letter
+        record = replace(record_of(letter.entry), root=root)
+        entry = self._dispatcher.entry(Stored(letter.position, record))
+        return dataclasses.replace(letter, entry=entry)
 
     def purge(self, *letters: DeadLetter) -> int:
         """Throw these, or all, away; how many went."""
@@ -92,39 +131,73 @@ class StoredLetters(DeadLetters):
         return len(self._store.write(lambda tx: tx.exhume(numbers)).result())
 
 
-def fly_again(tx: Transaction, letters: Iterable[tuple[int, str, int, str]]) -> set[int]:
+def _is_stuck(letter: DeadLetter) -> bool:
+    """Whether it is of an event that could not leave its context."""
+    record, context = letter.entry.record, context_of_letter(letter.subscription)
+    return record is not None and context is not None and _has_no_way(record, context)
+
+
+def _has_no_way(record: Record, context: str) -> bool:
+    return record.context == context and record.root is None
+
+
+def fly_again(
+    tx: Transaction,
+    letters: Iterable[tuple[int, str, int, str]],
+    roots: Mapping[int, Root] = MappingProxyType({}),
+) -> set[int]:
     """Let what the store keeps of their subscriptions know; the numbers of those that went.
 
-    A letter is its number, its subscription, and the position and publisher of its event.
+    A letter is its number, its subscription, and the position and publisher of its event. Those
+    that could not leave their contexts, and now can, have roots; the log has them from now on.
     """
     oldest, went = tx.oldest(), set()
     for number, subscription, position, publisher in letters:
-        takers = _takers(tx, number, subscription, position)
-        for letter in tx.exhume([number]) if takers else []:
-            for name in takers:
-                if name != subscription and place_of(tx, takers[name]).fate(position) != "goes":
-                    continue  # it gets there anyway
-                tx.put_document(REPLAYED, name, b"")
+        root = roots.get(number)
+        takers = _takers(tx, number, subscription, position, root)
+        for letter in tx.exhume([number]) if takers or root is not None else []:
+            record = letter.record
+            if root is not None:
+                record = replace(record, root=root)
+                tx.give_root(position, root)
+            for name, kept in takers.items():
+                fate = "goes" if name == subscription else place_of(tx, kept).fate(position)
+                if fate == "comes" and kept.group:
+                    fate = "goes"  # whoever finds it in the log cannot claim it a second time
+                if fate == "comes":
+                    # It gets there anyway, unless it has come farther than the store knows.
+                    announce(tx, name, Passed(position, publisher, kept.token))
+                if fate != "goes":
+                    continue
+                announce(tx, name)
                 token = tx.revision() + 1  # higher than that of anybody who had claimed it
                 tx.fly([Flight(name, position, publisher, token=token)])
                 if position < oldest:  # the log has let go of it, the letter has not
-                    body = encode_record(letter.record)
+                    body = encode_record(record)
                     tx.put_document(OUTLIVING, outliving(name, position), body)
             went.add(number)
     return went
 
 
-def _takers(tx: Transaction, number: int, subscription: str, position: int) -> dict[str, Kept]:
-    """Who is to have the event of a letter: its subscription, or all in its context."""
+def _takers(
+    tx: Transaction, number: int, subscription: str, position: int, root: Root | None
+) -> dict[str, Kept]:
+    """Who is to have the event of a letter: its subscription, or all in its context.
+
+    If it could not leave its context, all in others, now that it can.
+    """
     kept = tx.subscription(subscription)
     if kept is not None:
         return {subscription: kept}
     context = context_of_letter(subscription)
     found = [] if context is None else tx.letters(after=number - 1, limit=1)
-    if not found or found[0].record.context == context:
-        return {}  # it could not leave its context, so the log does not have what others would see
+    if context is None or not found:
+        return {}
+    if root is None and _has_no_way(found[0].record, context):
+        return {}  # the log does not have what others would see
+    there = [each for each in tx.subscriptions() if each.start <= position]
     return {
         each.name: each
-        for each in tx.subscriptions()
-        if each.start <= position and Definition.decoded(each.definition).context == context
+        for each in there
+        if (Definition.decoded(each.definition).context == context) is (root is None)
     }

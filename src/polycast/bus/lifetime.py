@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
+import contextlib
 import time
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from polycast.bus.health import Health, StuckCallback, SubscriptionHealth, Undelivered
 from polycast.delivery import AsyncConsumer
@@ -15,10 +17,11 @@ from polycast.errors import BusClosed, SubscriptionEnded, WouldDeadlock
 from polycast.metrics import Counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from polycast.bus.engines import Engine
     from polycast.bus.roster import Roster
-    from polycast.delivery import Mailbox, Services
+    from polycast.delivery import LoopThread, Mailbox, Pool, Services, Timers
 
 __all__ = ["Life", "close_down", "health_of", "wait_for_quiet"]
 
@@ -194,3 +197,17 @@ def _why(box: Mailbox) -> str:
     if _needs_this_loop(box):
         return "its event loop was blocked by close(); use `async with`, or asyncio.to_thread"
     return "its callback did not finish in time" if box.in_flight else "there was no time left"
+
+
+def in_a_thread(function: Callable[..., None], *arguments: Any) -> None:
+    """A finaliser runs anywhere, also where locks are held: what needs one is done elsewhere."""
+    with contextlib.suppress(RuntimeError):  # the interpreter goes down
+        _thread.start_new_thread(function, arguments)
+
+
+def stop_threads(engine: Engine, timers: Timers, pool: Pool, loop: LoopThread) -> None:
+    """Nobody has the bus any more."""
+    engine.abandon()
+    timers.close()
+    pool.close(0.0)
+    loop.close(0.0)

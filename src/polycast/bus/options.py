@@ -10,6 +10,7 @@ from polycast.config import Settings, check_name, level_named, seconds
 from polycast.errors import BadOption
 from polycast.events import Identity
 from polycast.matching import check_topic
+from polycast.routing.labels import Label
 
 if TYPE_CHECKING:
     from polycast.config import Clock, Dispatch, LevelName, Overflow
@@ -20,7 +21,7 @@ __all__ = [
     "Options",
     "PublishOptions",
     "check_options",
-    "published_as",
+    "label_of",
     "settings_for",
 ]
 
@@ -113,19 +114,20 @@ def check_dispatch(settings: Settings, callback: Callback) -> None:
         raise BadOption("dispatch", "inline", accepted=accepted)
 
 
-def published_as(options: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
+def label_of(options: Mapping[str, Any], clock: Clock, context: str | None) -> Label:
     """The checked options of one publish, as the dispatcher takes them."""
     for name, value in options.items():
         if name not in PublishOptions.__annotations__:
             raise BadOption.unknown(name, value, PublishOptions.__annotations__)
     topic, headers = options.get("topic"), options.get("headers")
-    return {
-        "topic": None if topic is None else check_topic(topic),
-        "priority": _priority(options.get("priority", 0)),
-        "expires": _expiry(options.get("expires"), clock),
-        "headers": None if headers is None else _headers(headers),
-        "given": _identity(options.get("identity")),
-    }
+    return Label(
+        None if topic is None else check_topic(topic),
+        _priority(options.get("priority", 0)),
+        _expiry(options.get("expires"), clock),
+        None if headers is None else _headers(headers),
+        _identity(options.get("identity")),
+        context,
+    )
 
 
 def _priority(given: object) -> int:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from polycast.delivery.claims import tidy
+from polycast.errors import BrokerError
 from polycast.stores.processes import has_ended, here
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from polycast.delivery import Timer, Timers
     from polycast.stores import OpenBus, Store, Transaction
 
-__all__ = ["Presence", "has_died"]
+__all__ = ["Presence", "bury_dead", "has_died"]
 
 BEATS = 5  # how often it says so, within the time after which it counts as dead
 _log = logging.getLogger("polycast")
@@ -36,7 +39,7 @@ class Presence:
         self.bus: OpenBus = store.write(self._open).result()
 
     def _open(self, tx: Transaction) -> OpenBus:
-        self._bury_dead(tx)
+        self._tend(tx)
         return tx.open_bus(
             self._publisher, until=self._until(), address=here(), process=os.getpid()
         )
@@ -51,16 +54,19 @@ class Presence:
 
     def _beat(self) -> None:
         if not self._closed and self._store.failure is None:
-            self._store.write(self._tell).add_done_callback(self._told)
+            tell = partial(self._tell, until=self._until())
+            self._store.write(tell).add_done_callback(self._told)
 
-    def _tell(self, tx: Transaction) -> bool:
-        known = tx.keep_bus(self.bus.id, until=self._until())
+    def _tell(self, tx: Transaction, *, until: float) -> bool:
+        known = tx.keep_bus(self.bus.id, until=until)
         if not known:
-            self.bus = tx.open_bus(
-                self._publisher, until=self._until(), address=here(), process=os.getpid()
-            )
-        self._bury_dead(tx)
+            again = tx.open_bus(self._publisher, until=until, address=here(), process=os.getpid())
+            tx.after(lambda: self._is_again(again))
+        self._tend(tx)
         return known
+
+    def _is_again(self, bus: OpenBus) -> None:
+        self.bus = bus
 
     def _told(self, telling: Future[bool]) -> None:
         if telling.exception() is None and not telling.result():
@@ -69,31 +75,34 @@ class Presence:
         if not self._closed and self._timers is not None:
             self._timer = self._timers.after(self._alive_for / BEATS, self._beat)
 
-    def _bury_dead(self, tx: Transaction) -> None:
-        """Free what the dead held; end what has outlived its lease or its last member."""
-        now = self._clock.time()
-        mine = getattr(self, "bus", None)
-        dead = [
-            each
-            for each in tx.buses()
-            if (mine is None or each.id != mine.id) and (each.until <= now or has_died(each))
-        ]
-        for each in dead:
-            tx.remove_bus(each.id)
-        for name in tx.lapsed(now):
-            tx.remove(name)
-        if dead:
-            for kept in tx.subscriptions():
-                if kept.group:
-                    tidy(tx, kept)
+    def _tend(self, tx: Transaction) -> None:
+        if not self._store.is_tended:
+            mine = getattr(self, "bus", None)
+            bury_dead(tx, self._clock.time(), mine=None if mine is None else mine.id)
 
     def close(self) -> None:
         """Say goodbye."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._store.failure is None:
-            self._store.write(lambda tx: tx.remove_bus(self.bus.id)).result()
+        if self._store.failure is None and self._store.is_up:
+            with suppress(BrokerError):  # it is buried later
+                self._store.write(lambda tx: tx.remove_bus(self.bus.id)).result()
+
+
+def bury_dead(tx: Transaction, now: float, *, mine: int | None) -> None:
+    """Free what the dead held; end what has outlived its lease or its last member."""
+    dead = [
+        each for each in tx.buses() if each.id != mine and (each.until <= now or has_died(each))
+    ]
+    for each in dead:
+        tx.remove_bus(each.id)
+    for name in tx.lapsed(now):
+        tx.remove(name)
+    if dead:
+        for kept in tx.subscriptions():
+            if kept.group:
+                tidy(tx, kept)
 
 
 def has_died(bus: OpenBus) -> bool:

@@ -7,7 +7,7 @@ import copy
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from polycast.bus.options import published_as
+from polycast.bus.options import label_of
 from polycast.delivery.inside import inside
 from polycast.errors import QueueFull, StoreFailed
 from polycast.matching import check_topic
@@ -57,13 +57,11 @@ class Publishing:
             "headers": headers,
             "identity": identity,
         }
-        about = published_as(options, self._clock)
-        return self._dispatcher.post(event, **about, context=self.context)
+        return self._dispatcher.post(event, label_of(options, self._clock, self.context))
 
     def publish_many(self, events: list[Any], options: Mapping[str, Any]) -> list[Receipt]:
         """Publish several events, all or none."""
-        about = published_as(options, self._clock)
-        return self._dispatcher.post_many(events, **about, context=self.context)
+        return self._dispatcher.post_many(events, label_of(options, self._clock, self.context))
 
     def within(self, context: str | None) -> Self:
         """The same for events of a context."""
@@ -128,9 +126,8 @@ class StoredPublishing(Publishing):
         """Take the place now, and wait for the disk without blocking the event loop."""
         if any(self._dispatcher.blocking([event], options.get("topic"), self.context)):
             return self._stand_in_line(publish)  # it may have to wait for room
-        about = published_as(options, self._clock)
-        submission = self._dispatcher.submit([event], **about, context=self.context)
-        return self._synced(submission)
+        label = label_of(options, self._clock, self.context)
+        return self._synced(self._dispatcher.submit([event], label))
 
     async def _synced(self, submission: Submission) -> Receipt:
         positions = asyncio.shield(asyncio.wrap_future(submission.positions))

@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections import deque
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ from polycast.errors import (
     LeaseExpired,
     TakenOver,
 )
-from polycast.routing.crossing import context_of_letter
+from polycast.routing.borders.crossing import Astray, context_of_letter, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.routing import Dispatcher
     from polycast.stores import Entry, Recent
+    from polycast.stores.values import Asked
 
 __all__ = ["Advertisement", "Roster"]
 
@@ -117,6 +119,11 @@ class Roster:
         """Whether all up to a position has been brought to who wants it, and what is routed."""
         del position, routed
         return True
+
+    def asked_elsewhere(self, consumer: Consumer) -> Asked | None:
+        """What of its filter is asked before an event gets here, if that is so."""
+        del consumer
+        return None
 
     def wind_down(self) -> None:
         """The bus is about to be closed: begin nothing that can wait for the next opening."""
@@ -372,13 +379,18 @@ class Roster:
                 del self._durables[durable]
         self.dispatcher.remove(mailbox)
 
-    def replay(self, letters: list[DeadLetter]) -> list[DeadLetter]:
-        """Give dead letters to their subscriptions once more; those that still exist."""
+    def replay(self, letters: list[DeadLetter]) -> tuple[list[DeadLetter], list[DeadLetter]]:
+        """Give dead letters to their subscriptions once more; those that went, those that stay."""
         meant: dict[Mailbox, dict[int, tuple[DeadLetter, Entry]]] = {}
+        stay = {id(letter): letter for letter in letters}
         for letter in letters:
             boxes = self._addressees(letter)
             contexts = dict.fromkeys(box.interest.context for box in boxes)
-            seen = {context: self._history.seen_now(letter, context) for context in contexts}
+            try:
+                seen = {context: self._history.seen_now(letter, context) for context in contexts}
+            except Astray as found:
+                stay[id(letter)] = self._once_more(letter, found.error)
+                continue
             for box in boxes:
                 entry = seen[box.interest.context]
                 if entry is not None:
@@ -389,7 +401,13 @@ class Roster:
             box.prefill(wanted)
             box.pump()
             taken.update((id(mine[id(entry)][0]), mine[id(entry)][0]) for entry, _ in wanted)
-        return list(taken.values())
+        return list(taken.values()), [each for key, each in stay.items() if key not in taken]
+
+    def _once_more(self, letter: DeadLetter, error: Exception) -> DeadLetter:
+        """A letter that was replayed in vain, with why that was."""
+        now, attempts = self.services.clock.time(), letter.attempts + 1
+        reason = reason_of(error)
+        return replace(letter, reason=reason, error=error, attempts=attempts, time=now)
 
     def _addressees(self, letter: DeadLetter) -> list[Mailbox]:
         """Its subscription; or, if it could not get to a context, all there that began before it.
@@ -406,6 +424,7 @@ class Roster:
             for box in list(self.mailboxes.values())
             if (box.interest.context == context) is has_left
             and box.interest.start <= letter.position
+            and (has_left or box.behind is None or box.behind > letter.position)
             and box.ended is None
             and not isinstance(box.keeper, StoreKeeper)
         ]

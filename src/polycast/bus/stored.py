@@ -32,6 +32,8 @@ from polycast.stores import Advert
 from polycast.stores.bounds import start_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polycast.bus.attaching import Attachment
     from polycast.bus.feed import Feed
     from polycast.bus.options import EngineName
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.routing import StoredDispatcher
     from polycast.stores import Flight, Kept, Route, Store, Transaction
+    from polycast.stores.values import Asked
 
 __all__ = ["StoredRoster"]
 
@@ -64,6 +67,7 @@ class StoredRoster(Roster):
         self.requests: dict[SharedGroup, Request] = {}  # by which the groups here were joined
         self._described: set[str] = set()  # what the store has been told for the pipeline
         presence.revived = self._soon_rejoin
+        self.settle_contexts: Callable[[], None] = lambda: None
 
     # -- attaching ---------------------------------------------------------------------------------
 
@@ -87,6 +91,7 @@ class StoredRoster(Roster):
             raise BadOption("durable", interest.durable, accepted=accepted)
         if engine == "spark":
             definition_of(interest, engine=engine)  # refuses what cannot be routed elsewhere
+        if engine == "spark" or self.store.is_remote:
             self._describe()
         self.feed.start()
         with self._lock:
@@ -116,16 +121,11 @@ class StoredRoster(Roster):
         return self.handle(consumer)
 
     def _describe(self) -> None:
-        """Tell the store what the pipeline has to know of the types that are subscribed to."""
+        """Tell the store what others have to know of the types that are subscribed to."""
         known = self.dispatcher.registry.descriptions()
         new = [each for each in known if each.hash not in self._described]
-
-        def keep(tx: Transaction) -> None:
-            for each in new:
-                tx.describe(each)
-
         if new:
-            self.store.write(keep).result()
+            self.store.describe(new).result()
             self._described.update(each.hash for each in new)
 
     def _still_ours(self, mailbox: Mailbox, request: Request) -> bool:
@@ -139,9 +139,14 @@ class StoredRoster(Roster):
         def attach(tx: Transaction) -> bool:
             attachment = request.attach(tx)
             ours = attachment.before == keeper.number
-            if ours:  # in the transaction: what is saved next has to have the new number
-                keeper.number, self._to_see = attachment.kept.token, tx.revision()
+            if ours:
+                token, revision = attachment.kept.token, tx.revision()
+                tx.after(lambda: go_on(token, revision))
             return ours
+
+        def go_on(token: int, revision: int) -> None:
+            """What is saved next has to have the new number."""
+            keeper.number, self._to_see = token, revision
 
         ours = self.store.write(attach).result()
         if not ours:
@@ -237,6 +242,7 @@ class StoredRoster(Roster):
         """Into the plan; from then on it is brought what is new, unless it is behind."""
         mailbox.refresh()
         if not is_new:
+            self.feed.want(mailbox)
             self.dispatcher.change(mailbox)
             consumer.interest = consumer.interest.starting(self.dispatcher.newest() + 1)
             return
@@ -344,7 +350,8 @@ class StoredRoster(Roster):
             if self.feed.is_routed:
                 with self.store.view() as view:
                     routed = view.routed().high
-        return self.published(), routed
+        # A broker that cannot be asked is told: what others have published is not known.
+        return self.store.newest() if self.store.is_remote else self.published(), routed
 
     def is_caught_up(self, position: int, routed: int = 0) -> bool:
         """Whether the feed has brought all up to a position; without subscriptions it does not."""
@@ -381,12 +388,21 @@ class StoredRoster(Roster):
     def advertised(self) -> list[str]:
         """What any bus over this store is going to publish."""
         now = self.services.clock.time()
+        if not self.store.is_up:
+            return super().advertised()
         try:
             with self.store.view() as view:
                 adverts = view.adverts()
         except StoreError:
             return super().advertised()
         return sorted(each.what for each in adverts if each.until is None or each.until > now)
+
+    def asked_elsewhere(self, consumer: Consumer) -> Asked | None:
+        """What the broker asks of its filter, if there is one."""
+        mailbox = consumer.mailbox
+        interests = list(mailbox.interests())
+        number = interests.index(consumer.interest) if consumer.interest in interests else 0
+        return self.feed.asked_elsewhere(mailbox, number)
 
     def wind_down(self) -> None:
         """What is durable goes on in the next opening; only what has begun is waited for."""
@@ -395,11 +411,17 @@ class StoredRoster(Roster):
                 box.wind_down()
 
     def saved(self) -> None:
-        """Return when all that was said about durable subscriptions is kept."""
+        """Return when all that was said about durable subscriptions is kept, and dead letters."""
+        self.settle_contexts()
         for box in list(self.mailboxes.values()):
             if isinstance(box.keeper, StoreKeeper) and box.ended is None:
                 with suppress(NotSettled):  # who was taken over has nothing to save
                     box.keeper.confirm("flush()")
+
+    def wait_until_brought(self, position: int) -> None:
+        """Return when all up to a position has been brought to who wants it here."""
+        if not self.is_caught_up(position) and not self.dispatcher.turn.is_mine():
+            self.dispatcher.wait_until_routed(position)
 
     def has_unnamed(self, letter: DeadLetter) -> bool:
         """Whether a letter is of a subscription of this bus that the store does not know."""
@@ -408,10 +430,10 @@ class StoredRoster(Roster):
 
     def published(self) -> int:
         """The newest position, as far as it can be known."""
-        try:
-            return self.store.newest()
-        except StoreError:
-            return self.dispatcher.routed - 1
+        if self.store.is_up:
+            with suppress(StoreError):
+                return self.store.newest()
+        return self.dispatcher.routed - 1
 
     def is_broken(self) -> bool:
         """Whether some of the log cannot be read."""
@@ -419,7 +441,7 @@ class StoredRoster(Roster):
 
     def pipeline(self) -> PipelineHealth | None:
         """How far the pipeline has come, if it routes for anybody here."""
-        if not self.feed.is_routed:
+        if not self.feed.is_routed or not self.store.is_up:
             return None
         try:
             with self.store.view() as view:
@@ -433,6 +455,8 @@ class StoredRoster(Roster):
     def problems(self) -> list[str]:
         """What is wrong with the store."""
         found: list[Exception | None] = [self.store.failure, self.feed.failure]
+        if not self.store.is_up and self.store.failure is None:
+            return ["no broker is connected; that is tried again, and nothing is lost meanwhile"]
         try:
             full = fullness(self.store)
         except StoreClosed:

@@ -81,7 +81,12 @@ class Subscription(Generic[T_co]):
             kept = self.mailbox.services.source is not None
             routed = self._routed() if self.mailbox.route is not None else None
             return explain_subscription(
-                self.interest, self.mailbox.settings, self.state, kept=kept, routed=routed
+                self.interest,
+                self.mailbox.settings,
+                self.state,
+                kept=kept,
+                routed=routed,
+                asked=self._roster.asked_elsewhere(self._consumer),
             )
         crossing = self._roster.dispatcher.crossing
         return explain_event(self.interest, event, topic, self.state, crossing)

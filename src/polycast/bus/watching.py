@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.bus.letters import REPLAYED
 from polycast.delivery import CursorKeeper, SharedGroup, StoreKeeper
 from polycast.delivery.keeping import OUTLIVING, outliving
+from polycast.delivery.replaying import REPLAYED, announced
 from polycast.errors import Cancelled, LeaseExpired, TakenOver
 from polycast.events import decode_record
-from polycast.stores import Stored
+from polycast.stores import Flight, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.bus.stored import StoredRoster
     from polycast.delivery import Mailbox
-    from polycast.stores import Flight, Kept, Store, Transaction, View
+    from polycast.stores import Kept, Store, Transaction, View
 
 __all__ = ["Watch", "is_kept", "record_at"]
 
@@ -80,11 +80,18 @@ class Watch:
         keeper = None if box is None else box.keeper
 
         def take(tx: Transaction) -> list[Flight]:
-            tx.remove_document(REPLAYED, name)
-            if not isinstance(keeper, CursorKeeper):
+            passed = announced(tx, name)
+            if box is None or not isinstance(keeper, CursorKeeper):
                 return []
+            here = roster.feed.position_of(box)
+            late = [
+                Flight(name, each.position, each.publisher)
+                for each in passed
+                if each.token == keeper.number and each.position < here
+            ]
+            tx.fly([each for each in late if not keeper.knows(each.position)])
             new = [each for each in tx.flights(name) if not keeper.knows(each.position)]
-            keeper.restore(new)
+            tx.after(lambda: keeper.restore(new))
             return new
 
         new = roster.store.write(take).result()

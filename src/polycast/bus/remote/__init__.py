@@ -1,0 +1,1 @@
+"""A bus over a broker: a store that is elsewhere, as the client sees it."""

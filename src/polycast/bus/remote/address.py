@@ -1,0 +1,70 @@
+"""Where brokers are: what the URL of a remote bus means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polycast.errors import BadOption
+
+__all__ = ["Address", "addresses_of", "is_remote"]
+
+PORT = 7788
+_SCHEMES = {"polycast": "ws", "polycasts": "wss"}
+ACCEPTED = (
+    "'polycast://host:7788', or 'polycasts://' with TLS; several brokers of one store with commas, "
+    "'polycast://one:7788,other:7788'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One broker."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it is reached by TLS."""
+        return self.scheme == "polycasts"
+
+    def uri(self, path: str) -> str:
+        """What a WebSocket is opened with."""
+        return f"{_SCHEMES[self.scheme]}://{self._place}{path}"
+
+    @property
+    def _place(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self._place}"
+
+
+def is_remote(url: object) -> bool:
+    """Whether a URL is that of a broker."""
+    return isinstance(url, str) and url.partition(":")[0] in _SCHEMES
+
+
+def addresses_of(url: str) -> list[Address]:
+    """The brokers that a URL names, in the order in which they are tried."""
+    scheme, _, rest = url.partition("://")
+    found = []
+    for place in rest.rstrip("/").split(","):
+        host, port = _split(place.strip())
+        if scheme not in _SCHEMES or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+            raise BadOption("url", url, accepted=ACCEPTED)
+        found.append(Address(scheme, host, int(port)))
+    return found
+
+
+def _split(place: str) -> tuple[str, str]:
+    """Host and port."""
+    if "@" in place or "/" in place:
+        return "", ""  # a token is an option, so that it does not get into logs
+    if place.startswith("["):
+        host, _, rest = place[1:].partition("]")
+        return host, rest.removeprefix(":") or str(PORT)
+    host, _, port = place.partition(":")
+    return host, port or str(PORT)

@@ -1,0 +1,436 @@
+"""The connection of a client to one of its brokers: it comes back by itself, and asks again.
+
+One thread receives. Whoever sends does so in its own thread; what several send at once goes as one
+frame. A question stays until it is answered, over as many connections as that takes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import struct
+import threading
+import uuid
+from collections import deque
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from socket import SHUT_RDWR, SO_SNDTIMEO, SOL_SOCKET
+from typing import TYPE_CHECKING, Any
+
+from polycast.bus.remote.refusals import error_of
+from polycast.errors import (
+    AccessDenied,
+    BadFrame,
+    BrokerRefused,
+    BrokerUnreachable,
+    LimitReached,
+    NotAvailable,
+    PolycastError,
+    StoreClosed,
+    WouldDeadlock,
+)
+from polycast.wire.frames import decode_from_broker, encode, frames
+from polycast.wire.messages import (
+    PATH,
+    PROTOCOL,
+    Answer,
+    Done,
+    Events,
+    Hello,
+    Limits,
+    Refused,
+    Wanted,
+    Welcome,
+)
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterable
+
+    from websockets.sync.client import ClientConnection
+
+    from polycast.bus.remote.address import Address
+    from polycast.config import Clock
+    from polycast.wire.messages import FromBroker, FromClient
+
+__all__ = ["Connection", "Handlers", "Options"]
+
+SOONEST, LATEST = 0.05, 5.0  # seconds between two attempts to connect
+_log = logging.getLogger("polycast")
+
+
+class Options:
+    """How brokers are reached."""
+
+    def __init__(
+        self,
+        addresses: list[Address],
+        *,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        program: str = "",
+        within: float = 10.0,
+    ) -> None:
+        self.addresses, self.token, self.tls, self.program = addresses, token, tls, program
+        self.within = within  # seconds to connect, and to be answered
+
+
+class Handlers:
+    """What happens to what a broker says by itself."""
+
+    def resumed(self) -> Iterable[FromClient]:
+        """It is connected, again or for the first time; what is to be said before all else."""
+        return ()
+
+    def brought(self, events: Events) -> None:
+        """There are events, or there is progress."""
+
+    def stopped(self, error: Exception) -> None:
+        """Nothing more comes, for a while or for good."""
+
+
+class Connection:
+    """Asks, tells and hears. `failure` says why it never will again."""
+
+    def __init__(self, options: Options, handlers: Handlers, clock: Clock) -> None:
+        self._options, self._handlers, self._clock = options, handlers, clock
+        self._client = uuid.uuid4().hex
+        self._lock = threading.Lock()
+        self._numbers = 0
+        self._pending: dict[int, tuple[bytes, Future[Any]]] = {}
+        self._waiting: deque[bytes] = deque()
+        self._sending = False
+        self._socket: ClientConnection | None = None  # None while there is no connection
+        self._closed = threading.Event()
+        self.failure: Exception | None = None
+        self.limits = Limits()
+        self.offset = 0.0  # what the clock of the broker is ahead of the one here
+        self.welcome: Welcome | None = None
+        self.times = 0  # how often it has connected
+        self._turn = 0  # whose turn it is of the addresses
+        self._thread = threading.Thread(target=self._run, name="polycast-remote", daemon=True)
+
+    def open(self) -> None:
+        """Connect, or say why that cannot be."""
+        error: Exception | None = None
+        for _ in self._options.addresses:
+            try:
+                self._connect()
+                self._thread.start()
+                return
+            except (OSError, TimeoutError, BrokerUnreachable) as found:
+                error = error or found
+                self._turn += 1
+        places = ", ".join(map(str, self._options.addresses))
+        raise BrokerUnreachable(places, why=_why(error))
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it is connected now."""
+        return self._socket is not None
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def ask(self, question: Callable[[int], FromClient]) -> Future[Any]:
+        """Ask; the answer comes, however often the connection is lost meanwhile."""
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        with self._lock:
+            if self.failure is not None or self._closed.is_set():
+                future.set_exception(self._reason())
+                return future
+            self._numbers += 1
+            number = self._numbers
+            data = encode(question(number))
+            if len(data) + 5 > self.limits.frame:
+                text = (
+                    f"{len(data)} bytes in one message; the broker takes up to "
+                    f"{self.limits.frame}. Publish less at a time, or raise its --frame-limit"
+                )
+                future.set_exception(LimitReached("too-large", text))
+                return future
+            self._pending[number] = data, future
+            self._waiting.append(data)
+        self._flush()
+        return future
+
+    def answer(self, question: Callable[[int], FromClient], *, within: float | None = None) -> Any:
+        """Ask, and wait for the answer."""
+        if threading.current_thread() is self._thread:
+            raise WouldDeadlock("a question", why="it is asked in the thread that hears answers")
+        within = self._options.within if within is None else within
+        try:
+            return self.ask(question).result(within)
+        except TimeoutError:
+            raise self.unreachable(within) from None
+
+    def unreachable(self, within: float) -> BrokerUnreachable:
+        """What is told of an answer that does not come."""
+        places = ", ".join(map(str, self._options.addresses))
+        return BrokerUnreachable(places, why=f"it has not answered within {within:g} s")
+
+    def tell(self, message: FromClient) -> None:
+        """Say something that need not be said again on another connection."""
+        with self._lock:
+            if self._socket is None:
+                return
+            self._waiting.append(encode(message))
+        self._flush()
+
+    def _flush(self) -> None:
+        """Send what waits, unless somebody is at it: then that one sends it, too."""
+        while True:
+            with self._lock:
+                socket = self._socket
+                if self._sending or socket is None or not self._waiting:
+                    return
+                self._sending = True
+                waiting = list(self._waiting)
+                self._waiting.clear()
+            try:
+                for frame in frames(waiting, self.limits.frame):
+                    socket.send(frame)
+            except Exception:  # the thread that receives notices, and all is asked again
+                _cut(socket)
+            finally:
+                with self._lock:
+                    self._sending = False
+
+    # -- hearing -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._hear()
+            except Exception as error:
+                self._lost(error)
+            if self._closed.is_set() or self.failure is not None:
+                return
+            self._connect_again()
+
+    def _hear(self) -> None:
+        socket = self._socket
+        if socket is None:
+            raise StoreClosed
+        heartbeat = self.limits.heartbeat if self.limits.heartbeat > 0 else None
+        lives = threading.Event()  # whether the broker has answered the latest ping
+        lives.set()
+        while True:
+            try:
+                frame = socket.recv(heartbeat)
+            except TimeoutError:
+                if not lives.is_set():
+                    why = f"nothing was heard for {2 * self.limits.heartbeat:g} s"
+                    raise TimeoutError(why) from None
+                lives = socket.ping()
+                continue
+            for message in decode_from_broker(frame):
+                self._heard(message)
+
+    def _heard(self, message: FromBroker) -> None:
+        match message:
+            case Events():
+                self._handlers.brought(message)
+            case Answer():
+                self._settle(message.number, message.result)
+            case Done() | Wanted():
+                self._settle(message.number, message)
+            case Refused(number=0):
+                raise error_of(message)
+            case Refused():
+                with self._lock:
+                    _, future = self._pending.pop(message.number, (b"", None))
+                if future is not None:
+                    with suppress(InvalidStateError):
+                        future.set_exception(error_of(message))
+            case Welcome():
+                raise BadFrame("`welcome`", why="it was said before")
+
+    def _settle(self, number: int, result: Any) -> None:
+        with self._lock:
+            _, future = self._pending.pop(number, (b"", None))
+        if future is not None:
+            with suppress(InvalidStateError):
+                future.set_result(result)
+
+    def _lost(self, error: Exception) -> None:
+        with self._lock:
+            socket, self._socket = self._socket, None
+            self._waiting.clear()
+        if socket is not None:
+            _cut(socket)
+        if _is_final(error):
+            self._fail(error)
+        elif not self._closed.is_set():
+            _log.warning("the connection to the broker was lost: %s", _why(error))
+            self._handlers.stopped(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Never again."""
+        with self._lock:
+            self.failure = error
+            pending, self._pending = self._pending, {}
+        for _, future in pending.values():
+            with suppress(InvalidStateError):
+                future.set_exception(self._reason())
+        self._handlers.stopped(error)
+
+    def _reason(self) -> Exception:
+        """An error of its own for each who asks."""
+        return StoreClosed() if self.failure is None else _another(self.failure)
+
+    # -- connecting --------------------------------------------------------------------------------
+
+    def _connect_again(self) -> None:
+        pause = SOONEST
+        while not self._closed.is_set():
+            try:
+                self._connect()
+                return
+            except Exception as error:
+                if _is_final(error):
+                    self._fail(error)
+                    return
+                self._handlers.stopped(error)
+            self._turn += 1
+            if self._turn % len(self._options.addresses) == 0:
+                # Jitter, so that those who lost it together do not all come back together.
+                self._closed.wait(pause * (0.5 + random.random()))
+                pause = min(pause * 2, LATEST)
+
+    def _connect(self) -> None:
+        address = self._options.addresses[self._turn % len(self._options.addresses)]
+        connect = _library()
+        headers = {}
+        if self._options.token is not None:
+            headers["Authorization"] = f"Bearer {self._options.token}"
+        try:
+            opening = connect(
+                address.uri(PATH),
+                ssl=self._options.tls if address.is_secure else None,
+                additional_headers=headers,
+                compression=None,
+                proxy=None,
+                open_timeout=self._options.within,
+                close_timeout=1.0,
+                ping_interval=None,  # the broker says how often, and who hears does it
+                max_size=None,
+                max_queue=64,
+                user_agent_header=None,
+            )
+            socket: ClientConnection = opening.__enter__()  # it lasts longer than any block
+        except OSError:
+            raise
+        except Exception as error:
+            raise _refusal(address, error) from None
+        try:
+            self._shake_hands(socket, address)
+        except BaseException as error:
+            _cut(socket)
+            if isinstance(error, PolycastError | OSError) or not isinstance(error, Exception):
+                raise
+            raise BrokerUnreachable(str(address), why=_why(error)) from None
+
+    def _shake_hands(self, socket: ClientConnection, address: Address) -> None:
+        asked = self._clock.time()
+        socket.send(
+            next(frames([encode(Hello(PROTOCOL, self._client, self._options.program[:200]))], 1))
+        )
+        messages = decode_from_broker(socket.recv(self._options.within))
+        first, rest = (messages[0] if messages else None), messages[1:]
+        if isinstance(first, Refused):
+            raise error_of(first)
+        if not isinstance(first, Welcome):
+            raise BadFrame("the first message of the broker", why="it is not `welcome`")
+        if self.welcome is not None and first.store != self.welcome.store:
+            text = (
+                f"the broker at {address} has another store than the one this bus was opened with; "
+                f"open a new bus"
+            )
+            raise BrokerRefused("another-store", text)
+        heard = self._clock.time()
+        self.offset = first.time - (asked + heard) / 2
+        self.welcome, self.limits = first, first.limits
+        _give_up_sending(socket, after=2 * first.limits.heartbeat)
+        with self._lock:
+            if self._closed.is_set():
+                raise StoreClosed
+            said = [encode(message) for message in self._handlers.resumed()]
+            self._waiting.clear()
+            self._waiting.extend(said)
+            self._waiting.extend(self._pending[number][0] for number in sorted(self._pending))
+            self._socket = socket
+            self.times += 1
+        for message in rest:
+            self._heard(message)
+        self._flush()
+
+    def close(self) -> None:
+        """Say no more; what was not answered never will be."""
+        self._closed.set()
+        with self._lock:
+            socket, is_sending = self._socket, self._sending
+            pending, self._pending = self._pending, {}
+        for _, future in pending.values():
+            with suppress(InvalidStateError):
+                future.set_exception(StoreClosed())
+        if socket is not None and not is_sending:
+            with suppress(Exception):
+                socket.close()
+        if socket is not None:
+            _cut(socket)
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(2.0)
+
+
+def _another(error: Exception) -> Exception:
+    """An error that says the same: who raises it adds to it where it was raised."""
+    found = type(error).__new__(type(error), *error.args)
+    found.__dict__.update(error.__dict__)
+    return found
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether it would be the same on the next attempt."""
+    return isinstance(error, BadFrame | BrokerRefused | AccessDenied)
+
+
+def _give_up_sending(connection: ClientConnection, *, after: float) -> None:
+    """Have a message that is not taken fail: whoever sends it holds up all who would notice."""
+    if after > 0 and os.name == "posix":
+        span = struct.pack("@ll", int(after), int(after % 1 * 1_000_000))
+        connection.socket.setsockopt(SOL_SOCKET, SO_SNDTIMEO, span)
+
+
+def _cut(connection: ClientConnection) -> None:
+    """End it without a word, also for who is just sending."""
+    with suppress(OSError):
+        connection.socket.shutdown(SHUT_RDWR)
+    with suppress(Exception):
+        connection.close_socket()
+
+
+def _library() -> Any:
+    try:
+        from websockets.sync.client import connect
+    except ImportError:
+        raise NotAvailable(
+            "a remote bus", why="it needs websockets", instead="pip install 'polycast[client]'"
+        ) from None
+    return connect
+
+
+def _refusal(address: Address, error: Exception) -> Exception:
+    """Why a WebSocket could not be opened."""
+    response = getattr(error, "response", None)
+    if response is None:
+        return BrokerUnreachable(str(address), why=_why(error))
+    text = bytes(response.body or b"").decode(errors="replace").strip()
+    if response.status_code in (401, 403):
+        return AccessDenied("connect", f"to {address}", token=None)
+    return BrokerUnreachable(str(address), why=f"it answers {response.status_code} {text}".strip())
+
+
+def _why(error: Exception | None) -> str:
+    return "nobody answers" if error is None else str(error) or type(error).__name__

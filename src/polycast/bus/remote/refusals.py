@@ -1,0 +1,60 @@
+"""What a broker refuses, as the error that a store of this process would raise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polycast.errors import (
+    AccessDenied,
+    BrokerRefused,
+    LimitReached,
+    NotSerialisable,
+    StoreFailed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.wire.messages import Refused
+
+__all__ = ["error_of"]
+
+_LIMITS = frozenset({"rate", "subscriptions", "steps", "too-large"})
+
+
+def error_of(refused: Refused) -> Exception:
+    """The error that a message stands for."""
+    make = _ERRORS.get(refused.code)
+    if make is not None:
+        return make(refused.text, refused.data)
+    kind = LimitReached if refused.code in _LIMITS else BrokerRefused
+    return kind(refused.code, refused.text, refused.data)
+
+
+def _denied(text: str, data: dict[str, Any]) -> Exception:
+    token, granted = data.get("token"), data.get("granted")
+    return AccessDenied(
+        str(data.get("action", "do")),
+        str(data.get("what", text)),
+        token=None if token is None else str(token),
+        granted=map(str, granted) if isinstance(granted, list) else (),
+        needs=str(data.get("needs", "")),
+    )
+
+
+def _failed(text: str, data: dict[str, Any]) -> Exception:
+    path, why = str(data.get("path", "the store")), str(data.get("why", text))
+    return StoreFailed(path, why=why, unknown=bool(data.get("unknown", True)))
+
+
+def _not_serialisable(text: str, data: dict[str, Any]) -> Exception:
+    why = str(data.get("why", text))
+    return NotSerialisable("an event", path=str(data.get("path", "")), why=why)
+
+
+_ERRORS: dict[str, Callable[[str, dict[str, Any]], Exception]] = {
+    "access-denied": _denied,
+    "store-failed": _failed,
+    "not-serialisable": _not_serialisable,
+    "bad-value": lambda text, data: ValueError(text),
+}

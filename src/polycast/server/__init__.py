@@ -1,0 +1,1 @@
+"""The broker: a bus for several hosts, and other programs' way in."""

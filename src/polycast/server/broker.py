@@ -1,0 +1,205 @@
+"""A broker: a store that other hosts reach, with the routing for those who subscribe there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from polycast.config import SystemClock
+from polycast.errors import BrokerError, StoreError
+from polycast.server.access import ANYBODY
+from polycast.server.guarding import Guard
+from polycast.server.hub import Hub
+from polycast.server.tending import Tending
+from polycast.stores import MemoryStore, open_store
+from polycast.stores.urls import path_of
+from polycast.wire.calls import LOG, READS
+from polycast.wire.frames import encode, encode_result
+from polycast.wire.messages import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+    from polycast.server.access import Identified, Tokens
+    from polycast.server.connection import Connection
+    from polycast.stores import Store
+
+__all__ = ["Broker"]
+
+AGAIN = 1.0  # seconds after which a read that failed is tried again
+_log = logging.getLogger("polycast.server")
+
+
+class Broker:
+    """One store, the clients that are connected, and what they share. It runs in an event loop."""
+
+    def __init__(
+        self,
+        url: str = "memory:",
+        *,
+        clock: Clock | None = None,
+        limits: Limits | None = None,
+        patience: float = 30.0,
+        tokens: Tokens | None = None,
+    ) -> None:
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        path = path_of(url)
+        self.url = url
+        self.store: Store = (
+            MemoryStore(clock=self.clock) if path is None else open_store(path, clock=self.clock)
+        )
+        with self.store.view() as view:
+            self.identity = view.identity()
+        self.name = f"broker-{uuid.uuid4().hex[:8]}"
+        self.limits = limits if limits is not None else Limits()
+        self.patience = patience  # seconds after which a client that takes nothing is cut off
+        self.hub = Hub(self.store)
+        self.pool = ThreadPoolExecutor(2, thread_name_prefix="polycast-broker")
+        self.tokens = tokens
+        self.connections: set[Connection] = set()
+        self.opened = self.cut_off = 0  # connections
+        self._buses: dict[str, set[int]] = {}  # that each client has opened
+        self.failure: StoreError | None = None  # why the log cannot be read
+        self._tending = Tending(self.store, self.clock, self.look_at_tokens, self._prune)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._bell = asyncio.Event()
+        self._lock = threading.Lock()
+        self._waiting: list[Callable[[], None]] = []
+        self._rung = False
+        self.store.watch(self._committed)
+
+    # -- its loop ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Send what is new to who wants it, until it is cancelled."""
+        self._loop = asyncio.get_running_loop()
+        tending = asyncio.create_task(self._tending.run())
+        self._do_waiting()  # what came before there was a loop
+        self._bell.set()
+        try:
+            while True:
+                await self._wait()
+                try:
+                    while self.hub.step():
+                        await asyncio.sleep(0)
+                    self.failure = None
+                except StoreError as error:
+                    if self.failure is None:
+                        _log.error("reading stopped: %s", error)
+                    self.failure = error
+                except Exception as error:  # whatever it is, others are served again soon
+                    _log.exception("what is new could not be sent")
+                    self.failure = BrokerError(f"{type(error).__name__}: {error}")
+        finally:
+            tending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await tending
+
+    async def _wait(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            # What cannot be read is tried again, in case the disk is well again.
+            await asyncio.wait_for(self._bell.wait(), None if self.failure is None else AGAIN)
+        self._bell.clear()
+
+    def ring(self) -> None:
+        """There may be something to send. In the thread of the loop."""
+        self._bell.set()
+
+    def _committed(self) -> None:
+        """Something was written. In any thread."""
+        with self._lock:
+            if self._rung:
+                return
+            self._rung = True
+        self.soon(self._ring_once)
+
+    def _ring_once(self) -> None:
+        with self._lock:
+            self._rung = False
+        self.hub.commits += 1
+        self._bell.set()
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Have something done in the thread of the loop; from any thread."""
+        with self._lock:
+            self._waiting.append(work)
+            if len(self._waiting) > 1 or self._loop is None:
+                return
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._do_waiting)
+
+    def _do_waiting(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for work in waiting:
+            try:
+                work()
+            except Exception:  # that of one client; others wait behind it
+                _log.exception("an answer could not be given")
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        self.store.close()
+
+    # -- what clients ask --------------------------------------------------------------------------
+
+    def asked(self, name: str, given: dict[str, Any], guard: Guard) -> bytes:
+        """The result of a question about the log or the state. In any thread."""
+        if name in LOG:
+            return encode(LOG[name].call(self.store, given))
+        with self.store.view() as view:
+            result = READS[name].call(view, given)
+        return encode_result(guard.seen(result) if name == "letters" else result)
+
+    def unread(self) -> int:
+        """How many bytes of events clients have not read."""
+        return sum(each.unread for each in self.connections)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes events and gives them out."""
+        return self.store.failure is None and self.failure is None
+
+    # -- rights ------------------------------------------------------------------------------------
+
+    def identify(self, secret: str | None) -> Identified | None:
+        """Who has a token; None if nobody has it."""
+        if self.tokens is None:
+            return ANYBODY
+        return self.tokens.find(secret, now=self.clock.time())
+
+    def guard(self, who: Identified, client: str) -> Guard:
+        """What stands between a client and the store."""
+        return Guard(who, self.hub.names, self._buses.setdefault(client, set()))
+
+    def _prune(self) -> None:
+        """Forget which buses clients have opened that are gone."""
+        with self.store.view() as view:
+            alive = {bus.id for bus in view.buses()}
+        connected = {each.client for each in self.connections}
+        for client, buses in list(self._buses.items()):
+            buses &= alive
+            if not buses and client not in connected:
+                del self._buses[client]
+
+    def look_at_tokens(self) -> None:
+        """Go by the tokens as they are now: who has none any more is let go."""
+        if self.tokens is None:
+            return
+        error = self.tokens.reload_if_changed()
+        if error is not None:
+            _log.error("the tokens go on as they were: %s", error)
+        now = self.clock.time()
+        for connection in list(self.connections):
+            who = self.tokens.again(connection.guard.who, now=now)
+            if who is None:
+                connection.cut_off(1008, "its token is not valid any more")
+            elif who is not connection.guard.who:
+                connection.guard = self.guard(who, connection.client)

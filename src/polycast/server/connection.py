@@ -1,0 +1,438 @@
+"""One client of a broker: what it says, what it is answered, what it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from polycast.errors import (
+    AccessDenied,
+    BadFrame,
+    BrokerRefused,
+    LimitReached,
+    NotSerialisable,
+    PolycastError,
+    StoreClosed,
+    StoreFailed,
+)
+from polycast.matching import Definition
+from polycast.server.working import Task, Undone, perform
+from polycast.wire.calls import CALLS, READ
+from polycast.wire.frames import (
+    decode_from_client,
+    encode,
+    encode_batch,
+    encode_result,
+    frames,
+)
+from polycast.wire.messages import (
+    PROTOCOL,
+    Answer,
+    Append,
+    Call,
+    Credit,
+    Describe,
+    Done,
+    Events,
+    Follow,
+    FromBroker,
+    FromClient,
+    Hello,
+    Refused,
+    Want,
+    Welcome,
+    Work,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from concurrent.futures import Future
+
+    from polycast.events import Record
+    from polycast.server.access import Identified
+    from polycast.server.broker import Broker
+
+__all__ = ["GONE", "Connection", "refused"]
+
+GONE = 1006  # the code of a connection that the other side has left
+LAST_WORDS = 1.0  # seconds to say why it ends
+LATER = 0.05  # seconds after which a client to which nothing was sent hears how far it is
+MUCH_LATER = 0.25  # the same for one that has not asked for anything
+_log = logging.getLogger("polycast.server")
+_BAD_VALUES = (ValueError, OverflowError, RecursionError)  # too large, too deep, contradictory
+_QUICK = frozenset({"newest", "oldest", "revision", "subscription", "document", "route", "flight"})
+
+
+class CutOff(Exception):
+    """The connection ends, and why."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+class Connection:
+    """Everything is called in the thread of the event loop, unless it says otherwise."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        send: Callable[[bytes], Awaitable[None]],
+        *,
+        who: Identified,
+        place: str,
+    ) -> None:
+        self._broker, self._write, self.place = broker, send, place
+        self.guard = broker.guard(who, "")
+        self._hub, self._store, self._limits = broker.hub, broker.store, broker.limits
+        self.client, self.program = "", ""
+        self.stream = self.at = self.groups = 0
+        self.unread = 0  # bytes of events that the client has not read
+        self._pending = self._backlog = 0  # questions, and bytes that wait to be sent
+        self._room = asyncio.Event()
+        self._room.set()
+        self._outgoing: list[bytes] = []
+        self._bell = asyncio.Event()
+        self._ended: CutOff | None = None
+        self._closing = False
+        self._hearing: asyncio.Task[None] | None = None
+        self._eager = 0  # the client waits to hear that this position has been sent
+        self._heard = (0, 0, -1, -1)  # what the client was told of stream, place and changes
+        self._progress: asyncio.TimerHandle | None = None
+        self._latest: Events | None = None
+        self.since = broker.clock.time()
+        self._allowance = float(self._limits.rate)
+        self._counted = broker.clock.monotonic()
+
+    def __str__(self) -> str:
+        who = "" if self.guard.who.name == "anybody" else f", token {self.guard.who.name!r}"
+        return f"{self.program or 'a client'} at {self.place}{who}"
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    async def run(self, receive: Callable[[], Awaitable[bytes | str | None]]) -> CutOff | None:
+        """Talk until one side ends it; why, if it is this one."""
+        writer = asyncio.create_task(self._send_all())
+        self._hearing = asyncio.create_task(self._hear_all(receive))
+        try:
+            await self._hearing
+        except asyncio.CancelledError:
+            if self._ended is None:  # the broker ends
+                self._hearing.cancel()
+                raise
+        finally:
+            self._hub.leave(self)
+            if self._progress is not None:
+                self._progress.cancel()
+            self._closing = True
+            self._bell.set()
+            await asyncio.wait([writer], timeout=LAST_WORDS)
+            writer.cancel()
+        return self._ended
+
+    def cut_off(self, code: int, why: str) -> None:
+        """End it from this side."""
+        if self._ended is None:
+            self._ended = CutOff(code, why)
+            self._bell.set()
+            if self._hearing is not None:
+                self._hearing.cancel()
+
+    async def _hear_all(self, receive: Callable[[], Awaitable[bytes | str | None]]) -> None:
+        try:
+            await self._greet(await asyncio.wait_for(receive(), self._broker.patience))
+            while (frame := await receive()) is not None:
+                await self._hear_each(decode_from_client(frame))
+        except TimeoutError:
+            self.cut_off(1008, "it said nothing")
+        except BadFrame as error:
+            self._post(refused(0, error))
+            self.cut_off(1002, str(error))
+        except BrokerRefused as error:
+            self._post(refused(0, error))
+            self.cut_off(1008, str(error))
+
+    async def _hear_each(self, messages: Sequence[FromClient]) -> None:
+        for message in messages:
+            await self._room.wait()
+            self._hear(message)
+
+    async def _greet(self, frame: bytes | str | None) -> None:
+        if frame is None:
+            raise BadFrame("nothing", why="a connection begins with `hello`")
+        messages = decode_from_client(frame)
+        hello, rest = (messages[0] if messages else None), messages[1:]
+        if not isinstance(hello, Hello):
+            raise BadFrame("the first message", why="it has to be `hello`")
+        if hello.protocol != PROTOCOL:
+            text = (
+                f"this broker speaks version {PROTOCOL} of the protocol, the client version "
+                f"{hello.protocol}; install the same version of polycast on both sides"
+            )
+            raise BrokerRefused("protocol", text)
+        if not 0 < len(hello.client) <= 64 or len(hello.program) > 200:
+            raise BadFrame("`hello`", why="a name of 1 to 64 characters is accepted")
+        self.client, self.program = hello.client, hello.program
+        self.guard = self._broker.guard(self.guard.who, self.client)
+        self._post(
+            Welcome(
+                PROTOCOL,
+                self._broker.name,
+                self._broker.identity,
+                self._broker.clock.time(),
+                self._limits,
+                self.guard.who.name,
+            )
+        )
+        self._hub.join(self)
+        await self._hear_each(rest)
+
+    # -- what it is sent ---------------------------------------------------------------------------
+
+    def _post(self, message: FromBroker) -> None:
+        data = encode(message)
+        self._outgoing.append(data)
+        self._backlog += len(data)
+        self._make_room()
+        self._bell.set()
+
+    async def _send_all(self) -> None:
+        """Send what waits, as one frame; while it is on its way, the next gathers."""
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            waiting, self._outgoing = self._outgoing, []
+            for frame in frames(waiting, self._limits.frame):
+                try:
+                    async with asyncio.timeout(self._broker.patience):
+                        await self._write(frame)
+                except TimeoutError:
+                    self._outgoing.clear()
+                    self.cut_off(1008, f"it took nothing for {self._broker.patience:g} s")
+                    return
+                except Exception:  # the other side is gone
+                    self.cut_off(GONE, "it is gone")
+                    return
+            self._backlog -= sum(map(len, waiting))
+            self._make_room()
+            if (self._ended is not None or self._closing) and not self._outgoing:
+                return
+
+    def has_room(self) -> bool:
+        """Whether the client has read most of what it was sent."""
+        return self.unread < self._limits.window
+
+    @property
+    def may_receive_all(self) -> bool:
+        """Whether the client has the right to see every event."""
+        return self.guard.is_open
+
+    def may_receive(self, record: Record) -> bool:
+        """Whether the client has the right to see an event."""
+        return self.guard.may_receive(record)
+
+    def send_events(self, events: Events) -> None:
+        """Send what the client wants; that there is nothing for it can wait a little."""
+        if events.records:
+            self.unread += len(events.records)
+            self._tell(events)
+            return
+        new = _told(events)
+        if new == self._heard:
+            return
+        self._latest = events
+        changed = events.revision != self._heard[2] or (self.groups and new[3] != self._heard[3])
+        if changed or (self._eager and events.upto > self._eager):
+            self._eager = 0
+            self._tell_latest()
+        elif self._progress is None:
+            later = LATER if events.stream else MUCH_LATER
+            self._progress = asyncio.get_running_loop().call_later(later, self._tell_latest)
+
+    def _tell_latest(self) -> None:
+        if self._progress is not None:
+            self._progress.cancel()
+            self._progress = None
+        if self._latest is not None:
+            self._tell(self._latest)
+
+    def _tell(self, events: Events) -> None:
+        self._latest = None
+        if self._eager and events.upto > self._eager:
+            self._eager = 0
+        self._heard = _told(events)
+        self._post(events)
+
+    # -- what it says ------------------------------------------------------------------------------
+
+    def _hear(self, message: FromClient) -> None:
+        number = getattr(message, "number", 0)
+        try:
+            match message:
+                case Append():
+                    self._append(message)
+                case Call():
+                    self._answer_call(message)
+                case Describe():
+                    self._describe(message)
+                case Work():
+                    self._work(message)
+                case Want():
+                    self._want(message)
+                case Follow() if message.stream <= self.stream:
+                    pass  # said before the connection was lost; what follows it has been said
+                case Follow():
+                    self.stream, self.at = message.stream, max(1, message.start)
+                    self.unread = 0  # it does not read what it was sent before
+                    self._hub.follow(self)
+                    self._broker.ring()
+                case Credit():
+                    self.unread = max(0, self.unread - message.size)
+                    self._broker.ring()
+                case Hello():
+                    raise BadFrame("`hello`", why="it was said before")
+        except BadFrame:
+            raise
+        except Exception as error:  # of this question only
+            self._post(refused(number, error))
+
+    def _begin(self) -> None:
+        """One more question that is not answered yet."""
+        self._pending += 1
+        self._make_room()
+
+    def _end(self, message: FromBroker) -> None:
+        self._pending -= 1
+        self._post(message)
+
+    def _make_room(self) -> None:
+        """Hear nothing more while too much is not answered, or answered and not taken."""
+        if self._pending < self._limits.pending and self._backlog < self._limits.window:
+            self._room.set()
+        else:
+            self._room.clear()
+
+    def _append(self, message: Append) -> None:
+        count = sum(len(run.payloads) for run in message.runs)
+        self._check_rate(count)
+        for run in message.runs:
+            self.guard.check_run(run)
+        if any(not 0 <= each.number < count for each in message.astray):
+            raise BadFrame("`append`", why="it names an event astray that it has not")
+        appending = self._store.submit(message.runs, astray=message.astray)
+        self._begin()
+        self._hub.published += count
+        appending.add_done_callback(lambda done: self._later(done, message.number, encode))
+
+    def _describe(self, message: Describe) -> None:
+        describing = self._store.describe(message.descriptions)
+        self._begin()
+        describing.add_done_callback(lambda done: self._later(done, message.number, encode))
+
+    def _check_rate(self, count: int) -> None:
+        rate = self._limits.rate
+        if not rate:
+            return
+        now = self._broker.clock.monotonic()
+        self._allowance = min(rate, self._allowance + (now - self._counted) * rate)
+        self._counted = now
+        if count > self._allowance:
+            text = f"more than {rate} events a second; publish them more slowly"
+            raise LimitReached("rate", text, {"limit": rate})
+        self._allowance -= count
+
+    def _later(self, done: Future[Any], number: int, result: Callable[[Any], bytes]) -> None:
+        """Answer from another thread."""
+        message: FromBroker
+        try:
+            found = done.result()
+            message = found if isinstance(found, Done) else Answer(number, result(found))
+        except Undone as undone:
+            message = Done(number, kept=False, results=undone.results)
+        except CancelledError:
+            message = refused(number, StoreClosed())
+        except BaseException as error:
+            message = refused(number, error)
+        self._broker.soon(lambda: self._end(message))
+
+    def _answer_call(self, message: Call) -> None:
+        verb = CALLS.get(message.name)
+        if verb is None:
+            raise BadFrame(f"the call {message.name!r}", why="a store has no such method")
+        given = verb.given(message.arguments)
+        self.guard.check_call(message.name, given)
+        if verb is READ:
+            self._read(message.number, given)
+            return
+        if message.name == "newest":
+            self._eager = self._store.newest()
+            self._post(Answer(message.number, encode_result(self._eager)))
+            self._broker.ring()
+            return
+        if message.name in _QUICK:
+            result = self._broker.asked(message.name, given, self.guard)
+            self._post(Answer(message.number, result))
+            return
+        asking = self._broker.pool.submit(self._broker.asked, message.name, given, self.guard)
+        self._begin()
+        asking.add_done_callback(lambda done: self._later(done, message.number, bytes))
+
+    def _read(self, number: int, given: dict[str, Any]) -> None:
+        given["limit"] = min(max(given["limit"], 0), 10_000)
+        batch = self._hub.older(self, **given)
+        self._post(Answer(number, encode_batch(batch)))
+
+    def _work(self, message: Work) -> None:
+        if len(message.steps) > self._limits.pending:
+            text = f"work of {len(message.steps)} steps; {self._limits.pending} are accepted"
+            raise LimitReached("steps", text, {"limit": self._limits.pending})
+        task = Task(self.client, self._broker.clock.time(), self.guard)
+        working = self._store.write(lambda tx: perform(tx, message, task))
+        self._begin()
+        working.add_done_callback(lambda done: self._later(done, message.number, bytes))
+
+    def _want(self, message: Want) -> None:
+        if message.definitions and self._hub.wants(self) >= self._limits.subscriptions:
+            text = f"more than {self._limits.subscriptions} subscriptions on one connection"
+            raise LimitReached("subscriptions", text, {"limit": self._limits.subscriptions})
+        try:
+            definitions = [Definition.decoded(each) for each in message.definitions]
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise BadFrame("a definition", why=str(error)) from None
+        for each in definitions:
+            self.guard.check_definition(each)
+        wanted = self._hub.want(self, message.name, message.definitions)
+        self._post(msgspec.structs.replace(wanted, number=message.number))
+
+
+def _told(events: Events) -> tuple[int, int, int, int]:
+    return events.stream, events.upto, events.revision, events.commits
+
+
+def refused(number: int, error: BaseException) -> Refused:
+    """An error as a message."""
+    data: dict[str, Any] = {}
+    if isinstance(error, StoreFailed):
+        data = {"path": error.path, "why": error.why, "unknown": error.unknown}
+    elif isinstance(error, AccessDenied):
+        data = {"action": error.action, "what": error.what, "token": error.token}
+        data |= {"granted": list(error.granted), "needs": error.needs}
+    elif isinstance(error, NotSerialisable):
+        data = {"path": error.path, "why": str(error)}
+    elif isinstance(error, _BAD_VALUES):
+        return Refused(number, "bad-value", str(error))
+    elif isinstance(error, BrokerRefused):
+        return Refused(number, error.code, str(error), error.data)
+    elif not isinstance(error, PolycastError):
+        _log.error("a question could not be answered", exc_info=error)
+        return Refused(number, "fault", f"the broker failed: {type(error).__name__}: {error}")
+    return Refused(number, _code(type(error).__name__), str(error), data)
+
+
+def _code(name: str) -> str:
+    """`StoreFailed` as `store-failed`."""
+    return "".join(f"-{each.lower()}" if each.isupper() else each for each in name).lstrip("-")

@@ -1,0 +1,308 @@
+"""Reads the log once for all clients, and sends each what it may want.
+
+All of it runs in the thread of the event loop. A client that has not read what it was sent is
+behind: it is served from its own place in the log when it has, and costs nobody any memory.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from polycast.routing.loading import RoutingPlan
+from polycast.server.shares import Wanting
+from polycast.stores import Batch, Route
+from polycast.typesystem import Registry, ancestors
+from polycast.wire.messages import Events, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    from polycast.events import Record
+    from polycast.server.shares import Share
+    from polycast.stores import Store, Stored
+
+    class Reader(Protocol):
+        """Who is sent what is new."""
+
+        stream: int
+        at: int  # all before it has been sent
+        groups: int  # how many subscriptions of it share with others
+
+        def has_room(self) -> bool:
+            """Whether it has read most of what it was sent."""
+
+        @property
+        def may_receive_all(self) -> bool:
+            """Whether it has the right to, whatever it is."""
+
+        def may_receive(self, record: Record) -> bool:
+            """Whether it has the right to."""
+
+        def send_events(self, events: Events) -> None:
+            """Send it."""
+
+
+__all__ = ["Hub"]
+
+BATCH = 500  # records at a time
+FIRST = 100  # records, before it is known how large they are
+MUCH = 2_000_000  # bytes of payload at a time
+SCAN = 2_000  # records looked at for one question about what is older
+
+
+class _Pace:
+    """Reads so many records at a time; fewer while they are large, as many may be sent all."""
+
+    def __init__(self, store: Store, most: int) -> None:
+        self._store, self._most = store, most
+        self._now = FIRST
+
+    def read(
+        self,
+        start: int,
+        *,
+        limit: int = SCAN,
+        until: int | None = None,
+        types: Sequence[int] | None = None,
+    ) -> Batch:
+        """What is there from a position on."""
+        limit = min(limit, self._now)
+        batch = self._store.read(start, limit=limit, until=until, types=types)
+        sizes = list(accumulate(len(each.record.payload) for each in batch.entries))
+        if not sizes or sizes[-1] <= MUCH:
+            self._now = min(self._most, 2 * self._now)
+            return batch
+        fit = max(1, bisect_right(sizes, MUCH))
+        self._now = fit
+        if fit == len(sizes):
+            return batch
+        return Batch(batch.entries[:fit], batch.entries[fit].position)
+
+
+class Hub:
+    """What all clients want, as one plan, and how far each has been served."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._plan = RoutingPlan(Registry())
+        self._owners: dict[int, Reader] = {}
+        self._numbers: dict[Reader, dict[str, list[int]]] = {}
+        self._pace, self._older_pace = _Pace(store, BATCH), _Pace(store, SCAN)
+        self._last = 0
+        self._names: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._idle: dict[Reader, None] = {}  # they wait for nothing
+        self._live: dict[Reader, None] = {}
+        self._behind: dict[Reader, None] = {}
+        self.front = 1  # all before it has been sent to who is not behind
+        self.newest = self.revision = self.commits = 0
+        self._learnt = -1  # the revision that the plan goes by
+        self.sent = self.routed = self.published = 0
+
+    # -- who wants what ----------------------------------------------------------------------------
+
+    def want(self, reader: Reader, name: str, definitions: Sequence[bytes]) -> Wanted:
+        """Have a subscription of a reader want this, and nothing else; what comes of that."""
+        self._learn()
+        self._remove(reader, name)
+        try:
+            for definition in definitions:
+                self._add(reader, name, definition)
+        except BaseException:
+            self._remove(reader, name)
+            raise
+        start = reader.at if reader in self._behind else self.front
+        entries = [self._plan.entries[number] for number in self._of(reader, name)]
+        asked = [None if each.where is None else str(each.where) for each in entries]
+        return Wanted(0, start, asked, [each.sure for each in entries])
+
+    def _add(self, reader: Reader, name: str, definition: bytes) -> None:
+        self._last += 1
+        self._plan.add(Route(self._last, name, definition, 0))
+        self._owners[self._last] = reader
+        self._numbers.setdefault(reader, {}).setdefault(name, []).append(self._last)
+        reader.groups += self._is_group(self._last)
+
+    def _remove(self, reader: Reader, name: str) -> None:
+        for number in self._numbers.get(reader, {}).pop(name, ()):
+            reader.groups -= self._is_group(number)
+            self._plan.remove(number)
+            del self._owners[number]
+
+    def _of(self, reader: Reader, name: str) -> list[int]:
+        """What a subscription of a reader is in the plan."""
+        return self._numbers.get(reader, {}).get(name, [])
+
+    def _is_group(self, number: int) -> bool:
+        return self._plan.entries[number].definition.group is not None
+
+    def _learn(self) -> None:
+        """Know what the store knows of types and contexts."""
+        with self._store.view() as view:
+            self.newest, self.revision = view.newest(), view.revision()
+            if self.revision != self._learnt:
+                self._learnt = self.revision
+                self._plan.learn(view)
+                self._plan.learn_contexts(view)
+
+    def names(self, name: str, digest: str) -> tuple[str, ...]:
+        """The wire name of a class, its aliases, and those of all its supertypes."""
+        known = self._names.get((name, digest))
+        if known is None:
+            registry = self._plan.registry
+            if registry.described(digest) is None:
+                self._learn()
+            description = registry.described(digest)
+            if description is None or description.name != name:
+                return (name,)  # nobody has said what it is
+            above = ancestors(description, registry.describe)
+            known = self._names[name, digest] = tuple(dict.fromkeys((name, *above)))
+        return known
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        return sum(map(len, self._numbers.values()))
+
+    @property
+    def behind(self) -> int:
+        """How many readers are served from an earlier place of the log."""
+        return len(self._behind)
+
+    def wants(self, reader: Reader) -> int:
+        """How many subscriptions of a reader there are."""
+        return len(self._numbers.get(reader, ()))
+
+    def join(self, reader: Reader) -> None:
+        """Tell somebody that something has changed, and nothing more."""
+        self._idle[reader] = None
+
+    def follow(self, reader: Reader) -> None:
+        """Send a reader what it wants from its place on."""
+        if not self._live and not self._behind:
+            self.front = max(self.front, self._store.newest() + 1)
+        self._forget(reader)
+        self._behind[reader] = None
+
+    def _forget(self, reader: Reader) -> None:
+        for each in (self._idle, self._live, self._behind):
+            each.pop(reader, None)
+
+    def leave(self, reader: Reader) -> None:
+        """It is gone."""
+        self._forget(reader)
+        for name in list(self._numbers.get(reader, ())):
+            self._remove(reader, name)
+        self._numbers.pop(reader, None)
+
+    # -- what is new -------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Send a little; whether there may be more."""
+        self._learn()
+        more = False
+        if self._live:
+            more = self._send_new()
+        elif not self._behind:
+            self.front = self.newest + 1
+        for reader in list(self._behind):
+            if reader.has_room():
+                more = self._catch_up(reader) or more
+        for reader in self._idle:
+            self._tell_progress(reader)
+        return more
+
+    def _send_new(self) -> bool:
+        batch = self._pace.read(self.front)
+        if batch.upto == self.front:
+            for reader in self._live:
+                self._tell_progress(reader)
+            return False
+        wanted = self._wanted(batch.entries)
+        for reader in list(self._live):
+            share = wanted.share_of(reader)
+            if share.count and not reader.has_room():
+                del self._live[reader]
+                self._behind[reader] = None  # it is at the place where this batch begins
+                continue
+            reader.at = batch.upto
+            if share.count:
+                self._send(reader, share)
+            else:
+                self._tell_progress(reader)
+        self.front = batch.upto
+        self.routed += len(batch.entries)
+        return self.front <= self.newest
+
+    def _wanted(self, records: Sequence[Stored]) -> Wanting:
+        """Who may want which of some records."""
+        by_takers: dict[tuple[int, ...], list[Stored]] = {}
+        if records and self._owners:
+            taken = self._plan.find(records)
+            at = {each.position: each for each in records}
+            for position, numbers in zip(taken.positions, taken.takers, strict=True):
+                by_takers.setdefault(tuple(numbers), []).append(at[position])
+        lots: dict[Reader, list[int]] = {}
+        for number, takers in enumerate(by_takers):
+            for reader in dict.fromkeys(self._owners[each] for each in takers):
+                lots.setdefault(reader, []).append(number)
+        return Wanting(list(by_takers.values()), lots)
+
+    def _catch_up(self, reader: Reader) -> bool:
+        """Send one reader what is before the front; whether there is more."""
+        if reader.at < self.front:
+            batch = self._pace.read(reader.at, until=self.front)
+            share = self._wanted(batch.entries).share_of(reader)
+            reader.at = max(batch.upto, reader.at)
+            self._send(reader, share)
+        if reader.at < self.front:
+            return True
+        del self._behind[reader]
+        self._live[reader] = None
+        reader.at = self.front
+        self._tell_progress(reader)
+        return False
+
+    def _send(self, reader: Reader, share: Share) -> None:
+        self.sent += share.count
+        reader.send_events(self._events(reader, reader.at, share.records))
+
+    def _tell_progress(self, reader: Reader) -> None:
+        at = reader.at if reader.stream else self.newest + 1
+        reader.send_events(self._events(reader, at))
+
+    def _events(self, reader: Reader, at: int, records: bytes = b"") -> Events:
+        return Events(reader.stream, at, self.newest, self.revision, self.commits, records)
+
+    # -- what is older -----------------------------------------------------------------------------
+
+    def older(
+        self,
+        reader: Reader,
+        start: int,
+        *,
+        limit: int,
+        until: int | None,
+        types: Sequence[int] | None,
+        wanted_by: str | None,
+    ) -> Batch:
+        """A part of the log, without what a subscription cannot want."""
+        most = limit if wanted_by is None else SCAN
+        batch = self._older_pace.read(start, limit=most, until=until, types=types)
+        entries = [each for each in batch.entries if reader.may_receive(each.record)]
+        numbers = set() if wanted_by is None else set(self._of(reader, wanted_by))
+        if not numbers:
+            return Batch(entries[:limit], _upto(entries, limit, batch.upto))
+        taken = self._plan.find(entries)
+        mine = {
+            position
+            for position, takers in zip(taken.positions, taken.takers, strict=True)
+            if not numbers.isdisjoint(takers)
+        }
+        entries = [each for each in entries if each.position in mine]
+        return Batch(entries[:limit], _upto(entries, limit, batch.upto))
+
+
+def _upto(entries: Sequence[Stored], limit: int, upto: int) -> int:
+    return entries[limit].position if len(entries) > limit else upto

@@ -1,0 +1,59 @@
+"""How a broker is doing, for Prometheus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.core import Metric
+
+    from polycast.server.broker import Broker
+
+__all__ = ["measured"]
+
+
+class _Collector:
+    """Reads what the broker counts anyway, when it is asked."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def collect(self) -> Iterator[Metric]:
+        """All of it."""
+        broker, hub = self._broker, self._broker.hub
+        with broker.store.view() as view:
+            newest, oldest, letters = view.newest(), view.oldest(), view.count_letters()
+        counted = (
+            ("events_published", "Events that clients have published here", hub.published),
+            ("events_routed", "Events of the log that were asked about", hub.routed),
+            ("events_sent", "Events sent, once for each client that they went to", hub.sent),
+            ("connections_opened", "Connections that were opened", broker.opened),
+            ("connections_cut_off", "Connections that the broker has ended", broker.cut_off),
+        )
+        for name, text, count in counted:
+            yield CounterMetricFamily(f"polycast_{name}", text, value=count)
+        now = (
+            ("connections", "Clients that are connected", len(broker.connections)),
+            ("subscriptions", "What clients want, as subscriptions", len(hub)),
+            ("behind", "Clients that have not read what was sent", hub.behind),
+            ("unread_bytes", "Bytes sent that clients have not read", broker.unread()),
+            ("log_newest_position", "The newest position of the log", newest),
+            ("log_oldest_position", "The oldest position kept", oldest),
+            ("store_bytes", "Bytes that the store takes", broker.store.size()),
+            ("dead_letters", "Events that could not be delivered", letters),
+            ("ready", "Whether it takes events and gives them out", int(broker.is_ready)),
+        )
+        for name, text, value in now:
+            yield GaugeMetricFamily(f"polycast_{name}", text, value=value)
+
+
+def measured(broker: Broker) -> bytes:
+    """The figures of a broker, in the text format of Prometheus."""
+    registry = CollectorRegistry()
+    registry.register(_Collector(broker))
+    return generate_latest(registry)

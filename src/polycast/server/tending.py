@@ -1,0 +1,61 @@
+"""What a broker does for its store while others use it: bury the dead, let go of what is old."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from polycast.bus.presence import bury_dead
+from polycast.errors import PolycastError
+from polycast.stores import retain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+    from polycast.stores import Store, Transaction
+
+__all__ = ["Tending"]
+
+BEAT = 1.0  # seconds between two looks at who has died
+EVERY = 10.0  # seconds between two looks at what may go
+FORGOTTEN = 24 * 3600.0  # seconds after which a client does not ask again what it was told
+_log = logging.getLogger("polycast.server")
+
+
+class Tending:
+    """A job of a broker; several over one store do no harm to each other."""
+
+    def __init__(
+        self, store: Store, clock: Clock, often: Callable[[], None], seldom: Callable[[], None]
+    ) -> None:
+        self._store, self._clock = store, clock
+        self._often, self._seldom = often, seldom  # what else there is to do, in the same thread
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        loop, beats = asyncio.get_running_loop(), 0
+        while True:
+            await asyncio.sleep(BEAT)
+            beats += 1
+            try:
+                self._often()
+                if self._store.failure is None:
+                    await asyncio.wrap_future(self._store.write(self._bury))
+                    if beats % int(EVERY / BEAT) == 0:
+                        self._seldom()
+                        await loop.run_in_executor(None, self.let_go)
+            except PolycastError as error:
+                _log.warning("the store was not tended: %s", error)
+            except Exception:  # it is tried again at the next beat
+                _log.exception("the store was not tended")
+
+    def _bury(self, tx: Transaction) -> None:
+        bury_dead(tx, self._clock.time(), mine=None)
+
+    def let_go(self) -> None:
+        """Let go of what nobody needs any more."""
+        now = self._clock.time()
+        retain(self._store, now)
+        self._store.write(lambda tx: tx.drop_answers(now - FORGOTTEN)).result()

@@ -1,0 +1,284 @@
+"""The file of tokens: TOML, read into plain values, with everything that is wrong in it."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import tomllib
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from polycast.errors import BadGrant
+from polycast.server.grants import Grant, Rights
+from polycast.wire.security import readable_by_others
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+__all__ = [
+    "CODES",
+    "Contents",
+    "Finding",
+    "Severity",
+    "Token",
+    "findings_at",
+    "name_problem",
+    "read_tokens",
+]
+
+Severity = Literal["error", "warning"]
+
+CODES: dict[str, Severity] = {
+    "unreadable": "error",
+    "bad-toml": "error",
+    "no-tokens": "error",
+    "unknown-key": "error",
+    "missing-key": "error",
+    "bad-value": "error",
+    "bad-name": "error",
+    "bad-hash": "error",
+    "bad-grant": "error",
+    "bad-time": "error",
+    "same-name": "error",
+    "same-hash": "error",
+    "readable-by-others": "warning",
+    "expired": "warning",
+    "no-rights": "warning",
+}
+
+_KEYS = ("name", "sha256", "publish", "subscribe", "admin", "expires")
+_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*(?:token|\"token\"|'token')[ \t]*\]\]", re.M)
+_HASH = re.compile(r"[0-9a-fA-F]{64}")
+_OF_NOTHING = hashlib.sha256(b"").digest()
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong or doubtful in a file of tokens."""
+
+    code: str
+    text: str
+    where: str
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return CODES[self.code]
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text} [{self.code}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as the file has it: who has the secret, and what they may do."""
+
+    name: str
+    digest: bytes = field(repr=False)
+    rights: Rights
+    expires: float | None = None
+
+    def is_valid(self, now: float) -> bool:
+        """Whether it has not expired."""
+        return self.expires is None or now < self.expires
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The tokens of a file that could be read, and what was wrong with it."""
+
+    tokens: tuple[Token, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """Why the file cannot be used."""
+        return tuple(each for each in self.findings if each.severity == "error")
+
+
+def read_tokens(path: str) -> Contents:
+    """All that is in a file of tokens; nothing is raised."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode("utf-8-sig")
+    except OSError as error:
+        why = f"it cannot be read: {error.strerror or error}"
+        return Contents(findings=(Finding("unreadable", why, path),))
+    except UnicodeDecodeError as error:
+        why = f"it is not UTF-8: the byte {error.object[error.start]:#04x} at {error.start}"
+        return Contents(findings=(Finding("bad-toml", why, path),))
+    reading = _Reading(text, path)
+    tokens = reading.tokens()
+    warning = readable_by_others(path)
+    if warning:
+        reading.findings.append(Finding("readable-by-others", warning, path))
+    return Contents(tuple(tokens), tuple(reading.findings))
+
+
+def findings_at(tokens: tuple[Token, ...], now: float) -> Iterator[Finding]:
+    """What is doubtful about tokens that can be used."""
+    for token in tokens:
+        where, rights = f"token {token.name!r}", token.rights
+        if not token.is_valid(now):
+            yield Finding("expired", "it has expired and lets nobody in", where)
+        if not (rights.admin or rights.publish or rights.subscribe):
+            yield Finding("no-rights", "it may do nothing: no publish, no subscribe", where)
+
+
+class _Reading:
+    """One pass over a file, which goes on after an error to find them all."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self.findings: list[Finding] = []
+        self._path, self._text = path, text
+        self._where = path
+
+    def tokens(self) -> list[Token]:
+        entries = self._entries()
+        lines = [self._text.count("\n", 0, each.start()) + 1 for each in self._headers()]
+        read: list[Token] = []
+        places: list[str] = []
+        for n, entry in enumerate(entries):
+            # Tables that are written otherwise, as in `token = [{...}]`, have no line of theirs.
+            line = f", line {lines[n]}" if len(lines) == len(entries) else ""
+            place = f"token {n + 1}{line}"
+            self._where = f"{self._path}, {place}"
+            token = self._token(entry)
+            if token is not None:
+                self._compare(token, read, places)
+                read.append(token)
+                places.append(place)
+        return read
+
+    def _headers(self) -> Iterator[re.Match[str]]:
+        return _HEADER.finditer(self._text)
+
+    def _entries(self) -> list[Mapping[str, Any]]:
+        try:
+            data = tomllib.loads(self._text)
+        except (ValueError, RecursionError) as error:
+            self._add("bad-toml", f"it is not TOML: {error}")
+            return []
+        for key in [key for key in data if key != "token"]:
+            self._unknown(key, ("token",), shown=lambda name: f"[[{name}]]")
+        found = data.get("token", [])
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            self._add("bad-value", "token is not a list of tables; write [[token]] above each")
+            return []
+        if not found and not self.findings:
+            # A file that is just being written is empty for a moment; it must not lock all out.
+            self._add("no-tokens", "there is no [[token]] in it")
+        return found
+
+    def _token(self, entry: Mapping[str, Any]) -> Token | None:
+        before = len(self.findings)
+        name = self._name(entry)
+        for key in entry:
+            if key not in _KEYS:
+                self._unknown(key, _KEYS, shown=str)
+        digest = self._digest(entry)
+        publish, subscribe = (self._grants(entry, key) for key in ("publish", "subscribe"))
+        admin = entry.get("admin", False)
+        if not isinstance(admin, bool):
+            self._add("bad-value", f"admin is {_kind(admin)}; accepted: true or false")
+        expires = self._expires(entry)
+        if len(self.findings) > before:
+            return None
+        return Token(name, digest, Rights(publish, subscribe, admin), expires)
+
+    def _name(self, entry: Mapping[str, Any]) -> str:
+        name = entry.get("name")
+        if name is None:
+            self._add("missing-key", 'it has no name; accepted: one such as name = "till-7"')
+            return ""
+        problem = name_problem(name)
+        if problem:
+            self._add("bad-name", f"its name {problem}")
+            return ""
+        self._where += f" ({name})"
+        return str(name)
+
+    def _digest(self, entry: Mapping[str, Any]) -> bytes:
+        # What is there is never shown: it may be the secret, put in the wrong place.
+        given = entry.get("sha256")
+        accepted = "accepted: 64 hexadecimal digits, as `polycast token new` prints them"
+        if given is None:
+            self._add("missing-key", f"it has no sha256; {accepted}")
+        elif not isinstance(given, str):
+            self._add("bad-hash", f"sha256 is {_kind(given)}; {accepted}")
+        elif not _HASH.fullmatch(given):
+            self._add("bad-hash", f"sha256 is {len(given)} characters that are no hash; {accepted}")
+        elif bytes.fromhex(given) == _OF_NOTHING:
+            self._add("bad-hash", f"sha256 is that of an empty secret; {accepted}")
+        else:
+            return bytes.fromhex(given)
+        return b""
+
+    def _grants(self, entry: Mapping[str, Any], key: str) -> tuple[Grant, ...]:
+        given = entry.get(key, [])
+        if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+            accepted = f'{key} = ["shop.Order", "/Chat/**"]'
+            self._add("bad-value", f"{key} is not a list of strings; accepted: {accepted}")
+            return ()
+        return tuple(grant for n, each in enumerate(given) for grant in self._grant(key, n, each))
+
+    def _grant(self, key: str, n: int, text: str) -> Iterator[Grant]:
+        try:
+            yield Grant(text)
+        except BadGrant as error:
+            self._add("bad-grant", f"{key}, number {n + 1}: {error}")
+
+    def _expires(self, entry: Mapping[str, Any]) -> float | None:
+        given = entry.get("expires")
+        if given is None:
+            return None
+        accepted = "accepted: a time with its zone, such as 2027-01-01T00:00:00Z"
+        if isinstance(given, datetime) and given.tzinfo is not None:
+            return given.timestamp()
+        if isinstance(given, datetime):
+            self._add("bad-time", f"expires = {given.isoformat()} has no time zone; {accepted}")
+        elif isinstance(given, date):
+            self._add("bad-time", f"expires = {given.isoformat()} is a day; {accepted}")
+        else:
+            self._add("bad-time", f"expires is {_kind(given)}; {accepted}")
+        return None
+
+    def _compare(self, token: Token, others: list[Token], places: list[str]) -> None:
+        for other, place in zip(others, places, strict=True):
+            if other.name == token.name:
+                self._add("same-name", f"{place} has that name, too; each has one of its own")
+            if other.digest == token.digest:
+                who = f"{place} ({other.name})"
+                self._add("same-hash", f"{who} has that sha256, too; make another secret")
+
+    def _unknown(self, key: str, known: tuple[str, ...], *, shown: Callable[[str], str]) -> None:
+        near = difflib.get_close_matches(key.lower(), known, n=1)
+        hint = f"; did you mean {shown(near[0])}?" if near else ""
+        if key in ("secret", "token", "password"):
+            hint = "; the file has no secrets, only the sha256 of each"
+        accepted = ", ".join(map(shown, known))
+        self._add("unknown-key", f"there is no key {key!r}{hint}; accepted: {accepted}")
+
+    def _add(self, code: str, text: str) -> None:
+        self.findings.append(Finding(code, text, self._where))
+
+
+def name_problem(name: object) -> str:
+    """Why something cannot be the name of a token, which is shown in logs; empty if it can."""
+    accepted = f"accepted: up to {_LONGEST_NAME} characters that can be printed"
+    if not isinstance(name, str):
+        return f"is {_kind(name)}; {accepted}"
+    if not name.strip():
+        return f"is empty; {accepted}"
+    if len(name) > _LONGEST_NAME:
+        return f"is {len(name)} characters long; {accepted}"
+    return "" if name.isprintable() else f"is {name!r}; {accepted}"
+
+
+def _kind(value: object) -> str:
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "a string"}
+    kinds |= {list: "a list", dict: "a table"}
+    return kinds.get(type(value), f"a {type(value).__name__}")

@@ -1,0 +1,83 @@
+"""Transactions of clients: steps that a client has guessed the results of, done all or none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from polycast.errors import BadFrame, BrokerRefused
+from polycast.stores import Answer
+from polycast.wire.calls import STEPS
+from polycast.wire.frames import encode_result
+from polycast.wire.messages import Done
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from polycast.server.guarding import Guard
+    from polycast.stores import Transaction
+    from polycast.wire.messages import Step, Work
+
+__all__ = ["Undone", "perform"]
+
+_results = msgspec.msgpack.Decoder(list[bytes])
+
+
+class Undone(Exception):
+    """Steps that are not kept, and the results that they had."""
+
+    def __init__(self, results: list[bytes]) -> None:
+        super().__init__(f"{len(results)} steps")
+        self.results = results
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What has to be known of a client to work for it."""
+
+    client: str
+    now: float
+    guard: Guard
+
+
+def perform(tx: Transaction, work: Work, task: Task) -> Done:
+    """Do what a client asks; `Undone` if it is to be undone, or a guess was wrong."""
+    if work.keep:
+        known = tx.answer(task.client)
+        if known is not None and known.number == work.order:  # it did not hear the answer
+            return Done(work.number, kept=True, results=_results.decode(known.body))
+        if known is not None and known.number > work.order:
+            # It was said again over another connection, was done, and this has come late.
+            text = f"work {work.order} was done; {known.number} is the latest of this client"
+            raise BrokerRefused("late", text)
+    results = take(tx, work.steps, task)
+    if not work.keep:
+        raise Undone(results)
+    tx.put_answer(Answer(task.client, work.order, encode_result(results), task.now))
+    return Done(work.number, kept=True, results=results)
+
+
+def take(tx: Transaction, steps: Sequence[Step], task: Task) -> list[bytes]:
+    """The results of some steps; `Undone` if one has another than was expected.
+
+    The others are taken all the same, so that the client learns as much as possible at once.
+    """
+    results: list[bytes] = []
+    as_expected = True
+    for step in steps:
+        verb = STEPS.get(step.name)
+        if verb is None:
+            raise BadFrame(f"the step {step.name!r}", why="a transaction has no such method")
+        given = verb.given(step.arguments)
+        task.guard.check_step(tx, step.name, given)
+        value = verb.call(tx, given)
+        if step.name == "open_bus":
+            task.guard.opened(value)
+        result = encode_result(value)
+        results.append(result)
+        as_expected = as_expected and step.expected in (b"", result)
+    if not as_expected:
+        raise Undone(results)
+    return results
