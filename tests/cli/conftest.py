@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import pytest
 import shop_events
 
 from polycast.cli import main
+from polycast.server.broker import Broker
+from polycast.server.serving import Serving
 
 
 @dataclass(frozen=True)
@@ -54,3 +56,16 @@ def store(tmp_path: Path) -> Path:
     path = tmp_path / "events.db"
     shop_events.fill(path)
     return path
+
+
+@pytest.fixture
+def broker(store: Path) -> Iterator[str]:
+    """The URL of a broker over the same store."""
+    with Serving(Broker(shop_events.url(store))) as serving:
+        yield serving.url
+
+
+@pytest.fixture(params=["file", "broker"])
+def place(request: pytest.FixtureRequest, store: Path) -> str:
+    """The store, as a file or through a broker."""
+    return str(store if request.param == "file" else request.getfixturevalue("broker"))

@@ -86,7 +86,8 @@ def test_a_file_that_is_wrong_is_an_error(run: Any) -> None:
     ran = run("context", "check", "us.xml", *NAMED)
     assert (ran.status, ran.out) == (1, "")
     assert ran.err == (
-        "polycast: the file of a context was 'us.xml' (str); accepted: one without these 2 errors\n"
+        "error: the file of a context was 'us.xml' (str); accepted: one without these 2 errors "
+        "[bad-context]\n"
         "  us.xml:2: <a> has no place in <context>; <types> or <mappings> or <rules> has "
         "[bad-xml]\n"
         "  us.xml:2: <b> has no place in <context>; <types> or <mappings> or <rules> has "

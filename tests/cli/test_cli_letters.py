@@ -149,7 +149,7 @@ def test_replayed_letters_come_to_who_is_attached(run: Any, tmp_path: Path) -> N
 
 
 def test_what_cannot_be_replayed_stays_with_the_reason(run: Any, store: Path) -> None:
-    assert run("subscriptions", "remove", store, "refunds", "--yes").status == 0
+    assert run("subs", "cancel", store, "refunds", "--yes").status == 0
     data = run("dlq", "replay", store, "--all", "--yes", "--json").data
     assert data["replayed"] == []
     assert "does not keep a subscription 'refunds'" in data["staying"][0]["why"]
@@ -190,8 +190,8 @@ def test_letters_of_many_pages_go(run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("action", ["replay", "purge"])
 def test_without_a_terminal_nothing_is_done_unasked(run: Any, store: Path, action: str) -> None:
     ran = run("dlq", action, store, "--all", "--json")
-    assert (ran.status, ran.data["kind"]) == (2, "UsageError")
-    assert "2 dead letters would" in ran.data["error"]
+    assert (ran.status, ran.data["error"]["code"]) == (2, "usage")
+    assert "2 dead letters would" in ran.data["error"]["message"]
     assert len(numbers(run, store)) == 2
 
 

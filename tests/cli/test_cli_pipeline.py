@@ -148,7 +148,7 @@ def test_lag_and_plan_are_those_of_the_store(run: Any, store: Path) -> None:
 def test_without_a_store_there_is_an_error(run: Any, tmp_path: Path, words: list[str]) -> None:
     command, *options = words
     ran = run("pipeline", command, tmp_path / "no.db", *options, "--json")
-    assert (ran.status, ran.data["kind"]) == (1, "NotAStore")
+    assert (ran.status, ran.data["error"]["code"]) == (1, "not-a-store")
     assert run("pipeline", command, "memory:", *options).status == 1
 
 
@@ -278,7 +278,7 @@ def test_one_that_is_taken_over_fails_with_why(
     in_thread(take_over)
     ran = run("pipeline", "run", store, "--json")
     assert ran.status == 1
-    assert ran.rows[-1]["kind"] == "PipelineTakenOver"
+    assert ran.rows[-1]["error"]["code"] == "pipeline-taken-over"
     assert not is_listening()
 
 
@@ -289,7 +289,7 @@ def test_a_folder_that_is_no_checkpoint_is_refused_at_once(
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "letter.txt").write_text("Dear Ann")
     ran = run("pipeline", "run", store, "--checkpoint", tmp_path / "folder", "--json")
-    assert (ran.status, ran.data["kind"]) == (1, "BadCheckpoint")
+    assert (ran.status, ran.data["error"]["code"]) == (1, "bad-checkpoint")
 
 
 @needs_spark
@@ -311,8 +311,8 @@ def test_without_java_it_says_so(store: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     told = json.loads(done.stdout)
-    assert told["kind"] == "NotAvailable"
-    assert "Install Java 17" in told["error"]
+    assert told["error"]["code"] == "not-available"
+    assert "Install Java 17" in told["error"]["message"]
 
 
 def test_without_pyspark_it_names_what_to_install(store: Path) -> None:

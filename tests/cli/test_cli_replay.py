@@ -92,12 +92,12 @@ def test_it_shows_what_a_subscription_would_have_been_given(
 
 
 def test_an_event_looks_as_in_polycast_events(run: Any, store: Path) -> None:
-    assert run("replay", store).out == run("events", store).out
-    assert run("replay", store, "--json").out == run("events", store, "--json").out
+    assert run("replay", store).out == run("tail", store).out
+    assert run("replay", store, "--json").out == run("tail", store, "--json").out
 
 
 def test_it_ends_at_a_time(run: Any, store: Path) -> None:
-    times = {row["position"]: row["time"] for row in run("events", store, "--json").rows}
+    times = {row["position"]: row["time"] for row in run("tail", store, "--json").rows}
     moment = datetime.fromtimestamp(times[7], UTC).isoformat()
     found = positions(run("replay", store, "--until", moment, "--json"))
     assert found

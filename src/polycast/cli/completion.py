@@ -59,7 +59,9 @@ def commands_of(parser: argparse.ArgumentParser, *words: str) -> Iterator[Comman
 
 def _bash(commands: list[Command]) -> str:
     cases = "\n".join(
-        f'        "{each.path}"*) words="{_joined(each)}" ;;' for each in commands if each.words
+        f'        "{each.path}"|"{each.path} "*) words="{_joined(each)}" ;;'
+        for each in commands
+        if each.words
     )
     return f"""# polycast in bash: put this into ~/.bashrc
 _polycast() {{
@@ -78,7 +80,9 @@ complete -o filenames -F _polycast polycast"""
 
 def _zsh(commands: list[Command]) -> str:
     cases = "\n".join(
-        f'        ("{each.path}"*) found=({_joined(each)}) ;;' for each in commands if each.words
+        f'        ("{each.path}"|"{each.path} "*) found=({_joined(each)}) ;;'
+        for each in commands
+        if each.words
     )
     return f"""#compdef polycast
 # polycast in zsh: put this into ~/.zshrc, after compinit

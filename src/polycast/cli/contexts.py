@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.events import bound_of
-from polycast.cli.stores import file_of, looking
+from polycast.cli.bounds import bound_of
+from polycast.cli.places import place_of
 from polycast.cli.terminal import Refused
 from polycast.cli.words import count
 from polycast.contexts import Context
 from polycast.contexts.inheritance import settle
 from polycast.errors import BadContext
-from polycast.routing.comparing import Comparing
-from polycast.routing.outlook import tried
-from polycast.routing.versions import function_here
+from polycast.routing.borders.comparing import Comparing
+from polycast.routing.borders.outlook import tried
+from polycast.routing.borders.versions import function_here
 from polycast.stores.bounds import end_of, start_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from polycast.cli.terminal import Terminal
     from polycast.contexts import Report
     from polycast.contexts.vocabulary import Vocabulary
-    from polycast.routing.comparing import Comparison
+    from polycast.routing.borders.comparing import Comparison
 
 __all__ = ["check_context", "compare_contexts", "show_context"]
 
@@ -88,7 +88,7 @@ def _type(types: Vocabulary, name: str) -> type:
 def compare_contexts(given: Namespace, terminal: Terminal) -> int:
     """Say which events of history one context shows otherwise than another, and how."""
     sides = tuple(tried(_side(given, text)) for text in (given.old, given.new))
-    with looking(given.store) as store:
+    with place_of(given).looking() as store:
         low = start_of(store, bound_of("--since", given.since)) or store.oldest()
         high = end_of(store, bound_of("--until", given.until))
         if given.spark:
@@ -120,7 +120,7 @@ def _with_spark(given: Namespace, low: int, high: int) -> Comparison:
     named = [text.partition(":")[0] for text in (given.old, given.new) if ":" in text]
     modules = dict.fromkeys((*named, *filter(None, (given.modules or "").split(","))))
     old, new = (_side(given, text) for text in (given.old, given.new))
-    url, samples = f"sqlite:///{file_of(given.store)}", given.samples
+    url, samples = f"sqlite:///{place_of(given).file('Spark')}", given.samples
     with some_session() as spark:
         return compare(
             spark, url, old, new, since=low, until=high, imports=modules, samples=samples

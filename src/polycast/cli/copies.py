@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from polycast.cli.stores import file_of
+from polycast.cli.places import Place, file_of
 from polycast.cli.words import size
 from polycast.stores.doctor.looking import translated
 from polycast.stores.sqlite import back_up, restore
@@ -20,7 +20,7 @@ __all__ = ["make_backup", "restore_backup"]
 
 def make_backup(given: Namespace, terminal: Terminal) -> int:
     """Copy a store that may be in use."""
-    store, target = file_of(given.store), file_of(given.target)
+    store, target = Place(given.store).file("a back-up"), file_of(given.target)
     with translated(store):
         pages = back_up(
             store, target, progress=lambda done, all_: terminal.progress("copying", done, all_)
@@ -33,7 +33,7 @@ def make_backup(given: Namespace, terminal: Terminal) -> int:
 
 def restore_backup(given: Namespace, terminal: Terminal) -> int:
     """Make a store from a back-up."""
-    backup, store = file_of(given.backup), file_of(given.store)
+    backup, store = file_of(given.backup), Place(given.store).file("restoring")
     with translated(backup):
         restore(backup, store, force=given.force)
     took = os.path.getsize(store)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.stores import file_of, has_died
+from polycast.cli.brokers import examine_broker
+from polycast.cli.places import has_died, place_of
 from polycast.cli.words import ago, clip, count, duration, listed, moment, size, table
 from polycast.stores.doctor import examine
 from polycast.stores.doctor.verifying import LISTED
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from polycast.cli.brokers import Examined
     from polycast.cli.terminal import Terminal
     from polycast.stores.doctor import Report, SubscriptionFigures
 
@@ -28,9 +30,16 @@ _SHOWN = 20  # rows of a table; JSON has all
 
 
 def doctor(given: Namespace, terminal: Terminal) -> int:
-    """Examine a store."""
+    """Examine a store, or a broker with the store behind it."""
+    place = place_of(given)
+    if place.is_broker:
+        with place.reached() as store:
+            found = examine_broker(store, place.text, has_died=has_died)
+        data = msgspec.to_builtins(found.broker)
+        terminal.show({**_data(found.report), "broker": data}, _broker_lines(found))
+        return STATUS[found.report.state]
     report = examine(
-        file_of(given.store),
+        place.file("an examination"),
         clock=terminal.clock,
         has_died=has_died,
         sync_test=not given.no_sync_test,
@@ -51,6 +60,29 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _file(report)
     yield from _log(report)
     yield from _integrity(report)
+    yield from _state(report)
+
+
+def _broker_lines(found: Examined) -> Iterator[str]:
+    broker, report = found.broker, found.report
+    yield f"broker        {broker.url} ({broker.name}), protocol {broker.protocol}"
+    yield f"token         {broker.token}"
+    times = f"{duration(broker.round_trip)}, at worst {duration(broker.worst_round_trip)}"
+    yield f"round trip    {times}"
+    ahead = "ahead of" if broker.clock_offset > 0 else "behind"
+    yield f"clock         {duration(abs(broker.clock_offset))} {ahead} the one here"
+    limits = broker.limits
+    rate = f"{limits['rate']:,} events/s" if limits["rate"] else "any number of events/s"
+    yield (
+        f"limits        {size(limits['frame'])} a frame, {rate}, "
+        f"{limits['subscriptions']:,} subscriptions, {limits['pending']:,} open questions"
+    )
+    yield f"store         {broker.store}, {size(report.size)}"
+    yield from _log(report)
+    yield from _state(report)
+
+
+def _state(report: Report) -> Iterator[str]:
     yield from _buses(report)
     yield from _subscriptions(report)
     yield from _pipeline(report)
@@ -80,6 +112,8 @@ def _log(report: Report) -> Iterator[str]:
     for what, time in (("oldest", log.oldest_time), ("newest", log.newest_time)):
         yield f"{what}        {moment(time)} ({ago(time, report.time)})"
     rows = [(each.name, each.version, each.events) for each in log.types[:_SHOWN]]
+    if not rows:
+        return
     yield ""
     yield from table(("type", "version", "events"), rows, indent=2)
     yield from _more(len(log.types))

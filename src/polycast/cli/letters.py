@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.bus.letters import fly_again
 from polycast.cli.payloads import Payloads
-from polycast.cli.stores import changing, file_of, looking
+from polycast.cli.places import place_of, time_at
 from polycast.cli.terminal import Refused
 from polycast.cli.words import ago, clip, count, moment, table
 from polycast.errors import BadOption
-from polycast.routing.crossing import context_of_letter
+from polycast.routing.borders.crossing import context_of_letter
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -36,12 +36,13 @@ class Row(NamedTuple):
 
 def list_letters(given: Namespace, terminal: Terminal) -> int:
     """List dead letters, the oldest first."""
-    with looking(file_of(given.store)) as store, store.view() as view:
+    with place_of(given).looking() as store, store.view() as view:
+        now = time_at(store, terminal)
         total = view.count_letters(subscription=given.subscription)
         found = view.letters(subscription=given.subscription, limit=given.limit)
         payloads = Payloads(view.descriptions()) if given.payload else None
     data = {"total": total, "letters": [_data(each, payloads) for each in found]}
-    terminal.show(data, _listing(found, total, payloads, terminal.clock.time()))
+    terminal.show(data, _listing(found, total, payloads, now))
     return 0
 
 
@@ -90,7 +91,7 @@ def _data(letter: Letter, payloads: Payloads | None) -> dict[str, Any]:
 
 def show_letter(given: Namespace, terminal: Terminal) -> int:
     """Show one dead letter whole."""
-    with looking(file_of(given.store)) as store, store.view() as view:
+    with place_of(given).looking() as store, store.view() as view:
         found = view.letters(after=given.number - 1, limit=1)
         if not found or found[0].number != given.number:
             raise _unknown(given.number)
@@ -113,8 +114,8 @@ def show_letter(given: Namespace, terminal: Terminal) -> int:
 
 def replay_letters(given: Namespace, terminal: Terminal) -> int:
     """Give dead letters to their subscriptions once more."""
-    path = file_of(given.store)
-    with looking(path) as store, store.view() as view:
+    place = place_of(given)
+    with place.looking() as store, store.view() as view:
         chosen = _chosen(given, view)
         known, oldest = {each.name for each in view.subscriptions()}, view.oldest()
     stay = {row.number: _obstacle(row, known, oldest) for row in chosen}
@@ -126,7 +127,7 @@ def replay_letters(given: Namespace, terminal: Terminal) -> int:
         what += f", {len(staying):,} cannot (number {first['number']}: {first['why']})"
     went: set[int] = set()
     if going and terminal.confirm(what, yes=given.yes):
-        with changing(path) as writable:
+        with place.changing() as writable:
             for page in _pages(going):
                 went |= writable.write(partial(fly_again, letters=page)).result()
     lines = [f"{count(len(went), 'dead letter')} replayed"]
@@ -145,13 +146,13 @@ def _obstacle(row: Row, known: set[str], oldest: int) -> str:
 
 def purge_letters(given: Namespace, terminal: Terminal) -> int:
     """Throw dead letters away."""
-    path = file_of(given.store)
-    with looking(path) as store, store.view() as view:
+    place = place_of(given)
+    with place.looking() as store, store.view() as view:
         chosen = _chosen(given, view)
     gone: list[int] = []
     what = f"{count(len(chosen), 'dead letter')} would be thrown away for good"
     if chosen and terminal.confirm(what, yes=given.yes):
-        with changing(path) as writable:
+        with place.changing() as writable:
             for page in _pages(chosen):
                 gone += writable.write(partial(_exhume, rows=page)).result()
     terminal.show({"purged": gone}, [f"{count(len(gone), 'dead letter')} purged"])

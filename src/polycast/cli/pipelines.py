@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from polycast.cli.places import Place, place_of, time_at
 from polycast.cli.progress import progress_for, summary
-from polycast.cli.stores import file_of, looking
 from polycast.cli.words import ago, count, moment
 from polycast.routing.status import status_of
 from polycast.stores.processes import has_ended
@@ -42,7 +42,7 @@ def run_pipeline(given: Namespace, terminal: Terminal) -> int:
     if imports and here not in sys.path:  # as `python -m` would find them
         sys.path.insert(0, here)
     pipeline = Pipeline(
-        f"sqlite:///{file_of(given.store)}",
+        f"sqlite:///{Place(given.store).file('a pipeline')}",
         checkpoint=given.checkpoint,
         imports=imports,
         master=given.master,
@@ -122,12 +122,13 @@ class Asked:
 
 def show_status(given: Namespace, terminal: Terminal) -> int:
     """Show how the pipeline over a store is getting on, as the store knows it."""
-    path = file_of(given.store)
-    with looking(path) as store:
-        status = status_of(path, store=store)
+    place = place_of(given)
+    with place.looking() as store:
+        now = time_at(store, terminal)
+        status = status_of(place.text, store=store)
     gone = _is_gone(status)
     data = msgspec.to_builtins(status) | {"alive": status.state == "running" and not gone}
-    terminal.show(data, _lines(status, terminal.clock.time(), gone=gone))
+    terminal.show(data, _lines(status, now, gone=gone))
     return 0
 
 

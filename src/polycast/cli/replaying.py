@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.events import LIMIT, bound_of, line_of, meant_by
+from polycast.cli.bounds import bound_of
+from polycast.cli.lines import line_of
+from polycast.cli.naming import filter_of, type_of
 from polycast.cli.payloads import Payloads
-from polycast.cli.stores import changing, file_of, looking
+from polycast.cli.places import place_of, time_at
 from polycast.cli.terminal import Refused
 from polycast.cli.words import ago, count, moment, table
 from polycast.delivery.replaying import MOST, check_count, check_limit, replay_to, told
-from polycast.filters import Filter
 from polycast.routing.history import Findings, History, known_types, search_for
-from polycast.routing.loading import class_named
 from polycast.stores.bounds import end_of, start_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from polycast.cli.places import Place
     from polycast.cli.terminal import Terminal
     from polycast.delivery.replaying import Replayed
     from polycast.routing.history import Search
-    from polycast.stores import Stored
-    from polycast.stores.doctor import ReadOnlyStore
-    from polycast.typesystem import Registry
+    from polycast.stores import Store, Stored
 
 __all__ = ["replay_events"]
 
 SAMPLES = 3
+LIMIT = 100  # events that are shown, without --limit
 _STEP = 50_000  # positions after which it is shown how far it is
 
 
@@ -41,7 +40,7 @@ _STEP = 50_000  # positions after which it is shown how far it is
 class _Asked:
     """What is looked for, and where."""
 
-    path: str
+    place: Place
     search: Search
     history: History
     low: int
@@ -52,7 +51,7 @@ def replay_events(given: Namespace, terminal: Terminal) -> int:
     """Show events of the past, count them, or give them to a subscription once more."""
     if given.spark and given.to is None and not given.dry_run:
         raise Refused("--spark finds and counts: give --to NAME or --dry-run with it")
-    with looking(file_of(given.store)) as store:
+    with place_of(given).looking() as store:
         asked = _asked(given, store)
         if given.to is None and not given.dry_run:
             _show(given, asked, store, terminal)
@@ -68,13 +67,13 @@ def replay_events(given: Namespace, terminal: Terminal) -> int:
 # -- what is asked ---------------------------------------------------------------------------------
 
 
-def _asked(given: Namespace, store: ReadOnlyStore) -> _Asked:
+def _asked(given: Namespace, store: Store) -> _Asked:
     with store.view() as view:
         registry = known_types(view)
         search = search_for(
             view,
-            _type(given.type, registry),
-            where=_filter(given.where, registry),
+            type_of(given.type, registry),
+            where=filter_of(given.where, registry),
             topic=given.topic,
             exact=given.exact,
             to=given.to,
@@ -82,21 +81,7 @@ def _asked(given: Namespace, store: ReadOnlyStore) -> _Asked:
         )
     low = start_of(store, bound_of("--since", given.since)) or store.oldest()
     high = end_of(store, bound_of("--until", given.until))
-    return _Asked(store.path, search, History(search, store), low, high)
-
-
-def _type(name: str | None, registry: Registry) -> str | None:
-    """A type by its whole name or the end of it; or a topic."""
-    if name is None or name.startswith("/") or registry.describe(name) is not None:
-        return name
-    return meant_by(name, {each.name for each in registry.descriptions()})
-
-
-def _filter(text: str | None, registry: Registry) -> Filter[Any] | None:
-    if text is None:
-        return None
-    named = partial(class_named, registry)
-    return Filter.from_json({"format": 1, "filter": text}, class_named=named)
+    return _Asked(place_of(given), search, History(search, store), low, high)
 
 
 # -- searching -------------------------------------------------------------------------------------
@@ -104,10 +89,11 @@ def _filter(text: str | None, registry: Registry) -> Filter[Any] | None:
 
 def _found(given: Namespace, asked: _Asked, terminal: Terminal) -> Findings:
     if given.spark:
+        path = asked.place.file("a search with Spark")
         from polycast.pipeline.replaying import find, some_session
 
         with some_session() as spark:
-            return find(spark, asked.path, asked.search, asked.low, asked.high)
+            return find(spark, path, asked.search, asked.low, asked.high)
     found = Findings()
     for low in range(asked.low, asked.high, _STEP):
         later = asked.history.findings(low, min(low + _STEP, asked.high))
@@ -116,8 +102,8 @@ def _found(given: Namespace, asked: _Asked, terminal: Terminal) -> Findings:
     return found
 
 
-def _show(given: Namespace, asked: _Asked, store: ReadOnlyStore, terminal: Terminal) -> None:
-    """The events themselves, as `polycast events` shows them."""
+def _show(given: Namespace, asked: _Asked, store: Store, terminal: Terminal) -> None:
+    """The events themselves, as `polycast tail` shows them."""
     payloads = _payloads(store)
     left = given.limit
     if left is None:
@@ -132,7 +118,7 @@ def _show(given: Namespace, asked: _Asked, store: ReadOnlyStore, terminal: Termi
         left -= 1
 
 
-def _payloads(store: ReadOnlyStore) -> Payloads:
+def _payloads(store: Store) -> Payloads:
     with store.view() as view:
         return Payloads(view.descriptions())
 
@@ -141,7 +127,7 @@ def _payloads(store: ReadOnlyStore) -> Payloads:
 
 
 def _tell(
-    given: Namespace, asked: _Asked, found: Findings, store: ReadOnlyStore, terminal: Terminal
+    given: Namespace, asked: _Asked, found: Findings, store: Store, terminal: Terminal
 ) -> None:
     """Count and sample; nothing is changed."""
     payloads = _payloads(store)
@@ -160,7 +146,7 @@ def _tell(
             for each in page
         ],
     }
-    lines = list(_counted(found, times, terminal.clock.time()))
+    lines = list(_counted(found, times, time_at(store, terminal)))
     if given.to is not None:
         would = told(found, to=given.to, count=len(found.listed), is_sure=asked.history.is_sure)
         if given.limit is None:
@@ -199,11 +185,11 @@ def _fates(replayed: Replayed, what: str, limit: int | None = None) -> Iterator[
         yield f"these are more than go at a time ({MOST:,}): give --limit, --since or --until"
 
 
-def _at(store: ReadOnlyStore, position: int) -> list[Stored]:
+def _at(store: Store, position: int) -> list[Stored]:
     return store.read(position, limit=1, until=position + 1).entries
 
 
-def _time(store: ReadOnlyStore, position: int) -> float | None:
+def _time(store: Store, position: int) -> float | None:
     return next((each.record.time for each in _at(store, position)), None)
 
 
@@ -218,7 +204,7 @@ def _deliver(given: Namespace, asked: _Asked, found: Findings, terminal: Termina
     if going:
         what += f", positions {going[0][0]:,} to {going[-1][0]:,}"
         if terminal.confirm(what, yes=given.yes):
-            with changing(asked.path) as writable:
+            with asked.place.changing() as writable:
                 went = replay_to(writable, given.to, going)
     replayed = told(found, to=given.to, count=went, is_sure=asked.history.is_sure)
     lines = list(_fates(replayed, "go" if went != 1 else "goes"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
-_SUBSCRIPTIONS = ("list", "remove", "-h", "--help")
+_SUBS = ("list", "cancel", "-h", "--help")
 
 
 def main(arguments: Sequence[str] | None = None, *, clock: Clock | None = None) -> int:
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None, *, clock: Clock | None = None) 
 
 
 def _complete(words: list[str]) -> list[str]:
-    """`subscriptions STORE` means `subscriptions list STORE`."""
-    if words[:1] == ["subscriptions"] and words[1:2] and words[1] not in _SUBSCRIPTIONS:
-        return ["subscriptions", "list", *words[1:]]
+    """`subs PLACE` means `subs list PLACE`."""
+    if words[:1] == ["subs"] and words[1:2] and words[1] not in _SUBS:
+        return ["subs", "list", *words[1:]]
     return words

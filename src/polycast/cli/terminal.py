@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, TextIO
@@ -9,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from polycast.config import SystemClock
-from polycast.errors import PolycastError
+from polycast.errors import BrokerRefused, PolycastError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from polycast.config import Clock
 
-__all__ = ["Refused", "Terminal"]
+__all__ = ["Refused", "Terminal", "code_of"]
 
 _EVERY = 0.2  # seconds between two lines of progress
 
@@ -59,15 +60,17 @@ class Terminal:
         print(text, file=sys.stderr)
 
     def fail(self, error: BaseException) -> None:
-        """Say what went wrong."""
-        kind = "UsageError" if isinstance(error, Refused) else type(error).__name__
-        text = str(error)
+        """Say what went wrong, with a code that programs can go by."""
+        text, code = str(error), code_of(error)
         if not isinstance(error, Refused | PolycastError | OSError):
+            kind = type(error).__name__
             text = f"{kind}: {error}. If the store may be damaged, run `polycast doctor` on it"
         if self.as_json:
-            self.line(msgspec.json.encode({"error": text, "kind": kind}).decode())
+            data = {"error": {"code": code, "message": text}}
+            self.line(msgspec.json.encode(data).decode())
         else:
-            self.note(f"polycast: {text}")
+            first, *more = text.splitlines() or [""]
+            self.note("\n".join([f"error: {first} [{code}]", *more]))
 
     # -- with a person -----------------------------------------------------------------------------
 
@@ -97,6 +100,17 @@ class Terminal:
         if self._width:
             print(f"\r{' ' * self._width}\r", end="", file=sys.stderr, flush=True)
             self._width = 0
+
+
+def code_of(error: BaseException) -> str:
+    """The code of an error: that of the broker, or its name, as in `not-a-store`."""
+    if isinstance(error, Refused):
+        return "usage"
+    if isinstance(error, BrokerRefused):
+        return error.code
+    if not isinstance(error, PolycastError):
+        return "io" if isinstance(error, OSError) else "failed"
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

@@ -1,4 +1,4 @@
-"""`polycast subscriptions`: who the store keeps a place for."""
+"""`polycast subs`: who the store keeps a place for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from polycast.cli.doctor import SUBSCRIPTION, subscription_rows
-from polycast.cli.stores import changing, file_of, has_died, looking
+from polycast.cli.places import has_died, place_of, time_at
 from polycast.cli.words import count, table
 from polycast.errors import BadOption, StoreError
 from polycast.stores.doctor import buses_in, subscriptions_in
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from polycast.stores import Transaction, View
     from polycast.stores.doctor import SubscriptionFigures
 
-__all__ = ["list_subscriptions", "remove_subscription"]
+__all__ = ["cancel_subscription", "list_subscriptions"]
 
 
 def list_subscriptions(given: Namespace, terminal: Terminal) -> int:
     """List durable subscriptions and groups, the one with the greatest lag first."""
-    now = terminal.clock.time()
-    with looking(file_of(given.store)) as store, store.view() as view:
+    with place_of(given).looking() as store, store.view() as view:
+        now = time_at(store, terminal)
         found = _found(view, now)
     data = [{**msgspec.to_builtins(each), "attached": each.attached} for each in found]
     lines = table(SUBSCRIPTION, subscription_rows(found, now))
@@ -38,26 +38,27 @@ def _found(view: View, now: float) -> list[SubscriptionFigures]:
     return subscriptions_in(view, buses_in(view, now=now, has_died=has_died), now=now)
 
 
-def remove_subscription(given: Namespace, terminal: Terminal) -> int:
-    """Remove a subscription that nobody will attach to again."""
-    path, name = file_of(given.store), given.name
-    with looking(path) as store, store.view() as view:
-        kept = _free(view, name, terminal.clock.time())
+def cancel_subscription(given: Namespace, terminal: Terminal) -> int:
+    """Cancel a subscription that nobody will attach to again."""
+    place, name = place_of(given), given.name
+    with place.looking() as store, store.view() as view:
+        kept = _free(view, name, time_at(store, terminal))
     what = (
-        f"{name!r} ({kept.what}) would be removed: {count(kept.lag, 'event')} behind, "
+        f"{name!r} ({kept.what}) would be cancelled: {count(kept.lag, 'event')} behind, "
         f"{kept.in_flight:,} in flight; what it has not handled it will never get"
     )
-    removed = terminal.confirm(what, yes=given.yes)
-    if removed:
+    cancelled = terminal.confirm(what, yes=given.yes)
+    if cancelled:
+        with place.changing() as writable:
+            now = time_at(writable, terminal)
 
-        def remove(tx: Transaction) -> None:
-            _free(tx, name, terminal.clock.time())
-            tx.remove(name)
+            def remove(tx: Transaction) -> None:
+                _free(tx, name, now)
+                tx.remove(name)
 
-        with changing(path) as writable:
             writable.write(remove).result()
-    data = {"removed": removed, "name": name, "lag": kept.lag, "in_flight": kept.in_flight}
-    terminal.show(data, [f"{name!r} is removed" if removed else "nothing was done"])
+    data = {"cancelled": cancelled, "name": name, "lag": kept.lag, "in_flight": kept.in_flight}
+    terminal.show(data, [f"{name!r} is cancelled" if cancelled else "nothing was done"])
     return 0
 
 

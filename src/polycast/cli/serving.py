@@ -1,0 +1,214 @@
+"""`polycast serve`: a broker over a store, until somebody ends it."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from polycast.cli.places import file_of
+from polycast.cli.terminal import Refused
+from polycast.cli.words import count, listed
+from polycast.errors import BrokerError, NotAvailable
+from polycast.server.access import load_tokens
+from polycast.server.listening import Listen, check_exposure
+from polycast.stores.urls import path_of
+from polycast.wire.messages import Limits
+from polycast.wire.security import certificate_findings, tls_server_context
+
+if TYPE_CHECKING:
+    import ssl
+    from argparse import Namespace
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from polycast.cli.terminal import Terminal
+    from polycast.server.access import Tokens
+    from polycast.server.serving import Serving
+
+__all__ = ["serve"]
+
+_LOOK = 0.5  # seconds between two looks at whether it still serves
+_LOGGERS = ("polycast", "uvicorn")
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def serve(given: Namespace, terminal: Terminal) -> int:
+    """Serve a store to other hosts until Ctrl-C or SIGTERM; then let go of it."""
+    _check_server()
+    tls = _tls(given)
+    tokens = None if given.tokens is None else load_tokens(given.tokens)
+    listen = Listen.parse(given.listen)
+    addresses = check_exposure(
+        listen, tokens=tokens is not None, tls=tls is not None, insecure=given.insecure
+    )
+    _warn(given, tokens, terminal)
+    with _logging(), Ending() as ending:
+        serving = _serving(given, addresses, listen.port, tls, tokens)
+        with serving:
+            _tell(given, serving, addresses, terminal)
+            while not ending.wait(_LOOK):
+                if not serving.is_alive:
+                    raise BrokerError(f"the broker at {serving.url} has ended; its log says why")
+    return 0
+
+
+def _check_server() -> None:
+    try:
+        import polycast.server.serving  # noqa: F401 - to know whether its libraries are there
+    except ImportError as error:
+        raise NotAvailable(
+            "a broker",
+            why=f"it needs {error.name or error}",
+            instead="pip install 'polycast[server]'",
+        ) from error
+
+
+def _serving(
+    given: Namespace,
+    addresses: tuple[str, ...],
+    port: int,
+    tls: Callable[[], ssl.SSLContext] | None,
+    tokens: Tokens | None,
+) -> Serving:
+    from polycast.server.broker import Broker
+    from polycast.server.serving import Serving
+
+    limits = Limits(
+        frame=given.frame_limit,
+        subscriptions=given.subscription_limit,
+        pending=given.pending_limit,
+        rate=given.rate_limit,
+        heartbeat=given.heartbeat,
+    )
+    url = _url(given.store)
+    broker = Broker(url, limits=limits, patience=given.patience, tokens=tokens)
+    try:
+        return Serving(broker, host=addresses, port=port, tls=tls)
+    except BaseException:
+        broker.close()
+        raise
+
+
+def _url(store: str) -> str:
+    """A path, the URL of a store, or `memory:`, which lasts as long as the broker."""
+    if _is_url(store) and path_of(store) is None:
+        return store
+    return f"sqlite:///{file_of(store)}"
+
+
+def _is_url(store: str) -> bool:
+    """Whether it is no plain path."""
+    return "://" in store or store.startswith(("sqlite:", "memory:"))
+
+
+def _tls(given: Namespace) -> Callable[[], ssl.SSLContext] | None:
+    cert, key, authority = given.tls_cert, given.tls_key, given.tls_client_ca
+    if cert is None and key is None and authority is None:
+        return None
+    if cert is None or key is None:
+        raise Refused("TLS needs both --tls-cert FILE and --tls-key FILE")
+
+    def context() -> ssl.SSLContext:
+        return tls_server_context(cert, key, client_ca=authority)
+
+    context()  # what is wrong with the files is said before anything listens
+    return context
+
+
+def _warn(given: Namespace, tokens: Tokens | None, terminal: Terminal) -> None:
+    now = terminal.clock.time()
+    found: list[object] = []
+    if given.tls_cert is not None:
+        found += certificate_findings(given.tls_cert, given.tls_key, now=now)
+    if tokens is not None:
+        found += tokens.findings(now=now)
+    for each in found:
+        terminal.note(f"warning: {each}")
+
+
+def _tell(
+    given: Namespace, serving: Serving, addresses: tuple[str, ...], terminal: Terminal
+) -> None:
+    """The one line that says that it is ready."""
+    broker = serving.broker
+    # By the name that was given, which is what a certificate is for.
+    listen = Listen(Listen.parse(given.listen).host, serving.port)
+    url = f"{serving.url.partition('://')[0]}://{listen}"
+    tokens, tls = broker.tokens, given.tls_cert is not None
+    data: dict[str, Any] = {
+        "ready": True,
+        "url": url,
+        "addresses": list(addresses),
+        "port": serving.port,
+        "store": broker.url,
+        "tokens": None if tokens is None else len(tokens),
+        "tls": tls,
+        "client_certificates": given.tls_client_ca is not None,
+    }
+    if terminal.as_json:
+        terminal.line(msgspec.json.encode(data).decode())
+    else:
+        who = (
+            "no tokens: anybody may do everything"
+            if tokens is None
+            else count(len(tokens), "token")
+        )
+        at = f" ({listed(addresses)})" if len(addresses) > 1 else ""
+        how = "TLS" if tls else "no TLS"
+        terminal.line(f"serving {broker.url} at {url}{at}; {who}; {how}. Ctrl-C ends it")
+    terminal.flush()
+
+
+class Ending:
+    """Ctrl-C, or the signal that ends a service; a second one does not wait any more."""
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._before: dict[signal.Signals, Any] = {}
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it was asked for, after so long at most."""
+        return self._asked.wait(seconds)
+
+    def __enter__(self) -> Ending:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {each: signal.signal(each, self._note) for each in self.signals}
+        return self
+
+    def _note(self, number: int, frame: object) -> None:
+        if self._asked.is_set():
+            raise KeyboardInterrupt
+        self._asked.set()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for each, before in self._before.items():
+            signal.signal(each, before)
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    """What the broker has to say goes to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    handler.setLevel(logging.WARNING)
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for each in loggers:
+        each.addHandler(handler)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeHandler(handler)

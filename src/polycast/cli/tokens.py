@@ -1,0 +1,128 @@
+"""`polycast token`: make tokens for a broker, and see what is in a file of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from polycast.cli.terminal import Refused
+from polycast.cli.words import count, listed, moment
+from polycast.errors import BadGrant
+from polycast.server.access import Rights, new_token
+from polycast.server.tokenfile import findings_at, name_problem, read_tokens
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from polycast.cli.terminal import Terminal
+    from polycast.server.access import Finding
+    from polycast.server.tokenfile import Token
+
+__all__ = ["check_tokens", "make_token"]
+
+WRONG, DOUBTFUL = 1, 3
+
+
+def make_token(given: Namespace, terminal: Terminal) -> int:
+    """Print a new secret, which is kept nowhere, and what to put into the file of tokens."""
+    rights = _rights(given)
+    secret, digest = new_token()
+    name = f"token-{digest[:8]}" if given.name is None else given.name
+    problem = name_problem(name)
+    if problem:
+        raise Refused(f"the name of a token {problem}")
+    toml = _toml(name, digest, rights)
+    data = {"name": name, "secret": secret, "sha256": digest, "toml": toml}
+    lines = (
+        "The secret, which is shown this once, for who is to connect:",
+        *("", f"    {secret}", ""),
+        "The token, for the broker's file of tokens:",
+        *("", *toml.splitlines()),
+    )
+    terminal.show(data, lines)
+    if not (rights.admin or rights.publish or rights.subscribe):
+        terminal.note("It may do nothing yet: give it --publish, --subscribe or --admin")
+    return 0
+
+
+def _rights(given: Namespace) -> Rights:
+    try:
+        return Rights.of(publish=given.publish, subscribe=given.subscribe, admin=given.admin)
+    except BadGrant as error:
+        raise Refused(str(error)) from error
+
+
+def _toml(name: str, digest: str, rights: Rights) -> str:
+    # Strings of printable characters are written in TOML as in JSON.
+    lines = [
+        "[[token]]",
+        f"name = {json.dumps(name, ensure_ascii=False)}",
+        f'sha256 = "{digest}"',
+        *(
+            f"{key} = {json.dumps([each.text for each in grants], ensure_ascii=False)}"
+            for key, grants in (("publish", rights.publish), ("subscribe", rights.subscribe))
+        ),
+    ]
+    return "\n".join([*lines, "admin = true"] if rights.admin else lines)
+
+
+def check_tokens(given: Namespace, terminal: Terminal) -> int:
+    """List the tokens of a file and what is wrong with it: 1 for errors, 3 for warnings only."""
+    contents, now = read_tokens(given.file), terminal.clock.time()
+    findings = (*contents.findings, *findings_at(contents.tokens, now))
+    data = {
+        "file": given.file,
+        "ok": not contents.errors,
+        "tokens": [_data(token, now) for token in contents.tokens],
+        "findings": [_finding(each) for each in findings],
+    }
+    terminal.show(data, _lines(contents.tokens, findings))
+    if contents.errors:
+        return WRONG
+    return DOUBTFUL if findings else 0
+
+
+def _data(token: Token, now: float) -> dict[str, Any]:
+    return {
+        "name": token.name,
+        "publish": [each.text for each in token.rights.publish],
+        "subscribe": [each.text for each in token.rights.subscribe],
+        "admin": token.rights.admin,
+        "expires": token.expires,
+        "valid": token.is_valid(now),
+    }
+
+
+def _finding(each: Finding) -> dict[str, str]:
+    return {
+        "severity": each.severity,
+        "code": each.code,
+        "where": each.where,
+        "text": each.text,
+    }
+
+
+def _lines(tokens: tuple[Token, ...], findings: tuple[Finding, ...]) -> Iterator[str]:
+    for token in tokens:
+        yield token.name
+        yield from (f"  {key:<9}  {value}" for key, value in _rows(token))
+        yield ""
+    for each in findings:
+        yield f"{each.severity}: {each}"
+    errors = sum(each.severity == "error" for each in findings)
+    warnings = len(findings) - errors
+    words = ((len(tokens), "token"), (errors, "error"), (warnings, "warning"))
+    yield ", ".join(count(number, word) for number, word in words)
+
+
+def _rows(token: Token) -> Iterator[tuple[str, str]]:
+    """Every right in full: what is not shown might be what matters."""
+    rights = token.rights
+    if rights.admin:
+        yield "admin", "may do everything, also to others"
+    else:
+        yield "publish", listed(rights.publish)
+        yield "subscribe", listed(rights.subscribe)
+    if token.expires is not None:
+        yield "expires", moment(token.expires)
