@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -24,12 +25,14 @@ from proof_events import TYPES, Event
 from proof_history import History, digest
 
 import polycast as pc
+from polycast.errors import BrokerUnreachable
 
 __all__ = ["GATE", "Listening", "PublisherJob", "SubscriberJob", "effects_table", "peak_memory"]
 
 CHANCES = 1 << 32
 PLANNED = "planned"
 GATE = "go-on"
+OPENING = 30.0  # seconds in which a broker must have come back
 
 
 class Listening(msgspec.Struct, frozen=True):
@@ -46,6 +49,7 @@ class Listening(msgspec.Struct, frozen=True):
     failing: float = 0.0  # how often the first attempt fails
     queue: int = 10_000
     engine: str = "direct"
+    durable: bool = True
 
     @property
     def kept_as(self) -> str:
@@ -108,13 +112,25 @@ def peak_memory() -> int:
     return int(status.partition("VmHWM:")[2].split()[0])
 
 
+def opened(url: str, **options: Any) -> pc.Bus:
+    """A bus; the brokers that it names may all be down just then."""
+    deadline, pause = time.monotonic() + OPENING, threading.Event()
+    while True:
+        try:
+            return pc.Bus(url, **options)
+        except BrokerUnreachable:
+            if time.monotonic() > deadline:
+                raise
+            pause.wait(0.05)
+
+
 # -- publishing ----------------------------------------------------------------------------------
 
 
 def publish(job: PublisherJob, history: History, stopping: threading.Event) -> None:
     """Publish one by one and several at once; what is unknown is tried again."""
     dice = random.Random(job.seed)
-    with pc.Bus(job.url, publisher=job.name) as bus:
+    with opened(job.url, publisher=job.name) as bus:
         ready()
         number = 0
         driver = os.getppid()
@@ -166,10 +182,12 @@ def _accepted(history: History, event: Event, receipt: pc.Receipt) -> None:
 
 def subscribe(job: SubscriberJob, history: History, stopping: threading.Event) -> None:
     """Attach all subscriptions, and handle what comes until told to stop."""
-    with pc.Bus(job.url, publisher=job.name, alive_for=job.alive_for) as bus:
+    with opened(job.url, publisher=job.name, alive_for=job.alive_for) as bus:
         for mine in job.subscriptions:
             options: dict[str, object] = {"level": mine.level, "ack_within": job.ack_within}
-            options |= {"durable": mine.kept_as, "engine": mine.engine}
+            options |= {"engine": mine.engine}
+            if mine.durable:
+                options["durable"] = mine.kept_as
             if mine.group:
                 options["group"] = mine.group
             history.write("subscribed", subscription=mine.name)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import apsw
+from proof_broker import HURTS, Company, flooded_over_a_broker
 from proof_checker import check
 from proof_disk import FailAt, FullAfter, Ran, run_on
 from proof_flips import CLASSES, STATE, flips
@@ -261,6 +262,46 @@ def flood(asked: argparse.Namespace, part: Part, step: Step) -> None:
     }
 
 
+def brokers(asked: argparse.Namespace, part: Part, step: Step) -> None:
+    """Brokers, their clients and the network between them are hurt; then comes a flood."""
+    total: Counter[str] = Counter()
+    seed = asked.seed
+    while total["kills"] < asked.brokers:
+        with scratch() as folder, Company(folder, seed=seed) as company:
+            for _ in range(DISTURBANCES_PER_RUN):
+                before = company.verdict.figures["kills"]
+                if total["kills"] + before >= asked.brokers:
+                    break
+                company.disturb()
+                for _ in range(company.verdict.figures["kills"] - before):
+                    step("kills")
+            verdict = company.finish()
+        total += verdict.figures
+        told = [*verdict.problems, *map(str, verdict.violations)]
+        part.broken += [f"seed {seed}: {each}" for each in told]
+        seed += 1
+    names = {"kills": "kills", "kills of a broker": "of these of a broker"}
+    names |= {key: f"times: {key}" for key in HURTS}
+    names |= {
+        "connections": "connections",
+        "handed over": "events that another member of the group began",
+        "accepted": "events accepted",
+        "maybe": "events that may be there",
+        "effect": "effects",
+        "repeated effects": "repeated, where that may be",
+    }
+    part.figures |= {"runs": seed - asked.seed}
+    part.figures |= {name: total[key] for key, name in names.items()}
+    with scratch() as folder:
+        verdict = flooded_over_a_broker(
+            folder, seed=asked.seed, events=asked.flood, size=FLOOD_SIZE
+        )
+    part.broken += [*verdict.problems, *map(str, verdict.violations)]
+    grown = max(verdict.figures[f"{name} grew by KiB"] for name in ("b1", "b2"))
+    part.figures["MB of a flood"] = asked.flood * FLOOD_SIZE // 1_000_000
+    part.figures["KiB that the broker grew by"] = grown
+
+
 WAYS: list[tuple[Callable[[Works], None], int]] = [
     *((lambda works, moment=moment: works.die_at(moment), 4) for moment in AIMED),
     (Works.die_at_random, 4),
@@ -336,6 +377,7 @@ PARTS: dict[str, tuple[str, Callable[[argparse.Namespace, Part, Step], None]]] =
     "flips": ("flipped bits", flipped),
     "kills": ("kill -9 and pauses", kills),
     "flood": ("flood", flood),
+    "brokers": ("kill -9 of brokers, and a failing network", brokers),
     "pipelines": ("kill -9 of a pipeline", pipelines),
 }
 
@@ -375,6 +417,7 @@ def _asked(arguments: list[str]) -> argparse.Namespace:
         ("flips", 1_000),
         ("kills", 300),
         ("flood", 6_000),
+        ("brokers", 300),
         ("pipelines", 50),
         ("seed", 1),
     ):
