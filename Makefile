@@ -2,8 +2,9 @@
 
 VENV := .venv
 BIN  := $(VENV)/bin
+WORKERS := 2
 EXAMPLES := examples/talks.py examples/chat.py examples/alerts.py examples/orders.py \
-	examples/market_data.py examples/traffic.py examples/versions.py
+	examples/market_data.py examples/traffic.py examples/versions.py examples/hosts.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -22,7 +23,7 @@ examples: $(VENV)/.ready  ## Run the small examples.
 	done
 
 test: java lint  ## Everything: format, lint, types, then all tests.
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n $(WORKERS) --no-loadscope-reorder
 
 # Spark needs Java 17 or newer; JAVA_HOME is looked at first, as Spark does.
 java:
@@ -47,6 +48,7 @@ bench: java $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/matching.py
 	@$(BIN)/python benchmarks/durable.py
 	@$(BIN)/python benchmarks/pipeline.py
+	@$(BIN)/python benchmarks/broker.py
 	@$(BIN)/python benchmarks/contexts.py
 	@$(BIN)/python benchmarks/contexts_effort.py
 	@$(BIN)/python benchmarks/page.py
@@ -101,7 +103,8 @@ lock:  ## Resolve requirements.lock again from pyproject.toml.
 	"$$python" -m venv "$$scratch" && \
 	"$$scratch/bin/pip" install --quiet --disable-pip-version-check uv && \
 	"$$scratch/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 \
-		--extra dev --extra bench --extra arrow --extra spark --extra units \
+		--extra dev --extra bench --extra arrow --extra spark --extra units --extra client \
+		--extra server \
 		--no-header --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements.lock
 
 clean:  ## Remove the environment and everything generated.

@@ -2,6 +2,9 @@
 
 Bare msgspec promises less: it writes a subclass as its base class and reads what was declared,
 whatever was there. It takes no pydantic models; those are compared with pydantic's own JSON.
+
+A process that routes without the classes reads only what filters look at: that is compared with
+reading all of a large event, for the codec alone and for the whole way to who takes it.
 """
 
 from __future__ import annotations
@@ -15,10 +18,26 @@ from typing import Any
 import attrs
 import msgspec
 import pydantic
-from measure import QUICK, Effort, Run, Samples, apart, cpu_time, duration, race
+from measure import (
+    QUICK,
+    Effort,
+    Run,
+    Sample,
+    Samples,
+    apart,
+    cpu_time,
+    duration,
+    figures,
+    race,
+)
 from tables import Table, show
 
+import polycast as pc
+from polycast.config import level_named
 from polycast.events import JSON, MSGPACK, Codec, Identity, Record, decode_record, encode_record
+from polycast.matching import Interest, definition_of, selector_for
+from polycast.routing import RoutingPlan
+from polycast.stores import Route, Stored
 from polycast.typesystem import Registry
 
 FIELDS = {
@@ -38,7 +57,7 @@ VALUES = {name: value for name, (_, value) in FIELDS.items()}
 CODECS = {"JSON": JSON, "MessagePack": MSGPACK}
 
 BARE, OURS, MADE = "bare", "polycast", "class made from its description"
-WRITE, READ = "encode", "decode"
+WRITE, READ, FIND = "encode", "decode", "find who takes it"
 
 
 def _attrs_class() -> Any:
@@ -126,6 +145,115 @@ def _record(effort: Effort) -> dict[str, Samples]:
     return {WRITE: race(writing, effort), READ: race(reading, effort)}
 
 
+# -- what filters look at --------------------------------------------------------------------------
+
+ALL = "all of it"
+BATCH = 100
+LOOKS = {
+    "1 number": {"number0"},
+    "1 nested object": {"price0"},
+    "3 attributes": {"number0", "text0", "price0"},
+}
+FILTERS: dict[str, Callable[[Any], object] | None] = {
+    ALL: lambda e: e is not None and e.number0 < 0,
+    "1 number": lambda e: e.number0 < 0,
+    "1 nested object": lambda e: e.price0.amount < 0,
+    "3 attributes": lambda e: e.number0 < 0 or e.text0 == "" or e.price0.amount < 0,
+    "nothing": None,
+}
+
+
+def _large() -> Any:
+    """An event of 30 attributes: texts, numbers, objects, and a list of objects in objects."""
+    make = partial(dataclasses.make_dataclass, namespace={"__module__": "elsewhere"})
+    price = make("Price", [("amount", float), ("currency", str)])
+    line = make("Line", [("item", str), ("count", int), ("price", price)])
+    parts: list[tuple[str, Any, object]] = [("lines", list[line], [])]
+    parts += [(f"text{at}", str, f"this is text {at}") for at in range(10)]
+    parts += [(f"number{at}", int, at * 1_000) for at in range(10)]
+    parts += [(f"price{at}", price, price(at + 0.5, "CHF")) for at in range(9)]
+    order = make("Order", [(name, hint) for name, hint, _ in parts])
+    values = {name: value for name, _, value in parts}
+    return order(**{**values, "lines": [line("tea", at, price(4.5, "CHF")) for at in range(5)]})
+
+
+def _glances(form: str, effort: Effort) -> dict[str, Samples]:
+    codec, here, elsewhere, event = CODECS[form], Registry(), Registry(), _large()
+    encoded = codec.encode(event, registry=here)
+    for description in here.descriptions():
+        elsewhere.add(description)
+    ways = {ALL: partial(codec.decode, registry=elsewhere)} | {
+        name: codec.glance(encoded, frozenset(names), registry=elsewhere)
+        for name, names in LOOKS.items()
+    }
+    for name, way in ways.items():
+        if way(encoded).number0 != event.number0 and name != "1 nested object":
+            raise AssertionError("a glance sees what is there")
+    reading = race({name: _repeated(way, encoded) for name, way in ways.items()}, effort)
+    record = Record(
+        *(encoded.name, encoded.version, encoded.hash, Identity("till-7", 1, 42)),
+        *(1_700_000_000.0, encoded.codec, encoded.payload),
+    )
+    batch = [Stored(position, record) for position in range(BATCH)]
+    asking = {name: _repeated(_plan(type(event), here, name).find, batch) for name in FILTERS}
+    found = race(asking, effort)
+    each = {name: Sample(tuple(t / BATCH for t in some.times)) for name, some in found.items()}
+    return {READ: reading, FIND: each}
+
+
+class _View:
+    """What a store would tell a plan."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.descriptions = registry.descriptions
+
+    def contexts(self) -> tuple[()]:
+        return ()
+
+
+def _plan(cls: type, here: Registry, name: str) -> RoutingPlan:
+    """A plan without the classes, with one subscription."""
+    where = FILTERS[name]
+    lifted: Any = None if where is None else pc.lift(where)
+    interest = Interest(selector_for(cls), lifted, level_named("sorted_set"))
+    view: Any = _View(here)
+    plan = RoutingPlan(Registry())
+    plan.move_to([Route(1, name, definition_of(interest).encoded(), 0)], view)
+    return plan
+
+
+def measure_glances(effort: Effort, report: Callable[[str], None]) -> dict[str, dict[str, Samples]]:
+    """By codec, reading or finding, and what is looked at."""
+    found = {}
+    for form in CODECS:
+        report(f"glances: {form}")
+        found[form] = apart(_glances, form, effort)
+    return found
+
+
+def glance_tables(found: dict[str, dict[str, Samples]]) -> list[Table]:
+    """How many times faster it is to read less."""
+    note = (
+        "A class made from its description. Times faster than all of it, within each round; the "
+        "filter that takes all of it asks one thing more."
+    )
+    rows = [
+        (f"{form}: {what}", *(_times_faster(samples, name) for name in FILTERS))
+        for form, each in found.items()
+        for what, samples in each.items()
+    ]
+    return [Table("Codecs: what filters look at, of 30 attributes", ("", *FILTERS), rows, note)]
+
+
+def _times_faster(samples: Samples, name: str) -> str:
+    sample = samples.get(name)
+    if sample is None:
+        return "-"
+    return f"{duration(sample.median)} = {figures(samples[ALL].over(sample).median)} x"
+
+
+# -- all of it -------------------------------------------------------------------------------------
+
 Found = dict[str, dict[str, dict[str, Samples]]]
 
 
@@ -182,8 +310,12 @@ def plain(found: Found) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few short rounds")
-    effort = QUICK if parser.parse_args().quick else Effort()
-    show(tables(measure(effort, lambda _: None)))
+    parser.add_argument("--glances", action="store_true", help="only what filters look at")
+    options = parser.parse_args()
+    effort = QUICK if options.quick else Effort()
+    if not options.glances:
+        show(tables(measure(effort, lambda _: None)))
+    show(glance_tables(measure_glances(effort, lambda _: None)))
 
 
 if __name__ == "__main__":

@@ -142,6 +142,7 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", pages(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_page_runs_from_top_to_bottom(path: Path, tmp_path: Path) -> None:
     run_page(path.read_text(encoding="utf-8"), where=tmp_path)

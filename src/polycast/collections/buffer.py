@@ -37,7 +37,11 @@ class Buffer(Generic[E]):
             return None
         if self._keep:
             self._tokens[threading.get_ident()] = parcel.token
-        return cast("E", parcel.entry.event)
+        try:
+            return cast("E", parcel.event())
+        except Exception as error:  # of its context: this attempt has failed
+            self._mailbox.settle("get()", self._tokens.pop(threading.get_ident()), error)
+            return self.get(timeout)
 
     def ack(self) -> None:
         """Acknowledge the last one that this thread has taken."""
