@@ -62,6 +62,7 @@ class Feed:
         self._wants: dict[Mailbox, Wants] = {}  # what a store far away was told
         self._keys = itertools.count(1)
         self.front = 1  # all before this position has been brought to who has a route
+        self._claimed = 1  # who is brought what is before this was settled, under the lock
         self._under_way: tuple[Takers, Iterator[tuple[int, list[int]]]] | None = None
         self.waits_since: float | None = None  # how long there is something that is not routed
         self._thread: threading.Thread | None = None
@@ -96,13 +97,20 @@ class Feed:
         """Bring a mailbox what is new; it is behind, or `begin` is told where it begins."""
         if mailbox.route is None:
             self.want(mailbox)
-            self._dispatcher.add(mailbox, begin)
+            covered = self._wants.get(mailbox, NEAR).coverage.start
+
+            def begin_here(position: int) -> None:
+                begin(position)
+                mailbox.go_live(max(position, covered))
+
+            self._dispatcher.add(mailbox, begin_here)
             return
         begin(mailbox.route.start)
         with self._lock:
             if not self._boxes:  # nobody has looked at what was routed before
                 with self._store.view() as view:
                     self.front = max(self.front, view.routed().high)
+            mailbox.go_live(max(self.front, self._claimed, mailbox.route.start))
             self._boxes[mailbox.route.number] = mailbox
 
     def want(self, mailbox: Mailbox) -> None:
@@ -248,11 +256,17 @@ class Feed:
 
     def _let_ask(self, piece: Piece) -> None:
         """Nobody knows who takes what: whoever needs it asks for himself."""
-        for box in list(self._boxes.values()):
+        for box in self._claim(piece.high).values():
             if box.behind is None and box.waits_for < piece.high:
                 box.fall_behind(self.front)
                 self.behind(box)
         self._advance(piece.high)
+
+    def _claim(self, upto: int) -> dict[int, Mailbox]:
+        """Those who are brought what is before a position; whoever joins later is not."""
+        with self._lock:
+            self._claimed = max(self._claimed, upto)
+            return dict(self._boxes)
 
     def _advance(self, position: int) -> None:
         with self._lock:  # somebody may join as the first
@@ -264,7 +278,7 @@ class Feed:
             self._under_way = takers, dropwhile(lambda each: each[0] < self.front, takers)
         part = list(islice(self._under_way[1], BATCH))
         upto = part[-1][0] + 1 if len(part) == BATCH else piece.high
-        boxes = self._boxes.get
+        boxes = self._claim(upto).get
         wanted = {
             position: found
             for position, numbers in part

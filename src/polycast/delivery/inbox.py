@@ -131,6 +131,14 @@ class Inbox:
             else:
                 self.behind = upto
 
+    def go_live(self, position: int) -> None:
+        """What is from a position on will be brought: it is not behind if it begins there.
+
+        Without the lock: nobody brings it anything yet.
+        """
+        if self.behind is not None and self.behind >= position:
+            self.waits_for, self.behind = max(self.waits_for, self.behind), None
+
     def fall_behind(self, position: int) -> None:
         """From a position on it is to be read from the log, unless that is so already."""
         with self.lock:
