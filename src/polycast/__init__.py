@@ -61,6 +61,8 @@ from polycast.errors import (
     Exposed,
     FilterError,
     FilterMistake,
+    FilterSyntaxError,
+    FilterTypeError,
     HistoryGone,
     LeaseExpired,
     LimitReached,
@@ -95,7 +97,7 @@ from polycast.errors import (
     WouldDeadlock,
 )
 from polycast.events import Identity
-from polycast.filters import Filter, lift
+from polycast.filters import Filter, lift, parse_filter
 from polycast.filters.frontends import conditions
 from polycast.matching import Matcher, Selector, all_of, topic
 from polycast.stores import Receipt, Retention
@@ -145,6 +147,8 @@ __all__ = [
     "Filter",
     "FilterError",
     "FilterMistake",
+    "FilterSyntaxError",
+    "FilterTypeError",
     "Health",
     "HistoryGone",
     "Identity",
@@ -201,6 +205,7 @@ __all__ = [
     "interface_of",
     "lift",
     "maps_to",
+    "parse_filter",
     "topic",
     "transform_with",
     "unchecked",

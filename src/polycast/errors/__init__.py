@@ -9,6 +9,8 @@ PolycastError
 ├── MethodNotHere       a method of a class this process does not have
 ├── FilterError         a filter that is wrong
 │   ├── FilterMistake   it names what its type cannot have, or does what it cannot do
+│   ├── FilterSyntaxError  a text that is none of its language; it shows where
+│   ├── FilterTypeError    a text that puts together what never goes together
 │   ├── NotRoutable     the pipeline could ask nothing of it
 │   ├── NoSparkForm     a part of it that no Spark column can compute exactly
 │   └── NoSparkType     an annotation that no Spark column can hold exactly
@@ -91,6 +93,8 @@ from polycast.errors.delivery import (
 from polycast.errors.filters import (
     FilterError,
     FilterMistake,
+    FilterSyntaxError,
+    FilterTypeError,
     NoSparkForm,
     NoSparkType,
     NotRoutable,
@@ -147,6 +151,8 @@ __all__ = [
     "Exposed",
     "FilterError",
     "FilterMistake",
+    "FilterSyntaxError",
+    "FilterTypeError",
     "HistoryGone",
     "LeaseExpired",
     "LimitReached",

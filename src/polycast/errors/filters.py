@@ -9,7 +9,17 @@ from polycast.errors.root import PolycastError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FilterError", "FilterMistake", "NoSparkForm", "NoSparkType", "NotRoutable"]
+__all__ = [
+    "FilterError",
+    "FilterMistake",
+    "FilterSyntaxError",
+    "FilterTypeError",
+    "NoSparkForm",
+    "NoSparkType",
+    "NotRoutable",
+]
+
+SHOWN = 60  # characters of a text on each side of a mistake
 
 
 class FilterError(PolycastError):
@@ -23,6 +33,37 @@ class FilterMistake(FilterError):
         self.problems, self.types = tuple(problems), types
         listed = "\n".join(map(str, self.problems))
         super().__init__(f"the filter cannot be right for {types}:\n{listed}")
+
+
+class _Misplaced(FilterError):
+    """Something wrong at a place of a text, which is shown with a caret under it."""
+
+    def __init__(
+        self, text: str, *, language: str, position: int, problem: str, accepted: str
+    ) -> None:
+        self.text, self.language, self.position = text, language, position
+        self.problem, self.accepted = problem, accepted
+        super().__init__(
+            f"{language}, character {position + 1}: {problem}. Accepted: {accepted}\n"
+            f"{_pointed(text, position)}"
+        )
+
+
+class FilterSyntaxError(_Misplaced):
+    """A text that is no filter of its language; it shows where."""
+
+
+class FilterTypeError(_Misplaced):
+    """A filter that puts together what can never go together, such as a number and a text."""
+
+
+def _pointed(text: str, position: int) -> str:
+    """The part of a text around a position, on one line, and a caret under the position."""
+    begin, end = max(0, position - SHOWN), position + SHOWN
+    before, after = text[begin:position], text[position:end]
+    left = "... " if begin else ""
+    line = "".join(char if char.isprintable() else " " for char in f"{left}{before}{after}")
+    return f"  {line}{' ...' if end < len(text) else ''}\n  {' ' * (len(left) + len(before))}^"
 
 
 class NoSparkForm(FilterError):

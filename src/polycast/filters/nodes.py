@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "And",
+    "Applied",
     "Arithmetic",
     "Attribute",
     "Call",
@@ -192,6 +193,19 @@ class Function(Node):
 
     name: str
     arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied(Node):
+    """A function of another filter language, by its name in `vocabularies`: `etcl.less(a, b)`."""
+
+    language: str
+    name: str
+    arguments: tuple[Node, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_name(self.language)
+        _check_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)

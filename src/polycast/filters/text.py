@@ -19,6 +19,7 @@ from polycast.filters import nodes
 from polycast.filters.constants import constant
 from polycast.filters.frontends.translate import Translator, Unliftable
 from polycast.filters.operators import BUILTINS, reach
+from polycast.filters.vocabularies import VOCABULARIES
 from polycast.typesystem import Registry, wire_name
 
 if TYPE_CHECKING:
@@ -79,6 +80,11 @@ def _(node: nodes.Reach, depth: int) -> str:
 @_text.register
 def _(node: nodes.Function, depth: int) -> str:
     return f"{node.name}({_list(node.arguments, depth)})"
+
+
+@_text.register
+def _(node: nodes.Applied, depth: int) -> str:
+    return f"{node.language}.{node.name}({_list(node.arguments, depth)})"
 
 
 @_text.register
@@ -144,6 +150,7 @@ _SIMPLE = (
     nodes.Variable,
     nodes.Attribute,
     nodes.Call,
+    nodes.Applied,
     nodes.Function,
     nodes.Reach,
     nodes.Item,
@@ -294,6 +301,8 @@ def parse(text: str, class_named: Callable[[str], type | None] = _class_here) ->
 def _meaning(name: str) -> object:
     if name in NAMES:
         return NAMES[name]
+    if name in VOCABULARIES:
+        return VOCABULARIES[name]
     raise Unliftable(f"{name}: only `event` and {', '.join(sorted(NAMES))} are known")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from polycast.filters import nodes
 from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS, reach
+from polycast.filters.vocabularies import VOCABULARIES
 
 __all__ = ["evaluate", "matches"]
 
@@ -66,6 +67,12 @@ def _(node: nodes.Reach, event: Any, scope: Scope) -> Any:
 @evaluate.register
 def _(node: nodes.Function, event: Any, scope: Scope) -> Any:
     return BUILTINS[node.name](*(evaluate(each, event, scope) for each in node.arguments))
+
+
+@evaluate.register
+def _(node: nodes.Applied, event: Any, scope: Scope) -> Any:
+    function = VOCABULARIES[node.language].functions[node.name]
+    return function(*(evaluate(each, event, scope) for each in node.arguments))
 
 
 @evaluate.register

@@ -15,6 +15,7 @@ from polycast.errors import FilterError
 from polycast.filters import nodes
 from polycast.filters.operators import BUILTINS, reach
 from polycast.filters.quiet import compile_quietly
+from polycast.filters.vocabularies import VOCABULARIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,6 +132,13 @@ def _(node: nodes.Reach, writer: Writer) -> str:
 def _(node: nodes.Function, writer: Writer) -> str:
     arguments = ", ".join(writer.write(each) for each in node.arguments)
     return f"{writer.reference(BUILTINS[node.name])}({arguments})"
+
+
+@_write.register
+def _(node: nodes.Applied, writer: Writer) -> str:
+    function = VOCABULARIES[node.language].functions[node.name]
+    arguments = ", ".join(writer.write(each) for each in node.arguments)
+    return f"{writer.reference(function)}({arguments})"
 
 
 @_write.register

@@ -250,6 +250,12 @@ class Walker:
             self._report("bad-operand", node, node.operator, (node.operand, kinds))
         return kinds_of(*given) if given is not None else None
 
+    def _language(self, node: nodes.Applied) -> Kinds:
+        """Another language decides for itself what its functions take."""
+        for each in node.arguments:
+            self.visit(each)
+        return None
+
     def _function(self, node: nodes.Function) -> Kinds:
         operands = [(each, self.visit(each)) for each in node.arguments]
         if node.name in ("len", "abs") and len(operands) == 1:
@@ -371,6 +377,7 @@ _VISITS: dict[type, Callable[[Any, Any], Kinds]] = {
     nodes.Attribute: Walker._attribute,
     nodes.Reach: Walker._reach,
     nodes.Call: Walker._call,
+    nodes.Applied: Walker._language,
     nodes.Function: Walker._function,
     nodes.Item: Walker._item,
     nodes.Display: Walker._display,

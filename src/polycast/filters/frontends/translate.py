@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from polycast.filters import nodes
 from polycast.filters.constants import SCALARS, constant
 from polycast.filters.operators import BUILTINS, reach
+from polycast.filters.vocabularies import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -191,6 +192,10 @@ class Translator:
 
     def _method_call(self, method: ast.Attribute, arguments: list[ast.expr]) -> nodes.Node:
         of = self._either(method.value)
+        if isinstance(of, Live) and isinstance(of.value, Vocabulary):
+            of.value.check(method.attr, len(arguments))
+            parts = tuple(self._node(each) for each in arguments)
+            return nodes.Applied(of.value.name, method.attr, parts)
         if isinstance(of, Live):
             of = nodes.Constant(self._constant_of(of, method.value))
         if method.attr.startswith("__") and not method.attr.endswith("__"):

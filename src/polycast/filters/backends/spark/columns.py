@@ -216,6 +216,14 @@ def _(node: nodes.Function, scope: Scope) -> Value:
 
 
 @_value.register
+def _(node: nodes.Applied, scope: Scope) -> Value:
+    raise Refusal(
+        f"{node.language}.{node.name} follows the rules of another language than Spark's",
+        accepted="filters written in Python",
+    )
+
+
+@_value.register
 def _(node: nodes.Item, scope: Scope) -> Value:
     return item(value_of(node.of, scope), value_of(node.key, scope))
 

@@ -169,6 +169,7 @@ def _opaque() -> nodes.Node:
 
 NODE_EXAMPLES: dict[str, list[nodes.Node]] = {
     "And": _parsed("event.flag and event.count"),
+    "Applied": [nodes.Applied("etcl", "less", (_EVENT, nodes.Constant(1)))],
     "Arithmetic": _parsed("event.count + 1", "event.count ** 2"),
     "Attribute": _parsed("event.count", "event.part.price", "event.missing", "event.day.year"),
     "Call": _parsed("event.text.find('a')", "event.method()"),

@@ -1,0 +1,35 @@
+"""The functions of other filter languages: what they do with values, by their names.
+
+A filter of such a language is a tree like any other. What that language does in its own way, such
+as comparing strictly, is a function here, and `nodes.Applied` in the tree.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["VOCABULARIES", "Vocabulary"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """The functions of one language: pure, of values; what they cannot do, they raise."""
+
+    name: str
+    functions: Mapping[str, Callable[..., Any]]
+
+    def check(self, name: str, arguments: int) -> None:
+        """Raise if there is no such function, or none that takes so many arguments."""
+        function = self.functions.get(name)
+        if function is None:
+            known = ", ".join(sorted(self.functions))
+            raise ValueError(f"{self.name} has no function {name}, only {known}")
+        inspect.signature(function).bind(*range(arguments))
+
+
+VOCABULARIES: Mapping[str, Vocabulary] = {}
