@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from polycast.server.broker import Broker
 
-__all__ = ["Serving"]
+__all__ = ["Serving", "bound"]
 
 STARTING = 20.0  # seconds
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -117,7 +117,7 @@ def _all_bound(hosts: Sequence[str], port: int) -> list[socket.socket]:
     found: list[socket.socket] = []
     for at, host in enumerate(hosts, 1):
         try:
-            found.append(_bound(host, port if not found else found[0].getsockname()[1]))
+            found.append(bound(host, port if not found else found[0].getsockname()[1]))
         except OSError as error:
             if error.errno in _NOT_HERE and (found or at < len(hosts)):
                 continue  # such as ::1 of `localhost`, where there is no IPv6
@@ -130,9 +130,12 @@ def _all_bound(hosts: Sequence[str], port: int) -> list[socket.socket]:
     return found
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound(host: str, port: int) -> socket.socket:
+    """A socket at an address; what it accepts sends small answers at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends small answers at once only on sockets that say they are TCP; else, beside the
+    # parcels of a subscription, each answer waits 40 ms for an acknowledgement of the last.
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         if family == socket.AF_INET6:  # the same port may be taken at an address of IPv4, too
