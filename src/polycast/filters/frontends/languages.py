@@ -32,5 +32,7 @@ def parse_filter(text: str, language: str, *, clock: Clock | None = None) -> Fil
     if parse is None:
         known = " or ".join(repr(each) for each in sorted(LANGUAGES))
         raise BadOption("language", language, accepted=known)
+    if clock is not None and not callable(getattr(clock, "time", None)):
+        raise BadOption("clock", clock, accepted="a pc.Clock, or None for that of the machine")
     tree = parse(text)
     return Filter(tree if clock is None else by_clock(tree, clock))

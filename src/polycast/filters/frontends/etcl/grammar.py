@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPERATORS", "Operator", "by_clock", "parse_etcl"]
 
-DEEPEST = 80  # expressions in each other, and parentheses
+DEEPEST = 50  # expressions in each other, and parentheses; their text can be read again
 OPERAND = "a value: a number, a string, TRUE, FALSE, a component such as $.a, a label, ( or not"
 EVENT = nodes.Event()
 
