@@ -37,7 +37,7 @@ def written(e: Expression, least: int = 0) -> str:
     return text if level >= least else f"({text})"
 
 
-def _written(e: Expression) -> tuple[int, str]:
+def _written(e: Expression) -> tuple[int, str]:  # noqa: C901 - one case for each kind
     match e:
         case ("literal", bool(value)):
             return 9, "TRUE" if value else "FALSE"
@@ -191,7 +191,7 @@ def boolean(value: Any) -> bool:
     raise Fails
 
 
-def evaluate(e: Expression, event: Any) -> Any:
+def evaluate(e: Expression, event: Any) -> Any:  # noqa: C901 - one case for each kind
     """The value of an expression."""
     match e:
         case ("literal", str(value)):
@@ -307,10 +307,7 @@ def _member_of(value: Any, several: Any) -> bool:
     simple = is_string(value) or is_number(value) or isinstance(value, enum.Enum | Label)
     if not simple:
         raise Fails
-    for each in sequence(several):
-        if compare("==", value, each):
-            return True
-    return False
+    return any(compare("==", value, each) for each in sequence(several))
 
 
 # -- paths -----------------------------------------------------------------------------------------
@@ -371,14 +368,14 @@ def discriminator(value: TaggedUnion) -> Any:
     return Char(value.tag) if isinstance(value.tag, str) else value.tag
 
 
-def only_if(active: bool, value: Any) -> Any:  # noqa: FBT001
+def only_if(active: bool, value: Any) -> Any:
     """A value that is there only sometimes."""
     if not active:
         raise Fails
     return value
 
 
-def _followed(step: tuple[Any, ...], value: Any) -> Any:
+def _followed(step: tuple[Any, ...], value: Any) -> Any:  # noqa: C901 - as above
     match step:
         case ("variable", name):
             return _variable(name, value)
@@ -432,7 +429,7 @@ def _property(name: str, value: Any) -> Any:
         return only_if(name in value, value.get(name))
     for each in sequence(value):
         parts = list(each) if isinstance(each, list | tuple) else list(opened(each).values())
-        first, second = parts if len(parts) == 2 else only_if(False, None)  # noqa: FBT003
+        first, second = parts if len(parts) == 2 else only_if(False, None)
         if isinstance(first, str) and first == name:
             return second
     raise Fails

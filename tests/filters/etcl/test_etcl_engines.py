@@ -223,7 +223,7 @@ def test_the_deepest_filter_is_read_again(first: str, more: str, last: str) -> N
 
 
 def test_spark_refuses() -> None:
-    with pytest.raises(NoSparkForm, match="etcl.greater"):
+    with pytest.raises(NoSparkForm, match=r"etcl\.greater"):
         etcl("$.price > 5").to_spark(Quote)
 
 

@@ -42,11 +42,14 @@ PIECES = [
 
 def check(text: str) -> None:
     """A text is a filter, or refused at a place in it."""
+    refusal: Any = None
     try:
         where = pc.parse_filter(text, "etcl")
     except (pc.FilterSyntaxError, pc.FilterTypeError) as error:
-        assert 0 <= error.position <= len(text)
-        assert str(error).endswith("^")
+        refusal = error
+    if refusal is not None:
+        assert 0 <= refusal.position <= len(text)
+        assert str(refusal).endswith("^")
         return
     assert pc.parse_filter(pc.etcl_text(where), "etcl") == where
     where.matches({"a": 1})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from itertools import pairwise
 from typing import Any
 
 import etcl_reference as reference
@@ -19,7 +20,7 @@ from polycast.filters.folding import folded
 from polycast.filters.text import parse
 
 LONG = os.environ.get("POLYCAST_STRESS") == "long"
-EXAMPLES = 5_000 if LONG else 150
+EXAMPLES = 5_000 if LONG else 100
 common = settings(max_examples=EXAMPLES, deadline=None, derandomize=not LONG)
 
 
@@ -92,7 +93,7 @@ def _compared() -> list[Any]:
             found.append(("and", term, ("compare", "<", ("literal", -8), ("literal", 0))))
     found += [("not", each) for each in found]
     choices = [found[n] for n in range(0, len(found), 7)]
-    found += [("or", a, b) for a, b in zip(choices, choices[1:], strict=False)]
+    found += [("or", a, b) for a, b in pairwise(choices)]
     return [each for each in found if is_right(each)]
 
 
@@ -107,7 +108,7 @@ def matcher() -> pc.Matcher[int]:
     return found
 
 
-@settings(common, max_examples=1_000 if LONG else 60)
+@settings(common, max_examples=1_000 if LONG else 50)
 @given(SEVERAL, st.lists(RIGHT, max_size=3))
 def test_the_index_agrees_with_the_reference(
     matcher: pc.Matcher[int], events: list[Any], more: list[Any]

@@ -9,11 +9,12 @@ import enum
 import types
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-import msgspec
+from msgspec import UNSET
 
 from polycast.events.structured import StructuredEvent, TaggedUnion
 from polycast.filters.etcl.values import Character, Mismatch, NoneSuch, elements_of, equal
@@ -154,9 +155,10 @@ def time_told(clock: Clock) -> View:
 
 
 class _Shape(NamedTuple):
-    """What objects of a class have inside."""
+    """What objects of a class have inside, and how a member of them is read."""
 
-    kind: str  # "scalar", "mapping", "struct"
+    kind: str  # "scalar", "mapping", "struct", "special"
+    read: Callable[[Any, str], Any]  # UNSET if there is no such member
     fields: tuple[str, ...] = ()
 
 
@@ -164,55 +166,54 @@ _shapes: WeakKeyDictionary[type, _Shape] = WeakKeyDictionary()
 
 
 def _shape(cls: type) -> _Shape:
-    known = _shapes.get(cls)
-    if known is None:
-        known = _shapes[cls] = _shape_of(cls)
-    return known
+    try:
+        return _shapes[cls]
+    except KeyError:
+        return _shapes.setdefault(cls, _shape_of(cls))
 
 
 def _shape_of(cls: type) -> _Shape:
-    fields = tuple(declared_defaults(cls))
+    for special, read in _SPECIAL.items():
+        if issubclass(cls, special):
+            return _Shape("special", read)
     if issubclass(cls, Mapping):
-        return _Shape("mapping")
-    if issubclass(cls, tuple) and fields:
-        return _Shape("struct", fields)
-    return _Shape("scalar") if issubclass(cls, SCALARS) else _Shape("struct", fields)
+        return _Shape("mapping", lambda value, name: value.get(name, UNSET))
+    fields = tuple(declared_defaults(cls))
+    if issubclass(cls, SCALARS) and not (issubclass(cls, tuple) and fields):
+        return _Shape("scalar", _no_member)
+    return _Shape("struct", partial(_attribute, frozenset(fields)), fields)
+
+
+def _no_member(value: Any, name: str) -> Any:
+    raise Mismatch(f"a {type(value).__name__} has no members")
+
+
+def _attribute(fields: frozenset[str], value: Any, name: str) -> Any:
+    if name in fields:
+        return getattr(value, name, UNSET)
+    found = UNSET if name.startswith("__") else getattr(value, name, UNSET)
+    return UNSET if callable(found) else found
+
+
+_SPECIAL: dict[type, Callable[[Any, str], Any]] = {
+    StructuredEvent: lambda value, name: TOP[name](value) if name in TOP else UNSET,
+    View: lambda value, name: value.fields.get(name, UNSET),
+    TaggedUnion: lambda value, name: value.value if name == value.member else UNSET,
+    Properties: _no_member,
+}
 
 
 def fields_of(cls: type) -> tuple[str, ...]:
     """The fields of a struct in order; none if its objects have other ways to be asked."""
-    if issubclass(cls, (StructuredEvent, TaggedUnion, View, Properties)):
-        return ()
     return _shape(cls).fields
 
 
 def member(value: Any, name: str) -> Any:
     """`.name`: a member of a struct, or the active member of a union."""
-    if type(value) is dict:
-        found = value.get(name, msgspec.UNSET)
-    elif isinstance(value, StructuredEvent):
-        found = TOP[name](value) if name in TOP else msgspec.UNSET
-    elif isinstance(value, View):
-        found = value.fields.get(name, msgspec.UNSET)
-    elif isinstance(value, TaggedUnion):
-        found = value.value if name == value.member else msgspec.UNSET
-    else:
-        found = _attribute(value, name)
-    if found is msgspec.UNSET:
+    found = _shape(type(value)).read(value, name)
+    if found is UNSET:
         raise NoneSuch(f"no {name} in a {type(value).__name__}")
     return found
-
-
-def _attribute(value: Any, name: str) -> Any:
-    shape = _shape(type(value))
-    if shape.kind == "mapping":
-        return value.get(name, msgspec.UNSET)
-    if shape.kind == "scalar" or isinstance(value, Properties):
-        raise Mismatch(f"a {type(value).__name__} has no members")
-    if name in shape.fields:
-        return getattr(value, name, msgspec.UNSET)
-    found = msgspec.UNSET if name.startswith("__") else getattr(value, name, msgspec.UNSET)
-    return msgspec.UNSET if callable(found) else found
 
 
 def position(value: Any, place: int) -> Any:
@@ -223,8 +224,8 @@ def position(value: Any, place: int) -> Any:
             return value.value
         raise NoneSuch(f"member {place} is not active")
     if isinstance(value, Mapping):
-        found = next(islice(value.values(), place, None), msgspec.UNSET)
-        if found is msgspec.UNSET:
+        found = next(islice(value.values(), place, None), UNSET)
+        if found is UNSET:
             raise NoneSuch(f"no member {place}")
         return found
     names = _names(value)
@@ -239,9 +240,7 @@ def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, View):
         return tuple(value.fields)
     shape = _shape(type(value))
-    if shape.kind == "scalar" or isinstance(value, Properties):
-        raise Mismatch(f"a {type(value).__name__} has no members")
-    return shape.fields
+    return shape.fields if shape.kind == "struct" else _no_member(value, "")
 
 
 # -- unions ----------------------------------------------------------------------------------------
@@ -365,6 +364,6 @@ def _class(value: Any) -> type:
     cls = type(value)
     if isinstance(value, enum.Enum):
         return cls
-    if _shape(cls).kind != "struct" or isinstance(value, Properties):
+    if _shape(cls).kind != "struct":
         raise NoneSuch(f"the type of a {cls.__name__} has no name")
     return cls

@@ -71,6 +71,9 @@ class Label:
         self.name = name
 
 
+LABELLED = (enum.Enum, Label)
+
+
 def character(text: str, /) -> Character:
     """The literal `'H'`."""
     if type(text) is not str or len(text) != 1:
@@ -119,7 +122,7 @@ def text_of(value: Any) -> str | None:
 
 def is_simple(value: Any) -> bool:
     """Whether a value is a number, a text, or of an enumeration."""
-    labelled = isinstance(value, enum.Enum | Label)
+    labelled = isinstance(value, LABELLED)
     return labelled or text_of(value) is not None or number_of(value) is not None
 
 
@@ -172,7 +175,7 @@ def _same_label(left: Any, right: Any) -> bool:
             raise Mismatch(f"{type(left).__name__} and {type(right).__name__} do not compare")
         return left is right
     sides = left, right
-    if not all(isinstance(each, enum.Enum | Label) for each in sides):
+    if not all(isinstance(each, LABELLED) for each in sides):
         raise Mismatch(f"{type(left).__name__} and {type(right).__name__} do not compare")
     return bool(left.name == right.name)
 
@@ -181,7 +184,9 @@ def equal(left: Any, right: Any, /) -> bool:
     """`left == right`."""
     if type(left) in NUMBERS and type(right) in NUMBERS:
         return bool(left == right)
-    if isinstance(left, enum.Enum | Label) or isinstance(right, enum.Enum | Label):
+    if type(left) is str is type(right):
+        return bool(left == right)
+    if isinstance(left, LABELLED) or isinstance(right, LABELLED):
         return _same_label(left, right)
     one, other = _pair(left, right)
     return bool(one == other)
@@ -195,6 +200,8 @@ def differs(left: Any, right: Any, /) -> bool:
 def _ordered(compare: Callable[[Any, Any], Any], sign: str) -> Callable[[Any, Any], bool]:
     def ordered(left: Any, right: Any, /) -> bool:
         if type(left) in NUMBERS and type(right) in NUMBERS:
+            return bool(compare(left, right))
+        if type(left) is str is type(right):
             return bool(compare(left, right))
         return bool(compare(*_pair(left, right)))
 
