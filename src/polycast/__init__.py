@@ -96,10 +96,11 @@ from polycast.errors import (
     TakenOver,
     WouldDeadlock,
 )
-from polycast.events import Identity
+from polycast.events import Identity, StructuredEvent, TaggedUnion
 from polycast.filters import Filter, lift, parse_filter
 from polycast.filters.frontends import conditions
-from polycast.matching import Matcher, Selector, all_of, topic
+from polycast.filters.frontends.etcl import etcl_text
+from polycast.matching import Matcher, Selector, all_of, structured, topic
 from polycast.stores import Receipt, Retention
 from polycast.typesystem import conforming, directly_conforming, event, interface_of
 
@@ -187,10 +188,12 @@ __all__ = [
     "StoreError",
     "StoreFailed",
     "Stream",
+    "StructuredEvent",
     "Subscription",
     "SubscriptionEnded",
     "SubscriptionHealth",
     "Supply",
+    "TaggedUnion",
     "TakenOver",
     "Undelivered",
     "Unit",
@@ -199,6 +202,7 @@ __all__ = [
     "conditions",
     "conforming",
     "directly_conforming",
+    "etcl_text",
     "event",
     "identity",
     "impure",
@@ -206,6 +210,7 @@ __all__ = [
     "lift",
     "maps_to",
     "parse_filter",
+    "structured",
     "topic",
     "transform_with",
     "unchecked",

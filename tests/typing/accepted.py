@@ -170,6 +170,18 @@ def all_of_them(bus: pc.Bus) -> None:
     bus.subscribe(pc.all_of(DSC, DI, view=Both), lambda event: print(event.get_descr()))
 
 
+def structured_events(bus: pc.Bus) -> None:
+    quotes = pc.structured("Finance", "Quote*")
+    assert_type(quotes, pc.Selector[pc.StructuredEvent])
+    assert_type(bus.subscribe(quotes, print), pc.Subscription[pc.StructuredEvent])
+    bus.subscribe(quotes, lambda event: print(event.filterable_data["price"]))
+    bus.subscribe(quotes, print, where=pc.parse_filter("$price > 5", "etcl"))
+    bus.subscribe(Talk, print, where=pc.parse_filter("$.room == 'CO'", "etcl", clock=ManualClock()))
+    assert_type(pc.topic("/Chat/**", quotes), pc.Selector[pc.StructuredEvent])
+    assert_type(pc.DAList(quotes, bus), pc.DAList[pc.StructuredEvent])
+    pc.TaggedUnion(1, "a", 2.5, labels={"a": (1,)}, default_member="b")
+
+
 def topics(bus: pc.Bus) -> None:
     assert_type(bus.subscribe("/Chat/**", print), pc.Subscription[Any])
     assert_type(bus.subscribe("/Chat/**", hear_it_delivered), pc.Subscription[Any])

@@ -67,6 +67,7 @@ def callbacks(bus: pc.Bus) -> None:
     bus.subscribe(DSC, hear)  # rejected
     bus.subscribe(Talk | Lecture, hear)  # rejected
     bus.subscribe(pc.all_of(DSC, Talk), hear)  # rejected
+    bus.subscribe(pc.structured("Finance", "Quote"), hear)  # rejected
     bus.subscribe(pc.all_of(DSC, Talk, view=Talk), hear_lecture)  # rejected
     bus.subscribe(pc.topic("/Chat/**", Talk), hear_lecture)  # rejected
     bus.subscribe(pc.topic("/Chat/**"), hear)  # rejected
@@ -183,6 +184,9 @@ async def publishing_in_a_coroutine(bus: pc.Bus, talk: Talk) -> None:
 
 def selectors() -> None:
     pc.all_of()  # rejected
+    pc.structured("Finance")  # rejected
+    pc.structured("Finance", 3)  # rejected
+    pc.StructuredEvent(filterable_data=[("a", 1)])  # rejected
     pc.all_of(Talk, 3)  # rejected
     pc.all_of(DSC, Talk, view=3)  # rejected
     pc.topic(Talk)  # rejected

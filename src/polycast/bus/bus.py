@@ -35,7 +35,6 @@ from polycast.delivery import (
     callback_for,
 )
 from polycast.errors import BadOption, BusClosed
-from polycast.filters import Filter
 from polycast.matching import Interest, selector_for
 from polycast.typesystem import Registry
 
@@ -289,10 +288,10 @@ class Bus:
             raise BusClosed("subscribe")
         check_options(options)
         settings = settings_for(options, pull=pull)
-        selector = selector_for(
+        meant = selector_for(
             what, topic=options.get("topic"), exact=bool(options.get("exact", False))
         )
-        wanted = None if where is None else Filter(where)
+        selector, wanted = meant.parted(where)
         if wanted is not None:
             wanted.check(*selector.types, every=selector.every)
         for cls in selector.types:

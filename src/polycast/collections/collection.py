@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, overload
 
 from polycast.bus import Bus
@@ -127,7 +128,9 @@ class DACollection(Collection[E], Generic[E]):
     def add(self, event: E, **options: Unpack[PublishOptions]) -> Receipt:
         """Publish an event to this collection."""
         topic = self._selector.topic
-        if not self._selector.covers_class(type(event)):
+        _, implied = self._selector.parted(None)
+        passes = implied is None or implied.matches(event)
+        if not passes or not self._selector.covers_class(type(event)):
             why = f"it does not conform to {self.name}"
             accepted = f"This collection takes {self.name}"
             raise NotAType(event, why=why, accepted=accepted, action="to add here")
@@ -249,9 +252,9 @@ class DACollection(Collection[E], Generic[E]):
         """This type or topic, with or without what is below it."""
         chosen = self._selector
         if chosen.topic is None:
-            return Selector(chosen.types, chosen.every, exact=not below)
+            return replace(chosen, exact=not below)
         topic = chosen.topic.with_subtopics() if below else chosen.topic
-        return Selector(chosen.types, chosen.every, chosen.exact, topic)
+        return replace(chosen, topic=topic)
 
     def _group(self) -> str:
         context = self._bus._context  # what it is called is of that context
@@ -307,7 +310,8 @@ class DACollection(Collection[E], Generic[E]):
             return False
         if mine.topic is not None:
             return mine.topic.covers(cast("TopicPattern", theirs.topic))
-        return mine == theirs or _covers_types(mine, theirs)
+        implied = mine.implied is None or mine.implied == theirs.implied
+        return mine == theirs or (implied and _covers_types(mine, theirs))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DACollection):

@@ -12,6 +12,7 @@ from polycast.events.record import (
     record_encoder,
     rooted_encoder,
 )
+from polycast.events.structured import StructuredEvent, TaggedUnion
 
 __all__ = [
     "CONTEXT_FORMAT",
@@ -25,6 +26,8 @@ __all__ = [
     "Identity",
     "Record",
     "Root",
+    "StructuredEvent",
+    "TaggedUnion",
     "codec_for",
     "decode_record",
     "encode_record",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from polycast.filters.nodes import Attribute, Event, Node, Opaque, Reach
+from polycast.filters.nodes import Applied, Attribute, Event, Node, Opaque, Reach
+from polycast.filters.vocabularies import insight_of
 
 __all__ = ["attributes_asked"]
 
@@ -21,6 +22,12 @@ def attributes_asked(tree: Node) -> frozenset[str] | None:
             if node.name.startswith("__"):
                 return None
             names.add(node.name)
+        elif isinstance(node, Applied) and any(isinstance(each, Event) for each in node.arguments):
+            insight = insight_of(node)
+            asked = None if insight is None else insight.attributes(node)
+            if asked is None:
+                return None
+            names |= asked
         elif isinstance(node, Event | Opaque):
             return None
         else:

@@ -12,7 +12,7 @@ from polycast.filters.constants import constant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["canonical", "on_topic"]
+__all__ = ["canonical", "on_topic", "rebuilt"]
 
 
 JOINTS = (nodes.And, nodes.Or)
@@ -33,7 +33,7 @@ def _is_flat(tree: nodes.Node) -> bool:
 
 
 def _canonical(node: nodes.Node) -> nodes.Node:
-    found = _rebuilt(node, _canonical)
+    found = rebuilt(node, _canonical)
     match found:
         case nodes.And(parts) | nodes.Or(parts):
             kind = type(found)
@@ -54,7 +54,7 @@ def on_topic(node: nodes.Node, topic: str | None) -> nodes.Node:
     """With the topic given to the parts that ask for it."""
     if isinstance(node, nodes.Opaque):
         return node.on(topic)
-    return _rebuilt(node, lambda part: on_topic(part, topic))
+    return rebuilt(node, lambda part: on_topic(part, topic))
 
 
 def _constant(display: nodes.Display, kind: type, elements: tuple[nodes.Node, ...]) -> nodes.Node:
@@ -67,7 +67,7 @@ def _constant(display: nodes.Display, kind: type, elements: tuple[nodes.Node, ..
         return display
 
 
-def _rebuilt(node: nodes.Node, change: Callable[[nodes.Node], nodes.Node]) -> nodes.Node:
+def rebuilt(node: nodes.Node, change: Callable[[nodes.Node], nodes.Node]) -> nodes.Node:
     """The same node with its parts changed."""
     if not node.children():
         return node

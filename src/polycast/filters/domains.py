@@ -76,9 +76,10 @@ class Domain:
         fast: tuple[type, ...] | None = None,
         strange: tuple[type, ...] = (),
         ordered: bool = True,
+        numeric: bool = False,
         usable: Callable[[Any], bool] | None = None,
     ) -> None:
-        self.name, self.ordered = name, ordered
+        self.name, self.ordered, self.numeric = name, ordered, numeric
         self.exact = frozenset(exact)
         self.fast = exact if fast is None else fast  # of these classes, every value can be used
         self._never = PLAIN - self.exact - frozenset(strange)
@@ -182,11 +183,15 @@ def _is_comparable(value: Any) -> bool:
     return not value.is_nan()
 
 
-NUMBERS = Domain(
-    "number", (int, float, bool, decimal.Decimal), fast=(float, int), usable=_is_comparable
-)
-BIG_NUMBERS = Domain(
-    "big number", (int, float, bool, decimal.Decimal), fast=(float, int), usable=_is_comparable
+NUMBERS, BIG_NUMBERS = (
+    Domain(
+        name,
+        (int, float, bool, decimal.Decimal),
+        fast=(float, int),
+        numeric=True,
+        usable=_is_comparable,
+    )
+    for name in ("number", "big number")
 )
 TEXTS = Domain("text", (str,))
 BYTES = Domain("bytes", (bytes,), strange=(bytearray,))

@@ -9,7 +9,15 @@ from polycast.errors import FilterError, NotAvailable
 from polycast.filters import nodes
 from polycast.filters.backends.python import generate
 from polycast.filters.folding import folded
-from polycast.filters.predicates import Differs, Interval, IsNone, Points, Truth, conjunctions
+from polycast.filters.predicates import (
+    Differs,
+    Interval,
+    IsNone,
+    Others,
+    Points,
+    Truth,
+    conjunctions,
+)
 from polycast.filters.text import render
 from polycast.filters.verdicts import Verdict, verdicts
 
@@ -112,7 +120,7 @@ def _parts(tree: nodes.Node) -> tuple[tuple[str, ...], tuple[str, ...], tuple[st
                 indexed[f"{text}: by value"] = None
             elif isinstance(predicate.form, Interval) and not predicate.form.unordered_too:
                 indexed[f"{text}: by range"] = None
-            elif isinstance(predicate.form, (Interval, Differs, IsNone, Truth)):
+            elif isinstance(predicate.form, (Interval, Differs, Others, IsNone, Truth)):
                 read[text] = None
             elif not isinstance(predicate.node, nodes.Opaque):
                 residual[f"{text}: {_why(predicate)}"] = None

@@ -6,11 +6,14 @@ comparisons of constants with it. What is left means the same for these events.
 
 from __future__ import annotations
 
+import operator
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
 from polycast.filters import nodes
 from polycast.filters.backends.interpreter import evaluate
+from polycast.filters.vocabularies import insight_of
 
 __all__ = ["folded"]
 
@@ -50,6 +53,15 @@ def _(node: nodes.Compare, cls: type) -> nodes.Node:
     except Exception:  # it fails for every event
         return node
     return nodes.Constant(found) if isinstance(found, bool) else node
+
+
+@_fold.register
+def _(node: nodes.Applied, cls: type) -> nodes.Node:
+    arguments = tuple(_fold(each, cls) for each in node.arguments)
+    same = all(map(operator.is_, arguments, node.arguments))
+    applied = node if same else replace(node, arguments=arguments)
+    insight = insight_of(node)
+    return applied if insight is None else insight.folded(applied, cls)
 
 
 @_fold.register

@@ -10,20 +10,14 @@ from functools import singledispatch
 
 from polycast.errors import FilterError
 from polycast.filters import nodes
+from polycast.filters.doors import leads_out
+from polycast.filters.vocabularies import insight_of
 
 __all__ = ["check_outside"]
 
 MOST_GROWTH = 20  # bits: how much bigger than what the event holds a value may become
 MOST_STEPS = 100_000  # of quantifiers over constants
 MOST_LOOPS = 3  # quantifiers in each other
-# From an object to the frame it runs in, and to all that is known there.
-DOORS = frozenset(
-    {
-        *("gi_frame", "gi_code", "gi_yieldfrom", "cr_frame", "cr_code", "cr_await", "cr_origin"),
-        *("ag_frame", "ag_code", "ag_await", "tb_frame", "tb_next", "f_back", "f_builtins"),
-        *("f_code", "f_globals", "f_locals", "f_generator", "func_globals", "func_code"),
-    }
-)
 SIZED = (str, bytes, tuple, list, set, frozenset)
 YES_OR_NO = (nodes.Compare, nodes.Not, nodes.InstanceOf, nodes.Quantified)
 CHANGES = frozenset(
@@ -96,8 +90,15 @@ def _(node: nodes.Arithmetic) -> None:
         raise FilterError("% is for numbers")
 
 
+@_check.register
+def _(node: nodes.Applied) -> None:
+    insight = insight_of(node)
+    if insight is not None:
+        insight.check(node)
+
+
 def _check_name(name: str) -> None:
-    if name.startswith("__") or name in DOORS:
+    if leads_out(name):
         raise FilterError(f"{name}: leads out of the event")
 
 

@@ -12,16 +12,21 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters import nodes
-from polycast.filters.domains import Domain, domain_of
+from polycast.filters.domains import domain_of
+from polycast.filters.forms import Differs, Form, Interval, IsNone, Others, Points, Truth
+from polycast.filters.vocabularies import insight_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from polycast.filters.domains import Domain
 
 __all__ = [
     "Conjunction",
     "Differs",
     "Interval",
     "IsNone",
+    "Others",
     "Points",
     "Predicate",
     "Truth",
@@ -31,45 +36,6 @@ __all__ = [
 MOST_CONJUNCTIONS = 16  # beyond, a filter is evaluated as a whole
 MOST_LEAVES = 64  # in all of them
 LAST_CHARACTER = chr(0x10FFFF)
-
-
-class Points(NamedTuple):
-    """The term equals one of these values."""
-
-    domain: Domain
-    values: tuple[Any, ...]
-
-
-class Interval(NamedTuple):
-    """The term lies between two bounds; None is no bound."""
-
-    domain: Domain
-    low: Any = None
-    high: Any = None
-    low_closed: bool = True
-    high_closed: bool = True
-    unordered_too: bool = False  # `not x < 3` is also true of NaN
-
-
-class Differs(NamedTuple):
-    """The term is there and equals none of these values."""
-
-    values: tuple[Any, ...]
-
-
-class IsNone(NamedTuple):
-    """The term is None, or is something else."""
-
-    wanted: bool
-
-
-class Truth(NamedTuple):
-    """The term is true, or is there and not true."""
-
-    wanted: bool
-
-
-Form = Points | Interval | Differs | IsNone | Truth
 
 
 class Predicate(NamedTuple):
@@ -177,18 +143,29 @@ def _merged(parts: tuple[nodes.Node, ...]) -> tuple[nodes.Node, ...]:
     return tuple(merged)
 
 
-def _choice(parts: tuple[nodes.Node | None, ...]) -> tuple[nodes.Node, tuple[Any, ...]] | None:
-    """The term, and all values, of equalities of one term."""
+class _Choice(NamedTuple):
+    """A term that equals one of some values; in a strict domain, or as Python compares."""
+
+    term: nodes.Node
+    domain: Domain | None
+    values: tuple[Any, ...]
+
+
+def _choice(parts: tuple[nodes.Node | None, ...]) -> _Choice | None:
+    """All equalities of one term, together."""
     found = [_equality(part) for part in parts]
-    terms = {each[0] for each in found if each is not None}
-    if None in found or len(terms) != 1:
+    kinds = {(each.term, each.domain) for each in found if each is not None}
+    if None in found or len(kinds) != 1:
         return None
-    values = tuple(value for each in found if each is not None for value in each[1])
-    return terms.pop(), values
+    values = tuple(value for each in found if each is not None for value in each.values)
+    return _Choice(*kinds.pop(), values)
 
 
-def _equality(node: nodes.Node | None) -> tuple[nodes.Node, tuple[Any, ...]] | None:
+def _equality(node: nodes.Node | None) -> _Choice | None:
     """The term and the values of `term == 1` or `term in (1, 2)`."""
+    if isinstance(node, nodes.Applied):
+        term, form = _strictly(node, wanted=True)
+        return _Choice(term, form.domain, form.values) if isinstance(form, Points) else None
     if not isinstance(node, nodes.Compare) or len(node.rest) > 1:
         return None
     [(sign, right)] = node.rest
@@ -199,7 +176,14 @@ def _equality(node: nodes.Node | None) -> tuple[nodes.Node, tuple[Any, ...]] | N
         values = (values,)
     elif sign != "in" or type(values) is not tuple:
         return None
-    return (node.first, values) if all(map(_is_scalar, values)) else None
+    return _Choice(node.first, None, values) if all(map(_is_scalar, values)) else None
+
+
+def _strictly(node: nodes.Applied, *, wanted: bool) -> tuple[nodes.Node, Form | None]:
+    """What a function of another language asks of a term."""
+    insight = insight_of(node)
+    found = None if insight is None else insight.asked(node, wanted=wanted)
+    return (node, None) if found is None else found
 
 
 def _is_scalar(value: Any) -> bool:
@@ -253,8 +237,17 @@ def _asked(node: nodes.Node, *, wanted: bool) -> tuple[nodes.Node, Form | None]:
         case nodes.Attribute():
             return node, Truth(wanted)
         case nodes.Or(parts) if (choice := _choice(parts)) is not None:
-            return choice[0], _equality_form("in" if wanted else "not in", choice[1])
+            return choice.term, _choice_form(choice, wanted=wanted)
+        case nodes.Applied():
+            return _strictly(node, wanted=wanted)
     return node, None
+
+
+def _choice_form(choice: _Choice, *, wanted: bool) -> Form | None:
+    if choice.domain is None:
+        return _equality_form("in" if wanted else "not in", choice.values)
+    values = tuple(dict.fromkeys(choice.values))
+    return Points(choice.domain, values) if wanted else Others(choice.domain, values)
 
 
 _MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -8,12 +8,38 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from polycast.filters.etcl.vocabulary import FUNCTIONS as ETCL
+from polycast.filters.etcl.vocabulary import Etcl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["VOCABULARIES", "Vocabulary"]
+    from polycast.filters.backends.python import Writer
+    from polycast.filters.forms import Form
+    from polycast.filters.nodes import Applied, Node
+
+__all__ = ["VOCABULARIES", "Insight", "Vocabulary", "insight_of"]
+
+
+class Insight(Protocol):
+    """What a language knows of its own functions, for those who run filters fast."""
+
+    def asked(self, node: Applied, *, wanted: bool) -> tuple[Node, Form] | None:
+        """A term, and what is asked of its value; None if it has to be evaluated."""
+
+    def written(self, node: Applied, writer: Writer) -> str | None:
+        """A faster Python expression than calling the function."""
+
+    def folded(self, node: Applied, cls: type) -> Node:
+        """The same for events of exactly one class."""
+
+    def attributes(self, node: Applied) -> frozenset[str] | None:
+        """Which attributes of the event it asks for, if the event is its argument; None: any."""
+
+    def check(self, node: Applied) -> None:
+        """Raise FilterError if a filter from outside may not say so."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +48,7 @@ class Vocabulary:
 
     name: str
     functions: Mapping[str, Callable[..., Any]]
+    insight: Insight | None = None
 
     def check(self, name: str, arguments: int) -> None:
         """Raise if there is no such function, or none that takes so many arguments."""
@@ -32,4 +59,12 @@ class Vocabulary:
         inspect.signature(function).bind(*range(arguments))
 
 
-VOCABULARIES: Mapping[str, Vocabulary] = {}
+VOCABULARIES: Mapping[str, Vocabulary] = {
+    "etcl": Vocabulary("etcl", ETCL, Etcl()),
+}
+
+
+def insight_of(node: Applied) -> Insight | None:
+    """What the language of a function knows of it."""
+    known = VOCABULARIES.get(node.language)
+    return None if known is None else known.insight

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from polycast.filters import Filter
 from polycast.matching.selectors import Selector, selector_for
+
+if TYPE_CHECKING:
+    from polycast.filters import Filter
 
 __all__ = ["LinearMatcher"]
 
@@ -20,7 +22,7 @@ class LinearMatcher(Generic[K]):
 
     def add(self, key: K, what: Any, where: Any = None) -> None:
         """Let a key have the events of a type that pass a filter."""
-        self._wanted[key] = (selector_for(what), None if where is None else Filter(where))
+        self._wanted[key] = selector_for(what).parted(where)
 
     def remove(self, key: K) -> None:
         """Let a key have nothing more."""

@@ -88,8 +88,8 @@ class Matcher(Generic[K]):
     ) -> None: ...
     def add(self, key: K, what: Any, where: Callable[[Any], object] | None = None) -> None:
         """Let a key have the events of a type that pass a filter."""
-        selector = selector_for(what)
-        wanted: Filter[Any] = Filter(EVERYTHING if where is None else where)
+        selector, asked = selector_for(what).parted(where)
+        wanted: Filter[Any] = Filter(EVERYTHING) if asked is None else asked
         tree = wanted.tree
         with self._lock:
             if key in self._wanted:

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, cast, overload
 import typing_extensions
 
 from polycast.errors import BadOption, BadTopic, NotAType
+from polycast.filters import Filter
 from polycast.matching.topics import TopicPattern
 from polycast.typesystem import conforms, conforms_exactly, wire_name
 from polycast.typesystem.kinds import is_protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import TypeForm
 
 __all__ = ["Selector", "Selectors", "all_of", "selector_for", "topic"]
@@ -24,7 +27,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 ACCEPTED = (
     "Accepted: a class, A | B, a Protocol or ABC, pc.all_of(A, B), a topic such as '/Chat/**', "
-    "pc.topic('/Chat/**', ChatMsg)"
+    "pc.topic('/Chat/**', ChatMsg), pc.structured('Finance', 'Quote*')"
 )
 
 
@@ -36,6 +39,18 @@ class Selector(Generic[T_co]):
     every: bool = False  # conform to all of the types (pc.all_of), instead of any of them
     exact: bool = False
     topic: TopicPattern | None = None
+    implied: Filter[Any] | None = None
+    """What its events have to say of themselves (pc.structured)."""
+
+    def parted(
+        self, where: Callable[[Any], object] | None
+    ) -> tuple[Selector[T_co], Filter[Any] | None]:
+        """The same without what is implied, and a filter that asks for that, too."""
+        wanted = None if where is None else Filter(where)
+        if self.implied is None:
+            return self, wanted
+        both = self.implied if wanted is None else self.implied & wanted
+        return replace(self, implied=None), both
 
     def covers_class(self, cls: type) -> bool:
         """Whether events of that very class are meant, whatever their topic."""
@@ -80,6 +95,8 @@ class Selector(Generic[T_co]):
         if self.topic is not None:
             plain = self.types == (object,)
             names = self.topic.text if plain else f"{names} on {self.topic.text}"
+        if self.implied is not None:
+            names = f"{names} where {self.implied}"
         return f"exactly {names}" if self.exact else names
 
 
@@ -154,7 +171,7 @@ def selector_for(what: object, *, topic: str | None = None, exact: bool = False)
             accepted = f"nothing: the topic {pattern.text!r} is asked for already"
             raise BadOption("topic", topic, accepted=accepted)
         pattern = _pattern(topic)
-    return Selector(selector.types, selector.every, exact or selector.exact, pattern)
+    return replace(selector, exact=exact or selector.exact, topic=pattern)
 
 
 def _selector(what: object) -> Selector[Any]:

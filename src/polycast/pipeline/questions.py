@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -122,7 +123,9 @@ def ask(
         if what is None or isinstance(what, str):
             chosen = () if what is None else (_named(store, what),)
         else:
-            selector = selector_for(what, topic=topic, exact=exact)
+            meant = selector_for(what, topic=topic, exact=exact)
+            selector = replace(meant, implied=None)
+            where = where if meant.implied is None else meant.parted(where)[1]
             topic = None if selector.topic is None else selector.topic.text
             chosen = _described(store, selector)
         question = Question(

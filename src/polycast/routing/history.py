@@ -8,7 +8,6 @@ import msgspec
 
 from polycast.config import level_named
 from polycast.errors import BadOption, NotDecodable
-from polycast.filters import Filter
 from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.routing.loading import DescribedSelector, RoutingPlan
 from polycast.stores import Route
@@ -283,8 +282,8 @@ def _asked(
 ) -> tuple[Definition, tuple[Description, ...]]:
     if isinstance(what, str) and not what.startswith("/"):
         what = _named(view, what)
-    selector = selector_for(object if what is None else what, topic=topic, exact=exact)
-    lifted: Filter[Any] | None = None if where is None else Filter(where)
+    meant = selector_for(object if what is None else what, topic=topic, exact=exact)
+    selector, lifted = meant.parted(where)
     if lifted is not None:
         lifted.check(*selector.types, every=selector.every)
     interest = Interest(selector, lifted, level_named("sorted_set"))

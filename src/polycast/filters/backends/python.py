@@ -15,7 +15,7 @@ from polycast.errors import FilterError
 from polycast.filters import nodes
 from polycast.filters.operators import BUILTINS, reach
 from polycast.filters.quiet import compile_quietly
-from polycast.filters.vocabularies import VOCABULARIES
+from polycast.filters.vocabularies import VOCABULARIES, insight_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,6 +136,10 @@ def _(node: nodes.Function, writer: Writer) -> str:
 
 @_write.register
 def _(node: nodes.Applied, writer: Writer) -> str:
+    insight = insight_of(node)
+    known = None if insight is None else insight.written(node, writer)
+    if known is not None:
+        return known
     function = VOCABULARIES[node.language].functions[node.name]
     arguments = ", ".join(writer.write(each) for each in node.arguments)
     return f"{writer.reference(function)}({arguments})"

@@ -6,23 +6,33 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOption
 from polycast.filters.filter import Filter
+from polycast.filters.frontends.etcl import by_clock, parse_etcl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from polycast.config import Clock
     from polycast.filters.nodes import Node
 
 __all__ = ["parse_filter"]
 
-LANGUAGES: Mapping[str, Callable[[str], Node]] = {}
+LANGUAGES: Mapping[str, Callable[[str], Node]] = {
+    "etcl": parse_etcl,
+}
 
 
-def parse_filter(text: str, language: str) -> Filter[Any]:
-    """The filter that a text means in a language: "etcl" or "xpath"."""
+def parse_filter(text: str, language: str, *, clock: Clock | None = None) -> Filter[Any]:
+    """The filter that a text means in a language: "etcl" or "xpath".
+
+    Where the text asks for the time, as `$curtime` does, it is that of the clock.
+    """
     if not isinstance(text, str):
         raise BadOption("text", text, accepted="a string")
     parse = LANGUAGES.get(language) if isinstance(language, str) else None
     if parse is None:
         known = " or ".join(repr(each) for each in sorted(LANGUAGES))
         raise BadOption("language", language, accepted=known)
-    return Filter(parse(text))
+    if clock is not None and not callable(getattr(clock, "time", None)):
+        raise BadOption("clock", clock, accepted="a pc.Clock, or None for that of the machine")
+    tree = parse(text)
+    return Filter(tree if clock is None else by_clock(tree, clock))

@@ -71,7 +71,7 @@ def _ordered(domain: Domain, values: list[Any], odd: set[int]) -> Ordered:
     import numpy as np
 
     kinds = set(map(type, values))
-    if domain in (NUMBERS, BIG_NUMBERS):
+    if domain.numeric:
         if kinds == {float}:
             return order_floats(np.array(values))
         if kinds == {int}:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.filters import nodes
 from polycast.filters.backends.python import Writer
 from polycast.filters.domains import ABSENT, loose
-from polycast.filters.predicates import Differs, Interval, IsNone, Points, Truth
+from polycast.filters.predicates import Differs, Interval, IsNone, Others, Points, Truth
 from polycast.filters.quiet import compile_quietly
 
 if TYPE_CHECKING:
@@ -157,6 +157,9 @@ def _test(source: Source, name: str, form: object) -> str:
                 return f"{name} != {source.literal(values[0])}"
             several = ", ".join(source.literal(each) for each in values)
             return f"{name} is not ABSENT and {name} not in ({several})"
+        case Others(_, values):  # ABSENT differs from nothing
+            several = " and ".join(f"{name} != {source.literal(each)}" for each in values)
+            return f"({several})" if len(values) > 1 else several
         case IsNone(wanted):
             return f"{name} is None" if wanted else f"{name} is not None and {name} is not ABSENT"
         case Truth(wanted):

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters.domains import ABSENT
-from polycast.filters.predicates import Differs, Interval, IsNone, Points, Truth
+from polycast.filters.predicates import Differs, Interval, IsNone, Others, Points, Truth
 from polycast.matching.index.estimates import Estimate, cuts
 from polycast.matching.index.generated import (
     bare,
@@ -235,7 +235,7 @@ class Layout:
 
     def _prepare(self, column: Column, form: object) -> None:
         """See that what is read of the events is enough to ask this."""
-        if isinstance(form, (Points, Interval)):
+        if isinstance(form, (Points, Interval, Others)):
             if form.domain not in column.lanes and len(column.lanes) < MOST_LANES:
                 name = f"{column.name}_{len(column.lanes)}"
                 column.lanes[form.domain] = Lane(self, name, form.domain)
@@ -276,7 +276,7 @@ class Layout:
         column, form = self._column(predicate), predicate.form
         if column is None:
             return None
-        if isinstance(form, (Points, Interval)):
+        if isinstance(form, (Points, Interval, Others)):
             lane = column.lanes.get(form.domain)
             return None if lane is None else lane.name
         if isinstance(form, IsNone):

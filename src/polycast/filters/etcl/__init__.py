@@ -1,0 +1,1 @@
+"""What the Extended Trader Constraint Language does with values: strictly, or not at all."""

@@ -1,0 +1,194 @@
+"""ETCL character by character: names, numbers, strings, and the errors that show the place."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, NoReturn
+
+from polycast.errors import FilterSyntaxError, FilterTypeError
+
+__all__ = ["KEYWORDS", "Name", "Scanner"]
+
+LANGUAGE = "etcl"
+KEYWORDS = frozenset({"and", "or", "not", "in", "exist", "default", "true", "false"})
+SPACE = frozenset(" \t\r\n")
+DIGITS = frozenset("0123456789")
+LONGEST = 100_000  # characters of a filter
+LONGEST_NUMBER = 1_000  # characters of a number
+LONGEST_PLACE = 9  # digits of a position or an element
+
+
+class Name(NamedTuple):
+    """A name as it stands there."""
+
+    text: str
+    escaped: bool
+    begin: int
+
+    @property
+    def keyword(self) -> str | None:
+        """The keyword that it is, in any case of letters; a backslash makes it an ordinary name."""
+        word = self.text.lower()
+        return word if not self.escaped and word in KEYWORDS else None
+
+
+class Scanner:
+    """A place in a text."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+        if len(text) > LONGEST:
+            self.wrong(LONGEST, "the filter is too long", accepted=f"at most {LONGEST} characters")
+
+    def wrong(self, at: int, problem: str, *, accepted: str) -> NoReturn:
+        """Say that the text is no filter, and where."""
+        raise FilterSyntaxError(
+            self.text, language=LANGUAGE, position=at, problem=problem, accepted=accepted
+        )
+
+    def mistyped(self, at: int, problem: str, *, accepted: str) -> NoReturn:
+        """Say that something there can never go together."""
+        raise FilterTypeError(
+            self.text, language=LANGUAGE, position=at, problem=problem, accepted=accepted
+        )
+
+    def unexpected(self, *, accepted: str) -> NoReturn:
+        """Say that something else should stand here."""
+        self.space()
+        name = self.peek_name() if self.text[self.at : self.at + 1] != "\\" else None
+        here = self.text[self.at : self.at + 1] if name is None else name.text[:40]
+        problem = f"{here!r} cannot stand here" if here else "the filter ends too early"
+        self.wrong(self.at, problem, accepted=accepted)
+
+    def space(self) -> str:
+        """Go on to what comes next, and tell its first character; nothing at the end."""
+        text, at = self.text, self.at
+        while at < len(text) and text[at] in SPACE:
+            at += 1
+        self.at = at
+        return text[at : at + 1]
+
+    def take(self, *signs: str) -> str | None:
+        """The first of these signs that comes next, taken."""
+        self.space()
+        for sign in signs:
+            if self.text.startswith(sign, self.at):
+                self.at += len(sign)
+                return sign
+        return None
+
+    def expect(self, sign: str, *, accepted: str) -> None:
+        """Take a sign that has to come next."""
+        if self.take(sign) is None:
+            self.unexpected(accepted=accepted)
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def peek_name(self) -> Name | None:
+        """The name that comes next, not taken."""
+        before = self.at
+        found = self.name()
+        self.at = before
+        return found
+
+    def name(self) -> Name | None:
+        """The name that comes next, taken; None if there is none."""
+        first = self.space()
+        begin, text = self.at, self.text
+        escaped = first == "\\"
+        at = begin + escaped
+        end = at
+        while end < len(text) and (text[end].isidentifier() or (end > at and text[end] in DIGITS)):
+            end += 1
+        if end == at:
+            if escaped:
+                self.wrong(at, "a backslash without a name", accepted=r"a name, as in \in")
+            return None
+        self.at = end
+        return Name(text[at:end], escaped, begin)
+
+    # -- literals ----------------------------------------------------------------------------------
+
+    def digits(self) -> str:
+        """The digits that come next."""
+        begin = self.at
+        while self.text[self.at : self.at + 1] in DIGITS:
+            self.at += 1
+        return self.text[begin : self.at]
+
+    def place(self, *, accepted: str) -> int:
+        """A position or the number of an element."""
+        self.space()
+        begin, found = self.at, self.digits()
+        if not found:
+            self.unexpected(accepted=accepted)
+        if len(found) > LONGEST_PLACE:
+            self.wrong(
+                begin, "nothing is so long", accepted=f"a number of {LONGEST_PLACE} digits at most"
+            )
+        return int(found)
+
+    def number(self) -> int | float | None:
+        """A number without a sign; None if there is none."""
+        self.space()
+        begin, text = self.at, self.text
+        whole = self.digits()
+        point = text.startswith(".", self.at)
+        if point:
+            self.at += 1
+            if not self.digits() and not whole:
+                self.at = begin
+                return None
+        elif not whole:
+            return None
+        exponent = self._exponent()
+        if self.at - begin > LONGEST_NUMBER:
+            accepted = f"at most {LONGEST_NUMBER} characters"
+            self.wrong(begin, "the number is too long", accepted=accepted)
+        found = float(text[begin : self.at]) if point or exponent else int(whole)
+        if isinstance(found, float) and math.isinf(found):
+            self.wrong(begin, "the number is too big", accepted="what a double can hold")
+        return found
+
+    def _exponent(self) -> bool:
+        """Take an exponent, whose sign is optional."""
+        before, text = self.at, self.text
+        if text[before : before + 1] not in ("e", "E"):
+            return False
+        self.at += 1
+        if text[self.at : self.at + 1] in ("+", "-"):
+            self.at += 1
+        if self.digits():
+            return True
+        self.at = before
+        return False
+
+    def string(self) -> str | None:
+        """A text in quotes, taken; None if there is none."""
+        if self.space() != "'":
+            return None
+        begin, text = self.at, self.text
+        parts: list[str] = []
+        at = begin + 1
+        while at < len(text):
+            char = text[at]
+            if char == "'":
+                self.at = at + 1
+                return "".join(parts)
+            if char == "\\" and text[at + 1 : at + 2] in ("\\", "'"):
+                at += 1
+                char = text[at]
+            parts.append(char)
+            at += 1
+        return self.wrong(begin, "the string does not end", accepted="a quote at its end")
+
+
+def quoted(text: str) -> str:
+    """A text as a literal."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def written_name(name: str) -> str:
+    """A name as it has to be written not to be a keyword."""
+    return f"\\{name}" if name.lower() in KEYWORDS else name

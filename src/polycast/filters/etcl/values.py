@@ -1,0 +1,292 @@
+"""Simple values in ETCL: their kinds, strict comparison, exact arithmetic.
+
+What does not go together is an error, which no `!=` and no `not` turns into true.
+"""
+
+from __future__ import annotations
+
+import enum
+import numbers
+import operator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "ORDERED",
+    "Character",
+    "Label",
+    "Mismatch",
+    "NoneSuch",
+    "at_least",
+    "at_most",
+    "character",
+    "contains",
+    "differs",
+    "divided",
+    "equal",
+    "greater",
+    "label",
+    "less",
+    "minus",
+    "plus",
+    "remainder",
+    "times",
+    "truth",
+    "within",
+]
+
+MOST_BITS = 1 << 16  # of a product: a filter makes nothing much bigger than the event
+NUMBERS = frozenset({int, float, bool})
+WHOLE = frozenset({int, bool})
+SEQUENCES = (list, tuple)
+SETS = (set, frozenset)
+
+
+class NoneSuch(LookupError):
+    """A path that leads nowhere: no such member, element, property, or one that is not active."""
+
+
+class Mismatch(TypeError):
+    """Values that an operator does not take, or a part that such a value does not have."""
+
+
+class Character(str):
+    """A literal of one character, which counts as a number where one is wanted; or a union's tag.
+
+    An event's own text never does, however short it is.
+    """
+
+    __slots__ = ()
+
+
+class Label:
+    """The label of a member of an enumeration, written as a bare name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+LABELLED = (enum.Enum, Label)
+
+
+def character(text: str, /) -> Character:
+    """The literal `'H'`."""
+    if type(text) is not str or len(text) != 1:
+        raise Mismatch(f"{text!r:.40} is not one character")
+    return Character(text)
+
+
+def label(name: str, /) -> Label:
+    """The bare name of a member of an enumeration."""
+    if type(name) is not str:
+        raise Mismatch(f"{name!r:.40} is no label")
+    return Label(name)
+
+
+# -- kinds -----------------------------------------------------------------------------------------
+
+
+def number_of(value: Any) -> Any:
+    """The number that a value counts as, or None."""
+    kind = type(value)
+    if kind in NUMBERS or kind is Decimal:
+        return value
+    if kind is Character:
+        return ord(value)
+    if isinstance(value, enum.Enum) or not isinstance(value, numbers.Number):
+        return None
+    if isinstance(value, int):
+        return int.__add__(value, 0)
+    if isinstance(value, float):
+        return float.__add__(value, 0.0)
+    if isinstance(value, Decimal):
+        return Decimal(value)
+    if isinstance(value, numbers.Integral):  # numpy's
+        return int(value)
+    return float(value) if kind.__module__ == "numpy" and isinstance(value, numbers.Real) else None
+
+
+def text_of(value: Any) -> str | None:
+    """The text that a value is, or None."""
+    if type(value) is str:
+        return value
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        return str.__getitem__(value, slice(None))
+    return None
+
+
+def is_simple(value: Any) -> bool:
+    """Whether a value is a number, a text, or of an enumeration."""
+    labelled = isinstance(value, LABELLED)
+    return labelled or text_of(value) is not None or number_of(value) is not None
+
+
+def _number(value: Any) -> Any:
+    found = number_of(value)
+    if found is None:
+        raise Mismatch(f"a {type(value).__name__} is no number")
+    return found
+
+
+def _whole(value: Any) -> int:
+    found = _number(value)
+    if type(found) not in WHOLE:
+        raise Mismatch(f"a {type(value).__name__} is no whole number")
+    return int(found)
+
+
+def _text(value: Any) -> str:
+    found = text_of(value)
+    if found is None:
+        raise Mismatch(f"a {type(value).__name__} is no string")
+    return found
+
+
+def truth(value: Any, /) -> bool:
+    """The value of a component where a boolean is wanted: nothing else counts as one."""
+    if type(value) is bool:
+        return value
+    raise Mismatch(f"a {type(value).__name__} is no boolean")
+
+
+# -- comparisons -----------------------------------------------------------------------------------
+
+
+def _pair(left: Any, right: Any) -> tuple[Any, Any]:
+    """Two values as what they are compared as: both texts, or both numbers."""
+    texts = text_of(left), text_of(right)
+    if None not in texts:
+        return texts
+    several = number_of(left), number_of(right)
+    if several[0] is None or several[1] is None:
+        kinds = f"{type(left).__name__} and {type(right).__name__}"
+        raise Mismatch(f"{kinds} do not compare")
+    return several
+
+
+def _same_label(left: Any, right: Any) -> bool:
+    if isinstance(left, enum.Enum) and isinstance(right, enum.Enum):
+        if type(left) is not type(right):
+            raise Mismatch(f"{type(left).__name__} and {type(right).__name__} do not compare")
+        return left is right
+    sides = left, right
+    if not all(isinstance(each, LABELLED) for each in sides):
+        raise Mismatch(f"{type(left).__name__} and {type(right).__name__} do not compare")
+    return bool(left.name == right.name)
+
+
+def equal(left: Any, right: Any, /) -> bool:
+    """`left == right`."""
+    if type(left) in NUMBERS and type(right) in NUMBERS:
+        return bool(left == right)
+    if type(left) is str is type(right):
+        return bool(left == right)
+    if isinstance(left, LABELLED) or isinstance(right, LABELLED):
+        return _same_label(left, right)
+    one, other = _pair(left, right)
+    return bool(one == other)
+
+
+def differs(left: Any, right: Any, /) -> bool:
+    """`left != right`: what does not compare is not different, but an error."""
+    return not equal(left, right)
+
+
+def _ordered(compare: Callable[[Any, Any], Any], sign: str) -> Callable[[Any, Any], bool]:
+    def ordered(left: Any, right: Any, /) -> bool:
+        if type(left) in NUMBERS and type(right) in NUMBERS:
+            return bool(compare(left, right))
+        if type(left) is str is type(right):
+            return bool(compare(left, right))
+        return bool(compare(*_pair(left, right)))
+
+    ordered.__doc__ = f"`left {sign} right`."
+    return ordered
+
+
+less = _ordered(operator.lt, "<")
+at_most = _ordered(operator.le, "<=")
+greater = _ordered(operator.gt, ">")
+at_least = _ordered(operator.ge, ">=")
+ORDERED = {"less": "<", "at_most": "<=", "greater": ">", "at_least": ">="}
+
+
+def contains(part: Any, whole: Any, /) -> bool:
+    """`part ~ whole`: the left text stands somewhere in the right one."""
+    part, whole = _text(part), _text(whole)
+    return part in whole
+
+
+def within(value: Any, several: Any, /) -> bool:
+    """`value in several`: an element of another kind is an error, none at all is no match."""
+    if not is_simple(value):
+        raise Mismatch(f"a {type(value).__name__} is no simple value")
+    if isinstance(several, SETS):  # in no order: whatever does not compare is an error
+        return True in [equal(value, each) for each in several]
+    return any(equal(value, each) for each in elements_of(several))
+
+
+def elements_of(value: Any) -> Any:
+    """The elements of an array or sequence."""
+    if isinstance(value, SEQUENCES):
+        return value
+    found = getattr(type(value), "__etcl_elements__", None)
+    if found is None:
+        raise Mismatch(f"a {type(value).__name__} is no sequence")
+    return found(value)
+
+
+# -- arithmetic ------------------------------------------------------------------------------------
+
+
+def _operands(left: Any, right: Any) -> tuple[Any, Any]:
+    """Two numbers that can be computed with: a Decimal meets a float as a float."""
+    left, right = _number(left), _number(right)
+    if type(left) is Decimal and type(right) is float:
+        return float(left), right
+    if type(right) is Decimal and type(left) is float:
+        return left, float(right)
+    return left, right
+
+
+def plus(left: Any, right: Any, /) -> Any:
+    """`left + right`."""
+    left, right = _operands(left, right)
+    return left + right
+
+
+def minus(left: Any, right: Any, /) -> Any:
+    """`left - right`."""
+    left, right = _operands(left, right)
+    return left - right
+
+
+def times(left: Any, right: Any, /) -> Any:
+    """`left * right`, exact for whole numbers of any sensible size."""
+    left, right = _operands(left, right)
+    if type(left) in WHOLE and type(right) in WHOLE:
+        bits = int(left).bit_length() + int(right).bit_length()
+        if bits > MOST_BITS:
+            raise OverflowError(f"a product of more than {MOST_BITS} bits")
+    return left * right
+
+
+def divided(left: Any, right: Any, /) -> Any:
+    """`left / right`: whole numbers are cut towards zero; zero on the right is an error."""
+    left, right = _operands(left, right)
+    if type(left) in WHOLE and type(right) in WHOLE:
+        found = abs(left) // abs(right)
+        return found if (left < 0) == (right < 0) else -found
+    return left / right
+
+
+def remainder(left: Any, right: Any, /) -> int:
+    """`left % right` of whole numbers: what division leaves, with the sign of the left one."""
+    whole, by = _whole(left), _whole(right)
+    found = abs(whole) % abs(by)
+    return -found if whole < 0 else found

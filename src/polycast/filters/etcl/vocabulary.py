@@ -1,0 +1,194 @@
+"""The functions of ETCL by the names they have in a tree, and what is known of them beforehand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polycast.errors import FilterError
+from polycast.filters import nodes
+from polycast.filters.doors import leads_out
+from polycast.filters.etcl import paths, values
+from polycast.filters.etcl.domains import BOOLEANS, CHARACTERS, LABELS, constant_of
+from polycast.filters.etcl.names import fits
+from polycast.filters.etcl.paths import Path, Step, path_of
+from polycast.filters.etcl.structures import AT_EVENT, UNTYPED, fields_of
+from polycast.filters.forms import Form, Interval, Others, Points
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+    from polycast.filters.backends.python import Writer
+    from polycast.filters.domains import Domain
+
+__all__ = ["COMPARED", "FUNCTIONS", "Etcl", "path_in", "told_time"]
+
+COMPARED = {"equal": "==", "differs": "!=", **values.ORDERED}
+PATHS: dict[str, Callable[..., Any]] = {
+    "component": paths.component,
+    "exists": paths.exists,
+    "default": paths.default,
+}
+LITERALS: dict[str, Callable[..., Any]] = {
+    "character": values.character,
+    "label": values.label,
+}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **PATHS,
+    **LITERALS,
+    **{name: getattr(values, name) for name in COMPARED},
+    "truth": values.truth,
+    "within": values.within,
+    "contains": values.contains,
+    "plus": values.plus,
+    "minus": values.minus,
+    "times": values.times,
+    "divided": values.divided,
+    "remainder": values.remainder,
+    "fits": fits,
+}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_NUMBERS = values.NUMBERS
+
+
+def path_in(node: nodes.Applied) -> Path | None:
+    """The path that a component follows; None if it is no component."""
+    if node.language != "etcl" or node.name not in PATHS:
+        return None
+    match node.arguments:
+        case (_, nodes.Constant(text)) if type(text) is str:
+            return path_of(text)
+    raise FilterError(f"etcl.{node.name} takes the event and a path")
+
+
+class Etcl:
+    """What is known of these functions for those who run filters fast."""
+
+    def asked(self, node: nodes.Applied, *, wanted: bool) -> tuple[nodes.Node, Form] | None:
+        """A strict comparison of a term with a constant, or a term that has to be a boolean."""
+        if node.name == "truth":
+            return node.arguments[0], Points(BOOLEANS, (wanted,))
+        if node.name not in COMPARED:
+            return None
+        sign, (left, right) = COMPARED[node.name], node.arguments
+        known = constant_of(right)
+        if known is None:
+            sign, left, known = _MIRRORED[sign], right, constant_of(left)
+        if known is None or constant_of(left) is not None:
+            return None
+        form = _form(sign if wanted else _NEGATED[sign], *known, negated=not wanted)
+        return None if form is None else (left, form)
+
+    def written(self, node: nodes.Applied, writer: Writer) -> str | None:
+        """A path is followed by a function of its own; a plain attribute is compared in place."""
+        if node.name == "component":
+            path = path_in(node)
+            if path is None:
+                return None
+            return f"{writer.reference(path.read)}({writer.write(node.arguments[0])})"
+        first = node.arguments[0] if node.arguments else node
+        if not isinstance(first, nodes.Attribute) or not isinstance(first.of, nodes.Event):
+            return None
+        return _in_place(node, writer.write(first), writer)
+
+    def folded(self, node: nodes.Applied, cls: type) -> nodes.Node:
+        """A field of the class is an attribute, and the path goes on from there."""
+        if node.name != "component" or not isinstance(node.arguments[0], nodes.Event):
+            return node
+        path = path_in(node)
+        if path is None or not path.steps or path.asks_time:
+            return node
+        kind, name = path.steps[0]
+        certain = kind == "member" or (kind == "variable" and name not in UNTYPED)
+        if not certain or name not in fields_of(cls):
+            return node
+        try:
+            attribute = nodes.Attribute(node.arguments[0], name)
+        except FilterError:
+            return node
+        rest = Path(path.steps[1:])
+        return attribute if not rest.steps else _component(attribute, rest)
+
+    def attributes(self, node: nodes.Applied) -> frozenset[str] | None:
+        """The first part of a path tells."""
+        path = path_in(node)
+        if path is None or not path.steps or not isinstance(node.arguments[0], nodes.Event):
+            return None
+        return _attributes(path, path.steps[0])
+
+    def check(self, node: nodes.Applied) -> None:
+        """Names must not lead out of the event, and literals must be literals."""
+        path = path_in(node)
+        for name in () if path is None else path.names:
+            if leads_out(name):
+                raise FilterError(f"{name}: leads out of the event")
+        if node.name in LITERALS and constant_of(node) is None:
+            raise FilterError(f"etcl.{node.name} takes a text")
+
+
+def _component(of: nodes.Node, path: Path) -> nodes.Node:
+    return nodes.Applied("etcl", "component", (of, nodes.Constant(path.text)))
+
+
+def _attributes(path: Path, first: Step) -> frozenset[str] | None:
+    kind, name = first
+    if path.asks_time or kind in ("_type_id", "_repos_id"):
+        return frozenset()
+    if kind not in ("member", "variable") or name.startswith("__"):
+        return None
+    found = {name}
+    if name in ("header", "fixed_header", "event_type"):
+        found.update(AT_EVENT)
+    if kind == "variable":
+        found.update(("variable_header", "filterable_data"))
+    return frozenset(found)
+
+
+def _form(sign: str, domain: Domain, value: Any, *, negated: bool) -> Form | None:
+    if sign == "==":
+        return Points(domain, (value,))
+    if sign == "!=":
+        return Others(domain, (value,))
+    if domain in (CHARACTERS, LABELS):
+        return None
+    unordered = negated and domain.numeric  # `not x < 3` is also true of NaN
+    closed = sign.endswith("=")
+    if sign[0] == "<":
+        return Interval(domain, high=value, high_closed=closed, unordered_too=unordered)
+    return Interval(domain, low=value, low_closed=closed, unordered_too=unordered)
+
+
+def _in_place(node: nodes.Applied, first: str, writer: Writer) -> str | None:
+    """`event.price` compared at once if it is of the usual class, else by the function."""
+    kind = f"{writer.reference(type)}({first})"
+    slow = writer.reference(FUNCTIONS[node.name])
+    if node.name == "truth":
+        return f"({first} if {kind} is {writer.reference(bool)} else {slow}({first}))"
+    if node.name not in COMPARED or not isinstance(node.arguments[1], nodes.Constant):
+        return None
+    value = node.arguments[1].value
+    if type(value) in _NUMBERS:
+        usual = f"in {writer.reference(_NUMBERS)}"
+    elif type(value) is str:
+        usual = f"is {writer.reference(str)}"
+    else:
+        return None
+    other = writer.write(node.arguments[1])
+    fast = f"{first} {COMPARED[node.name]} {other}"
+    return f"({fast} if {kind} {usual} else {slow}({first}, {other}))"
+
+
+def told_time(node: nodes.Node, clock: Clock) -> nodes.Node:
+    """A path that begins with `$curtime`, by a clock; any other node as it is."""
+    if not isinstance(node, nodes.Applied):
+        return node
+    path = path_in(node)
+    if path is None or not path.asks_time:
+        return node
+    if node.name == "exists":
+        return nodes.Constant(paths.exists(None, path.text))
+    if node.name == "default":  # time is no union
+        return node
+    key = ("etcl", path.text, id(clock))
+    return nodes.Opaque(path.by(clock), "it asks a clock of this process", key)

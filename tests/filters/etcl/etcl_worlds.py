@@ -1,0 +1,143 @@
+"""Random events of all forms, and random expressions that have something to do with them."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from polycast import StructuredEvent, TaggedUnion
+
+
+class Color(enum.Enum):
+    """An enumeration whose values are not its positions."""
+
+    RED = "r"
+    GREEN = "g"
+    BLUE = "b"
+
+
+class Level(enum.IntEnum):
+    """One whose members are numbers in Python, and are not in ETCL."""
+
+    LOW = 5
+    HIGH = 7
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A typed event."""
+
+    price: Any = 0
+    symbol: Any = ""
+    flag: Any = False
+    several: Any = field(default_factory=list)
+    inner: Any = None
+    u: Any = None
+
+
+NAMES = ("price", "symbol", "flag", "several", "inner", "u")
+NUMBERS = st.sampled_from(
+    [0, 1, 2, 3, -7, 5, 72, 2.5, 5.0, -0.0, 10**17 + 1, 2**70, True, False, float("nan")]
+)
+TEXTS = st.sampled_from(["", "H", "hello", "ell", "RED", "a'b", "x\\y", "é"])
+ENUMS = st.sampled_from([*Color, *Level])
+SCALARS = NUMBERS | TEXTS | ENUMS | st.none()
+TAGS = st.sampled_from([0, 1, 2, True, "c", Color.RED, Color.BLUE])
+LABELS = {"price": (0, 2), "symbol": (1, "c"), "flag": (True,)}
+
+
+@st.composite
+def unions(draw: st.DrawFn, values: Any) -> TaggedUnion:
+    """A union, now and then with its default member active."""
+    member = draw(st.sampled_from(["price", "symbol", "other"]))
+    default = draw(st.sampled_from([None, "other", "price"]))
+    if member == "other" and default != "other":
+        default = "other"
+    labels = draw(st.sampled_from([{}, LABELS])) if member != "other" else LABELS
+    known = labels or {member: ()}
+    return TaggedUnion(draw(TAGS), member, draw(values), labels=known, default_member=default)
+
+
+def _compound(values: Any) -> Any:
+    return (
+        st.lists(values, max_size=3)
+        | st.lists(values, max_size=3).map(tuple)
+        | st.dictionaries(st.sampled_from(NAMES), values, max_size=3)
+        | st.lists(st.tuples(st.sampled_from(NAMES), values), max_size=3)
+        | unions(values)
+        | st.builds(Quote, values, values, values)
+    )
+
+
+VALUES = st.recursive(SCALARS, _compound, max_leaves=6)
+QUOTES = st.builds(Quote, VALUES, VALUES, VALUES, VALUES, VALUES, unions(SCALARS) | VALUES)
+PROPERTIES = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4)
+WORDS = st.sampled_from(["", "H", "hello", "Telecom"])
+STRUCTURED = st.builds(StructuredEvent, WORDS, WORDS, WORDS, PROPERTIES, PROPERTIES, VALUES)
+EVENTS = QUOTES | STRUCTURED | VALUES
+
+LITERALS = st.one_of(
+    st.sampled_from([0, 1, 2, 3, -7, 5, 72, 2.5, 5.0, 10**17 + 1, 2**70, True, False]),
+    st.sampled_from(["", "H", "hello", "ell", "RED", "a'b", "x\\y", "c"]),
+).map(lambda value: ("literal", value))
+LABEL = st.sampled_from([*("RED", "BLUE", "LOW", "in", "Min")]).map(lambda name: ("label", name))
+TAG_STEPS = st.sampled_from(
+    [
+        *(("tag", "number", 0), ("tag", "number", 1), ("tag", "number", 2), ("default",)),
+        *(("tag", "character", "c"), ("tag", "label", "RED"), ("tag", "boolean", True)),
+    ]
+)
+NAMED = st.sampled_from([*NAMES, "name", "value", "missing"])
+STEPS = st.one_of(
+    NAMED.map(lambda name: ("member", name)),
+    st.integers(0, 3).map(lambda n: ("position", n)),
+    st.integers(0, 2).map(lambda n: ("element", n)),
+    NAMED.map(lambda name: ("property", name)),
+    TAG_STEPS,
+)
+TOPS = st.sampled_from(
+    [
+        (("member", "filterable_data"),),
+        (("member", "remainder_of_body"),),
+        (("member", "header"), ("member", "variable_header")),
+        (("position", 0), ("position", 0), ("position", 0), ("position", 1)),
+        *((("variable", name),) for name in ("domain_name", "type_name", "event_name")),
+        *((("variable", name),) for name in ("event_type", "header", "filterable_data")),
+        (),
+    ]
+)
+SHORT = NAMED.map(lambda name: (("variable", name),)) | NAMED.map(lambda name: (("member", name),))
+BEGUN = SHORT | SHORT | TOPS
+ENDS = st.sampled_from([(), (), (), (("_length",),), (("_d",),)])
+
+
+@st.composite
+def paths(draw: st.DrawFn) -> tuple[Any, ...]:
+    """The steps of a component."""
+    middle = draw(st.lists(STEPS, max_size=2))
+    return (*draw(BEGUN), *middle, *draw(ENDS))
+
+
+UNIONS = paths().map(lambda steps: (*(s for s in steps if s[0] not in ("_d", "_length")), ("_d",)))
+COMPONENTS = paths().map(lambda steps: ("component", steps))
+EXISTS = paths().map(lambda steps: ("exist", steps)) | UNIONS.map(lambda steps: ("default", steps))
+OPERANDS = LITERALS | COMPONENTS | COMPONENTS | LABEL
+SIGNS = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
+COMPARISONS = st.tuples(st.just("compare"), SIGNS, OPERANDS, OPERANDS)
+
+
+def _larger(inner: Any) -> Any:
+    return st.one_of(
+        st.tuples(st.sampled_from(["and", "or"]), inner, inner),
+        st.tuples(st.just("not"), inner),
+        st.tuples(st.just("compare"), SIGNS, inner, inner),
+        st.tuples(st.just("in"), inner, paths()),
+        st.tuples(st.just("~"), inner, inner),
+        st.tuples(st.just("compute"), st.sampled_from(["+", "-", "*", "/", "%"]), inner, inner),
+    )
+
+
+EXPRESSIONS = st.recursive(OPERANDS | COMPARISONS | EXISTS, _larger, max_leaves=8)
