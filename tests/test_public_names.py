@@ -97,6 +97,7 @@ OTHERS = [
     "Health",
     "Identity",
     "Matcher",
+    "Opaque",
     "Options",
     "PublishOptions",
     "Receipt",
@@ -113,15 +114,19 @@ OTHERS = [
     "conforming",
     "directly_conforming",
     "event",
+    "filterable_xml",
+    "from_xmlrpc",
     "identity",
     "impure",
     "interface_of",
     "lift",
     "maps_to",
     "parse_filter",
+    "to_xmlrpc",
     "topic",
     "transform_with",
     "unchecked",
+    "xpath_text",
 ]
 TESTING = ["ManualClock", "Recorder", "TestBus"]
 

@@ -96,8 +96,8 @@ from polycast.errors import (
     TakenOver,
     WouldDeadlock,
 )
-from polycast.events import Identity
-from polycast.filters import Filter, lift, parse_filter
+from polycast.events import Identity, Opaque, filterable_xml, from_xmlrpc, to_xmlrpc
+from polycast.filters import Filter, lift, parse_filter, xpath_text
 from polycast.filters.frontends import conditions
 from polycast.matching import Matcher, Selector, all_of, topic
 from polycast.stores import Receipt, Retention
@@ -171,6 +171,7 @@ __all__ = [
     "NotSettled",
     "NotShareable",
     "NotTranslated",
+    "Opaque",
     "Options",
     "PipelineError",
     "PipelineFailed",
@@ -200,13 +201,17 @@ __all__ = [
     "conforming",
     "directly_conforming",
     "event",
+    "filterable_xml",
+    "from_xmlrpc",
     "identity",
     "impure",
     "interface_of",
     "lift",
     "maps_to",
     "parse_filter",
+    "to_xmlrpc",
     "topic",
     "transform_with",
     "unchecked",
+    "xpath_text",
 ]

@@ -12,6 +12,7 @@ from polycast.events.record import (
     record_encoder,
     rooted_encoder,
 )
+from polycast.events.xmlrpc import Opaque, filterable_xml, from_xmlrpc, to_xmlrpc
 
 __all__ = [
     "CONTEXT_FORMAT",
@@ -23,11 +24,15 @@ __all__ = [
     "EncodedRun",
     "HasPayload",
     "Identity",
+    "Opaque",
     "Record",
     "Root",
     "codec_for",
     "decode_record",
     "encode_record",
+    "filterable_xml",
+    "from_xmlrpc",
     "record_encoder",
     "rooted_encoder",
+    "to_xmlrpc",
 ]

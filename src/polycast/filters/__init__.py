@@ -2,5 +2,6 @@
 
 from polycast.filters.filter import Filter, lift
 from polycast.filters.frontends.languages import parse_filter
+from polycast.filters.frontends.xpath import xpath_text
 
-__all__ = ["Filter", "lift", "parse_filter"]
+__all__ = ["Filter", "lift", "parse_filter", "xpath_text"]

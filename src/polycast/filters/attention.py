@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from polycast.filters.nodes import Attribute, Event, Node, Opaque, Reach
+from polycast.filters.nodes import Applied, Attribute, Constant, Event, Node, Opaque, Reach
+from polycast.filters.xpath.terms import LOCATED
 
 __all__ = ["attributes_asked"]
 
@@ -21,8 +22,20 @@ def attributes_asked(tree: Node) -> frozenset[str] | None:
             if node.name.startswith("__"):
                 return None
             names.add(node.name)
+        elif isinstance(node, Applied) and (name := _member_asked(node)) is not None:
+            names.add(name)
         elif isinstance(node, Event | Opaque):
             return None
         else:
             left += node.children()
     return frozenset(names)
+
+
+def _member_asked(node: Applied) -> str | None:
+    """The attribute at which a look-up by XPath begins."""
+    if node.language != "xpath" or node.name not in LOCATED:
+        return None
+    match node.arguments:
+        case (Event(), Constant((str(name), *_)), *_) if not name.startswith("__"):
+            return name
+    return None

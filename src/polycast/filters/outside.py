@@ -10,6 +10,7 @@ from functools import singledispatch
 
 from polycast.errors import FilterError
 from polycast.filters import nodes
+from polycast.filters.xpath.checking import check_term
 
 __all__ = ["check_outside"]
 
@@ -78,6 +79,12 @@ def _(node: nodes.Call) -> None:
     if node.method == "replace" and _shrinks(node):
         return
     _check_called(node.method)
+
+
+@_check.register
+def _(node: nodes.Applied) -> None:
+    if node.language == "xpath":
+        check_term(node)
 
 
 @_check.register

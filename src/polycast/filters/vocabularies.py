@@ -10,6 +10,8 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from polycast.filters.xpath import terms as xpath
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -32,4 +34,6 @@ class Vocabulary:
         inspect.signature(function).bind(*range(arguments))
 
 
-VOCABULARIES: Mapping[str, Vocabulary] = {}
+VOCABULARIES: Mapping[str, Vocabulary] = {
+    "xpath": Vocabulary("xpath", xpath.FUNCTIONS),
+}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOption
 from polycast.filters.filter import Filter
+from polycast.filters.frontends import xpath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["parse_filter"]
 
-LANGUAGES: Mapping[str, Callable[[str], Node]] = {}
+LANGUAGES: Mapping[str, Callable[[str], Node]] = {
+    "xpath": xpath.tree_of,
+}
 
 
 def parse_filter(text: str, language: str) -> Filter[Any]:
