@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import datetime
+import enum
 import re
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -64,6 +65,8 @@ def _made(cls: type, values: Any) -> Any:
     """An object with the attributes that were sent, and the defaults of the others."""
     defaults = declared_defaults(cls)
     if not isinstance(values, dict) or not defaults:
+        if defaults:
+            raise ValueError(f"{values!r:.60} has no members")
         return _converted(values, cls)
     hints, state = hints_of(cls), {}
     for name, default in defaults.items():
@@ -81,10 +84,24 @@ def _made(cls: type, values: Any) -> Any:
 def _converted(value: Any, hint: Any, name: str = "") -> Any:
     if hint is Any or hint is object:
         return value
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return _member_of_enum(hint, value)
+    if isinstance(hint, type) and isinstance(value, dict) and declared_defaults(hint):
+        return _made(hint, value)
     try:
         return msgspec.convert(_simple(value), hint, strict=False, dec_hook=_nested)
     except msgspec.ValidationError as error:
         raise ValueError(f"{name}: {error}" if name else str(error)) from None
+
+
+def _member_of_enum(cls: type[enum.Enum], value: Any) -> enum.Enum:
+    """By its value, or by its name if that is no plain value."""
+    try:
+        return cls(value)
+    except ValueError:
+        if isinstance(value, str) and value in cls.__members__:
+            return cls.__members__[value]
+        raise
 
 
 def _nested(cls: type, value: Any) -> Any:

@@ -100,6 +100,8 @@ def form_of(value: Any) -> tuple[str, Any]:
 
 def _form_of_other(value: Any) -> tuple[str, Any]:
     cls = type(value)
+    if cls in _shapes:
+        return "struct", value
     if isinstance(value, enum.Enum):
         inner = value.value
         return form_of(inner if type(inner) in _PLAIN_ENUMS else value.name)
@@ -110,7 +112,7 @@ def _form_of_other(value: Any) -> tuple[str, Any]:
     base = value_base(cls)
     if base in _KINDS and not hasattr(cls, "_fields"):
         return _KINDS[base], base_value(value, base)
-    if isinstance(value, type) or callable(value) or not _shape_of(cls):
+    if isinstance(value, type | BaseException) or _shape_of(cls) is None:
         raise NoForm(value, "it has no attributes that are data")
     return "struct", value
 
@@ -206,7 +208,8 @@ def members_of(value: Any) -> dict[str, Any]:
 
 def opaque_members(value: Any) -> dict[str, Any]:
     """The attributes of an object that are not filterable."""
-    shape = None if isinstance(value, dict) else _shape_of(type(value))
+    kind, plain = form_of(value)
+    shape = _shapes.get(type(plain)) if kind == "struct" else None
     if shape is None or not shape.hidden:
         return {}
     return {name: part for name, part in shape.members(value).items() if name in shape.hidden}
@@ -216,13 +219,13 @@ def member_of(value: Any, name: str) -> Any:
     """One member of a struct, or MISSING; so it is for a value that is none."""
     if type(value) is dict:
         return value.get(name, MISSING)
+    shape = _shapes.get(type(value))
+    if shape is not None:
+        return shape.member(value, name)
     kind, plain = form_of(value)
     if kind != "struct":
         return MISSING
-    if isinstance(plain, dict):
-        return plain.get(name, MISSING)
-    shape = _shape_of(type(plain))
-    return MISSING if shape is None else shape.member(plain, name)
+    return member_of(plain, name)  # it is a dict now, or has a shape
 
 
 class _Shape:
@@ -257,17 +260,14 @@ def _is_there(name: str, value: Any) -> bool:
     return value is not msgspec.UNSET and name != "_attrs_cached_hash"
 
 
-_shapes: WeakKeyDictionary[type, _Shape | None] = WeakKeyDictionary()
+_shapes: WeakKeyDictionary[type, _Shape] = WeakKeyDictionary()  # of classes that are structs
 
 
 def _shape_of(cls: type) -> _Shape | None:
-    try:
-        return _shapes[cls]
-    except KeyError:
-        pass
-    try:
-        shape = _Shape(anatomy_of(cls), opaque_names(cls))
-    except Refused:
-        shape = None
-    _shapes[cls] = shape
+    shape = _shapes.get(cls)
+    if shape is None:
+        try:
+            shape = _shapes[cls] = _Shape(anatomy_of(cls), opaque_names(cls))
+        except Refused:
+            return None
     return shape

@@ -71,9 +71,10 @@ def _scalar(kind: str, plain: Any, path: str) -> Any:
         return DateTime(_text(plain, path))
     if kind == "base64":
         return bytes(plain)
+    text = _text(plain, path)  # very long ints have none
     if kind == "double":
-        return float(_text(plain, path))
-    return _text(plain, path) if kind == "string" else plain
+        return float(text)
+    return text if kind == "string" else plain
 
 
 def _xml(value: Any, path: str, depth: int) -> Iterator[str]:

@@ -213,6 +213,8 @@ def _(node: Path) -> str:
     steps = node.steps
     if node.start is not None:
         return f"{_primary(node.start)}/{_steps(steps, first=False)}"
+    if node.absolute and not steps:
+        return "(/)"  # what follows a bare slash is read as a step
     if node.absolute:
         return f"/{_steps(steps, first=False)}"
     return _steps(steps, first=True)

@@ -199,7 +199,8 @@ class _Parser:
             self._needs("node-set", found, position, self._token.text)
         if predicates := self._predicates():
             if isinstance(found, Filtered):
-                found, predicates = found.of, (*found.predicates, *predicates)
+                predicates = (*found.predicates, *predicates)
+                found = found.of
             found = Filtered(found, predicates)
         if self._accept("/"):
             return Path(False, found, self._steps())
