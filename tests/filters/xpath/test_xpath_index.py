@@ -96,6 +96,23 @@ def test_a_typed_object_is_seen_as_its_attributes() -> None:
     assert xpath('//member[name="age"]/value/int > 18').matches(news)
 
 
+class Loose:
+    """An object that has whatever attributes it is given."""
+
+    def __init__(self, attributes: dict[str, Any]) -> None:
+        vars(self).update(attributes)
+
+
+@QUICK
+@given(usual | expressions, events)
+def test_an_object_is_judged_as_a_dict_of_its_attributes(text: str, event: dict[str, Any]) -> None:
+    try:
+        where = xpath(text)
+    except pc.FilterSyntaxError:
+        return
+    assert where.matches(Loose(event)) is where.matches(event)
+
+
 def test_an_opaque_attribute_is_not_seen() -> None:
     news = News("news")
     assert not xpath('member[name="secret"]').matches(news)
