@@ -7,7 +7,7 @@ as comparing strictly, is a function here, and `nodes.Applied` in the tree.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.xpath import terms as xpath
@@ -24,6 +24,8 @@ class Vocabulary:
 
     name: str
     functions: Mapping[str, Callable[..., Any]]
+    prepared: Mapping[str, Callable[..., Callable[[Any], Any]]] = field(default_factory=dict)
+    """For some: what makes, of all arguments but the first, a function of that one."""
 
     def check(self, name: str, arguments: int) -> None:
         """Raise if there is no such function, or none that takes so many arguments."""
@@ -35,5 +37,5 @@ class Vocabulary:
 
 
 VOCABULARIES: Mapping[str, Vocabulary] = {
-    "xpath": Vocabulary("xpath", xpath.FUNCTIONS),
+    "xpath": Vocabulary("xpath", xpath.FUNCTIONS, xpath.PREPARED),
 }

@@ -19,6 +19,7 @@ import msgspec
 from polycast.events.forms import Refused
 from polycast.events.instances import Anatomy, anatomy_of, base_value, value_base
 from polycast.events.xmlrpc.opacity import opaque_names
+from polycast.typesystem.expressions import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,6 @@ _KINDS: dict[type, str] = {
     datetime.time: "string",
     datetime.timedelta: "double",
 }
-_PLAIN_ENUMS = (str, int, float, bool)
 
 
 def form_of(value: Any) -> tuple[str, Any]:
@@ -103,8 +103,8 @@ def _form_of_other(value: Any) -> tuple[str, Any]:
     if cls in _shapes:
         return "struct", value
     if isinstance(value, enum.Enum):
-        inner = value.value
-        return form_of(inner if type(inner) in _PLAIN_ENUMS else value.name)
+        inner = value.value  # as plain as what a description says of it
+        return form_of(inner if is_plain(inner) and inner is not None else value.name)
     if cls.__module__ == "xmlrpc.client":
         return _form_of_wire(value)
     if isinstance(value, datetime.date | datetime.time | datetime.timedelta | decimal.Decimal):

@@ -136,9 +136,13 @@ def _(node: nodes.Function, writer: Writer) -> str:
 
 @_write.register
 def _(node: nodes.Applied, writer: Writer) -> str:
-    function = VOCABULARIES[node.language].functions[node.name]
-    arguments = ", ".join(writer.write(each) for each in node.arguments)
-    return f"{writer.reference(function)}({arguments})"
+    vocabulary = VOCABULARIES[node.language]
+    function, arguments = vocabulary.functions[node.name], node.arguments
+    constants = [each.value for each in arguments[1:] if isinstance(each, nodes.Constant)]
+    if node.name in vocabulary.prepared and len(constants) == len(arguments) - 1:
+        function, arguments = vocabulary.prepared[node.name](*constants), arguments[:1]
+    written = ", ".join(writer.write(each) for each in arguments)
+    return f"{writer.reference(function)}({written})"
 
 
 @_write.register

@@ -20,7 +20,7 @@ from polycast.filters.xpath.virtual import string_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["FUNCTIONS", "LOCATED"]
+__all__ = ["FUNCTIONS", "LOCATED", "PREPARED"]
 
 Steps = tuple[str | int, ...]
 FINITE = 10**300  # ints that surely are doubles
@@ -75,6 +75,21 @@ def holds(event: Any, text: str) -> bool:
     return is_true(parse(text), event)
 
 
+class _Prepared:
+    """`holds` for one text, which is parsed once."""
+
+    __slots__ = ("_expression", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text, self._expression = text, parse(text)
+
+    def __call__(self, event: Any) -> bool:
+        return is_true(self._expression, event)
+
+    def __repr__(self) -> str:
+        return f"holds {self._text!r}"
+
+
 def _at(event: Any, path: Steps) -> Any:
     value = filterable(event)
     for step in path:
@@ -91,4 +106,5 @@ LOCATED: Mapping[str, Callable[..., Any]] = {
     "string_at": string_at,
     "text_at": text_at,
 }
+PREPARED: Mapping[str, Callable[..., Callable[[Any], Any]]] = {"holds": _Prepared}
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {**LOCATED, "holds": holds}

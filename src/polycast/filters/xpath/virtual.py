@@ -15,7 +15,7 @@ from polycast.events.xmlrpc.values import (
 
 __all__ = ["MOST_STEPS", "Purse", "TooCostly", "VirtualNode", "document", "string_value"]
 
-MOST_STEPS = 500_000  # of one evaluation, whatever the event
+MOST_STEPS = 200_000  # of one evaluation, whatever the event
 DEEPEST = 64  # arrays and structs in each other
 DOCUMENT, TEXT = "#document", "#text"
 CHARACTERS = 64  # of text that cost as much as a step
