@@ -97,6 +97,7 @@ OTHERS = [
     "Health",
     "Identity",
     "Matcher",
+    "Opaque",
     "Options",
     "PublishOptions",
     "Receipt",
@@ -116,6 +117,8 @@ OTHERS = [
     "directly_conforming",
     "etcl_text",
     "event",
+    "filterable_xml",
+    "from_xmlrpc",
     "identity",
     "impure",
     "interface_of",
@@ -123,9 +126,11 @@ OTHERS = [
     "maps_to",
     "parse_filter",
     "structured",
+    "to_xmlrpc",
     "topic",
     "transform_with",
     "unchecked",
+    "xpath_text",
 ]
 TESTING = ["ManualClock", "Recorder", "TestBus"]
 

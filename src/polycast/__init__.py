@@ -96,10 +96,17 @@ from polycast.errors import (
     TakenOver,
     WouldDeadlock,
 )
-from polycast.events import Identity, StructuredEvent, TaggedUnion
-from polycast.filters import Filter, lift, parse_filter
+from polycast.events import (
+    Identity,
+    Opaque,
+    StructuredEvent,
+    TaggedUnion,
+    filterable_xml,
+    from_xmlrpc,
+    to_xmlrpc,
+)
+from polycast.filters import Filter, etcl_text, lift, parse_filter, xpath_text
 from polycast.filters.frontends import conditions
-from polycast.filters.frontends.etcl import etcl_text
 from polycast.matching import Matcher, Selector, all_of, structured, topic
 from polycast.stores import Receipt, Retention
 from polycast.typesystem import conforming, directly_conforming, event, interface_of
@@ -172,6 +179,7 @@ __all__ = [
     "NotSettled",
     "NotShareable",
     "NotTranslated",
+    "Opaque",
     "Options",
     "PipelineError",
     "PipelineFailed",
@@ -204,6 +212,8 @@ __all__ = [
     "directly_conforming",
     "etcl_text",
     "event",
+    "filterable_xml",
+    "from_xmlrpc",
     "identity",
     "impure",
     "interface_of",
@@ -211,7 +221,9 @@ __all__ = [
     "maps_to",
     "parse_filter",
     "structured",
+    "to_xmlrpc",
     "topic",
     "transform_with",
     "unchecked",
+    "xpath_text",
 ]

@@ -13,6 +13,7 @@ from polycast.events.record import (
     rooted_encoder,
 )
 from polycast.events.structured import StructuredEvent, TaggedUnion
+from polycast.events.xmlrpc import Opaque, filterable_xml, from_xmlrpc, to_xmlrpc
 
 __all__ = [
     "CONTEXT_FORMAT",
@@ -24,6 +25,7 @@ __all__ = [
     "EncodedRun",
     "HasPayload",
     "Identity",
+    "Opaque",
     "Record",
     "Root",
     "StructuredEvent",
@@ -31,6 +33,9 @@ __all__ = [
     "codec_for",
     "decode_record",
     "encode_record",
+    "filterable_xml",
+    "from_xmlrpc",
     "record_encoder",
     "rooted_encoder",
+    "to_xmlrpc",
 ]

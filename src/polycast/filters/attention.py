@@ -23,8 +23,7 @@ def attributes_asked(tree: Node) -> frozenset[str] | None:
                 return None
             names.add(node.name)
         elif isinstance(node, Applied) and any(isinstance(each, Event) for each in node.arguments):
-            insight = insight_of(node)
-            asked = None if insight is None else insight.attributes(node)
+            asked = insight_of(node).attributes(node)
             if asked is None:
                 return None
             names |= asked

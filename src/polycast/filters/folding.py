@@ -60,8 +60,7 @@ def _(node: nodes.Applied, cls: type) -> nodes.Node:
     arguments = tuple(_fold(each, cls) for each in node.arguments)
     same = all(map(operator.is_, arguments, node.arguments))
     applied = node if same else replace(node, arguments=arguments)
-    insight = insight_of(node)
-    return applied if insight is None else insight.folded(applied, cls)
+    return insight_of(node).folded(applied, cls)
 
 
 @_fold.register

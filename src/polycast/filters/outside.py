@@ -92,9 +92,7 @@ def _(node: nodes.Arithmetic) -> None:
 
 @_check.register
 def _(node: nodes.Applied) -> None:
-    insight = insight_of(node)
-    if insight is not None:
-        insight.check(node)
+    insight_of(node).check(node)
 
 
 def _check_name(name: str) -> None:

@@ -181,8 +181,7 @@ def _equality(node: nodes.Node | None) -> _Choice | None:
 
 def _strictly(node: nodes.Applied, *, wanted: bool) -> tuple[nodes.Node, Form | None]:
     """What a function of another language asks of a term."""
-    insight = insight_of(node)
-    found = None if insight is None else insight.asked(node, wanted=wanted)
+    found = insight_of(node).asked(node, wanted=wanted)
     return (node, None) if found is None else found
 
 

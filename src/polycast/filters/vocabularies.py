@@ -10,8 +10,8 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from polycast.filters.etcl.vocabulary import FUNCTIONS as ETCL
-from polycast.filters.etcl.vocabulary import Etcl
+from polycast.filters.etcl import vocabulary as etcl
+from polycast.filters.xpath import vocabulary as xpath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ class Vocabulary:
 
     name: str
     functions: Mapping[str, Callable[..., Any]]
-    insight: Insight | None = None
+    insight: Insight
 
     def check(self, name: str, arguments: int) -> None:
         """Raise if there is no such function, or none that takes so many arguments."""
@@ -60,11 +60,11 @@ class Vocabulary:
 
 
 VOCABULARIES: Mapping[str, Vocabulary] = {
-    "etcl": Vocabulary("etcl", ETCL, Etcl()),
+    "etcl": Vocabulary("etcl", etcl.FUNCTIONS, etcl.Etcl()),
+    "xpath": Vocabulary("xpath", xpath.FUNCTIONS, xpath.Xpath()),
 }
 
 
-def insight_of(node: Applied) -> Insight | None:
+def insight_of(node: Applied) -> Insight:
     """What the language of a function knows of it."""
-    known = VOCABULARIES.get(node.language)
-    return None if known is None else known.insight
+    return VOCABULARIES[node.language].insight

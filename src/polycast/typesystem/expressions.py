@@ -144,7 +144,7 @@ def unwrapped(hint: object) -> tuple[object, tuple[str, ...]]:
     while True:
         origin = typing.get_origin(hint)
         if origin is typing.Annotated:
-            notes += tuple(note for note in hint.__metadata__ if isinstance(note, str))  # type: ignore[attr-defined]
+            notes += tuple(str(note) for note in hint.__metadata__ if isinstance(note, str))  # type: ignore[attr-defined]
             hint = hint.__origin__  # type: ignore[attr-defined]
         elif origin in _WRAPPERS:
             hint = typing.get_args(hint)[0]

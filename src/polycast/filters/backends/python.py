@@ -136,8 +136,7 @@ def _(node: nodes.Function, writer: Writer) -> str:
 
 @_write.register
 def _(node: nodes.Applied, writer: Writer) -> str:
-    insight = insight_of(node)
-    known = None if insight is None else insight.written(node, writer)
+    known = insight_of(node).written(node, writer)
     if known is not None:
         return known
     function = VOCABULARIES[node.language].functions[node.name]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOption
 from polycast.filters.filter import Filter
+from polycast.filters.frontends import xpath
 from polycast.filters.frontends.etcl import by_clock, parse_etcl
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = ["parse_filter"]
 
 LANGUAGES: Mapping[str, Callable[[str], Node]] = {
     "etcl": parse_etcl,
+    "xpath": xpath.tree_of,
 }
 
 

@@ -1,0 +1,33 @@
+"""Attributes that filters of other systems do not see (API 4.3.2: the opaque part of an event)."""
+
+from __future__ import annotations
+
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from polycast.typesystem import describe
+
+__all__ = ["Opaque", "opaque_names"]
+
+
+class _Note(str):
+    """Keeps an attribute out of the filterable part: `text: Annotated[str, pc.Opaque]`."""
+
+    __slots__ = ()
+
+
+# A string, because the strings of an annotation are in the description of a class: so who has only
+# that knows it, too.
+Opaque: Final = _Note("polycast.opaque")
+
+_known: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
+
+
+def opaque_names(cls: type) -> frozenset[str]:
+    """The attributes of a class that are marked as opaque."""
+    found = _known.get(cls)
+    if found is None:
+        attributes = describe(cls).attributes
+        found = frozenset(each.name for each in attributes if Opaque in each.type.notes)
+        _known[cls] = found
+    return found

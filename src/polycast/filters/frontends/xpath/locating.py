@@ -1,0 +1,149 @@
+"""Paths that lead to one node or to none, whatever the event.
+
+The names of members differ, so `/struct/member[name="a"]` is one node or none; so are its children,
+and an item of an array at a place. Any other path is `Elsewhere`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from polycast.events.xmlrpc.values import SCALARS
+from polycast.filters import nodes
+from polycast.filters.xpath.expressions import (
+    Binary,
+    Expression,
+    Joined,
+    Literal,
+    Number,
+    Path,
+    Step,
+)
+from polycast.filters.xpath.signatures import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Truth = Callable[[Expression, "Located"], nodes.Node]
+
+__all__ = ["DOCUMENT", "ROOT", "Elsewhere", "Located", "locate"]
+
+KINDS = SCALARS | {"struct", "array"}
+_NAME = (
+    Path(False, None, (Step("child", "name"),)),
+    Path(False, None, (Step("self", "node()"), Step("child", "name"))),
+    Path(False, None, (Step("child", "name"), Step("child", "text()"))),
+)
+
+
+class Elsewhere(Exception):
+    """An expression that has to be evaluated node by node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The only node that a path can lead to, and what has to be true besides for it to do so."""
+
+    level: str  # "document", "typed", "member", "value", "name", "data", "text"
+    path: tuple[str | int, ...] = ()
+    kind: str = ""
+    conditions: tuple[nodes.Node, ...] = ()
+
+    def term(self, name: str, *more: object) -> nodes.Node:
+        """A function of what is there."""
+        constants = (self.path, self.kind, *more)
+        return nodes.Applied("xpath", name, (nodes.Event(), *map(nodes.Constant, constants)))
+
+    def exists(self) -> nodes.Node:
+        """Whether there is such a node, conditions aside."""
+        if self.kind:
+            return nodes.Compare(self.term("kind_at"), (("==", nodes.Constant(self.kind)),))
+        return nodes.Compare(self.term("kind_at"), (("is not", nodes.Constant(None)),))
+
+
+DOCUMENT = Located("document")
+ROOT = Located("root")  # the context of the whole: the root element, whatever it is
+
+
+def locate(path: Path, context: Located, truth: Truth) -> Located:
+    """Where a path leads from a context; `truth` translates its predicates."""
+    if path.start is not None:
+        raise Elsewhere
+    place = DOCUMENT if path.absolute else context
+    for step in path.steps:
+        place = _stepped(place, step, truth)
+    return place
+
+
+def _stepped(place: Located, step: Step, truth: Truth) -> Located:
+    if step == Step("self", "node()"):
+        return place
+    if step.axis != "child":
+        raise Elsewhere
+    match place.level, step.test:
+        case ("root", "member") | ("typed", "member") if place.kind in ("struct", ""):
+            return _member(place, step.predicates, truth)
+        case "data", "value":
+            return _item(place, step.predicates)
+        case (("document" | "value"), test) if test in KINDS or test == "*":
+            kind = "" if test == "*" else test
+            found = replace(place, level="typed", kind=kind)
+        case "typed", "data" if place.kind == "array":
+            found = replace(place, level="data")
+        case "typed", "text()" if place.kind in SCALARS:
+            found = replace(place, level="text")
+        case "member", ("value" | "name") as test:
+            found = replace(place, level=test)
+        case _:
+            raise Elsewhere
+    return _narrowed(found, step.predicates, truth)
+
+
+def _narrowed(place: Located, predicates: tuple[Expression, ...], truth: Truth) -> Located:
+    bare = replace(place, conditions=())
+    more = tuple(_condition(each, bare, truth) for each in predicates)
+    return replace(place, conditions=(*place.conditions, *more))
+
+
+def _condition(predicate: Expression, place: Located, truth: Truth) -> nodes.Node:
+    if isinstance(predicate, Number):
+        return nodes.Constant(predicate.value == 1)  # there is no other node
+    if kind_of(predicate) == "number":
+        raise Elsewhere
+    return truth(predicate, place)
+
+
+def _member(place: Located, predicates: tuple[Expression, ...], truth: Truth) -> Located:
+    """One of the predicates, or of what they join by `and`, says the name of the member."""
+    if not predicates:
+        raise Elsewhere
+    first = predicates[0]
+    parts = first.parts if isinstance(first, Joined) and first.operator == "and" else (first,)
+    for number, part in enumerate(parts):
+        name = _name_in(part)
+        if name is not None:
+            found = replace(place, level="member", path=(*place.path, name), kind="")
+            bare = replace(found, conditions=())
+            rest = [truth(each, bare) for each in (*parts[:number], *parts[number + 1 :])]
+            found = replace(found, conditions=(*place.conditions, *rest))
+            return _narrowed(found, predicates[1:], truth)
+    raise Elsewhere
+
+
+def _name_in(predicate: Expression) -> str | None:
+    match predicate:
+        case Binary("=", Path() as path, Literal(name)) if path in _NAME:
+            pass
+        case Binary("=", Literal(name), Path() as path) if path in _NAME:
+            pass
+        case _:
+            return None
+    return name or None  # an empty name has no text, and text() finds nothing
+
+
+def _item(place: Located, predicates: tuple[Expression, ...]) -> Located:
+    match predicates:
+        case (Number(value),) if value == int(value) and 1 <= value < 2**31:
+            return replace(place, level="value", path=(*place.path, int(value)), kind="")
+    raise Elsewhere

@@ -1,0 +1,273 @@
+"""XPath expressions as data, and their text again.
+
+`and`, `or` and `|` hold all their parts, so that long chains are not deep. `//` is the step
+`descendant-or-self::node()`, as the language says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import singledispatch
+
+__all__ = [
+    "ANYWHERE",
+    "BINARY",
+    "Binary",
+    "Call",
+    "Expression",
+    "Filtered",
+    "Joined",
+    "Literal",
+    "Negative",
+    "Number",
+    "Path",
+    "Step",
+    "children",
+    "depth",
+    "literal",
+    "number",
+    "text_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number literal."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A string."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`axis::test[predicate]...`"""
+
+    axis: str
+    test: str  # a name, "*", "node()" or "text()"
+    predicates: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Steps from the document, from a node-set, or from the context node."""
+
+    absolute: bool
+    start: Expression | None
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """`(nodes)[predicate]...`"""
+
+    of: Expression
+    predicates: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of the core library."""
+
+    name: str
+    arguments: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """`a or b or c`; also `and` and `|`."""
+
+    operator: str
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """A comparison or arithmetic."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    """`-x`."""
+
+    of: Expression
+
+
+Expression = Number | Literal | Path | Filtered | Call | Joined | Binary | Negative
+ANYWHERE = Step("descendant-or-self", "node()")
+
+# How tightly operators bind.
+BINARY = {
+    **dict.fromkeys(("=", "!="), 3),
+    **dict.fromkeys(("<", "<=", ">", ">="), 4),
+    **dict.fromkeys(("+", "-"), 5),
+    **dict.fromkeys(("*", "div", "mod"), 6),
+}
+_JOINED = {"or": 1, "and": 2, "|": 8}
+_SIGN, _PATH = 7, 9
+_QUOTE = """, '"', """
+
+
+def children(node: Expression | Step) -> tuple[Expression | Step, ...]:
+    """The expressions and steps right below."""
+    match node:
+        case Step(_, _, predicates):
+            return predicates
+        case Path(_, start, steps):
+            return steps if start is None else (start, *steps)
+        case Filtered(of, predicates):
+            return (of, *predicates)
+        case Call(_, parts) | Joined(_, parts):
+            return parts
+        case Binary(_, left, right):
+            return (left, right)
+        case Negative(of):
+            return (of,)
+        case _:
+            return ()
+
+
+def depth(node: Expression) -> int:
+    """How many expressions stand in each other; found without going deep."""
+    deepest = 0
+    left: list[tuple[Expression | Step, int]] = [(node, 1)]
+    while left:
+        each, level = left.pop()
+        deepest = max(deepest, level)
+        left += [(child, level + 1) for child in children(each)]
+    return deepest
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def text_of(node: Expression) -> str:
+    """The text of an expression: parsing it gives the expression again."""
+    return _text(node)
+
+
+def literal(text: str) -> str:
+    """A string as XPath text. One with both kinds of quotes is put together."""
+    if '"' not in text:
+        return f'"{text}"'
+    if "'" not in text:
+        return f"'{text}'"
+    parts = [f'"{part}"' for part in text.split('"')]
+    return f"concat({_QUOTE.join(parts)})"
+
+
+def number(value: float) -> str:
+    """A number as XPath text; there are no exponents."""
+    if value != value:
+        return "(0 div 0)"
+    if value in (float("inf"), float("-inf")):
+        return "(1 div 0)" if value > 0 else "(-1 div 0)"
+    return f"{Decimal(repr(value)):f}".removesuffix(".0")
+
+
+def _inside(node: Expression, tightness: int) -> str:
+    """In parentheses, if it does not bind as tightly as what is around."""
+    text = _text(node)
+    return text if _tightness(node) >= tightness else f"({text})"
+
+
+def _tightness(node: Expression) -> int:
+    match node:
+        case Joined(operator, _):
+            return _JOINED[operator]
+        case Binary(operator, _, _):
+            return BINARY[operator]
+        case Negative():
+            return _SIGN
+        case _:
+            return _PATH
+
+
+@singledispatch
+def _text(node: Expression) -> str:
+    raise TypeError(f"{type(node).__name__} is no expression")
+
+
+@_text.register
+def _(node: Number) -> str:
+    return number(node.value)
+
+
+@_text.register
+def _(node: Literal) -> str:
+    return literal(node.value)
+
+
+@_text.register
+def _(node: Path) -> str:
+    steps = node.steps
+    if node.start is not None:
+        return f"{_primary(node.start)}/{_steps(steps, first=False)}"
+    if node.absolute and not steps:
+        return "(/)"  # what follows a bare slash is read as a step
+    if node.absolute:
+        return f"/{_steps(steps, first=False)}"
+    return _steps(steps, first=True)
+
+
+def _steps(steps: tuple[Step, ...], *, first: bool) -> str:
+    """After a slash, `descendant-or-self::node()/` is another slash; but not at the beginning."""
+    parts = [_step(step) for step in steps]
+    for place, step in enumerate(steps[:-1]):
+        if step == ANYWHERE and (place or not first) and (place == 0 or parts[place - 1]):
+            parts[place] = ""
+    return "/".join(parts)
+
+
+def _step(step: Step) -> str:
+    if step == Step("self", "node()"):
+        return "."
+    axis = "" if step.axis == "child" else f"{step.axis}::"
+    return f"{axis}{step.test}{_predicates(step.predicates)}"
+
+
+def _predicates(predicates: tuple[Expression, ...]) -> str:
+    return "".join(f"[{_text(each)}]" for each in predicates)
+
+
+def _primary(node: Expression) -> str:
+    simple = isinstance(node, Call | Filtered)
+    return _text(node) if simple else f"({_text(node)})"
+
+
+@_text.register
+def _(node: Filtered) -> str:
+    return f"{_primary(node.of)}{_predicates(node.predicates)}"
+
+
+@_text.register
+def _(node: Call) -> str:
+    return f"{node.name}({', '.join(map(_text, node.arguments))})"
+
+
+@_text.register
+def _(node: Joined) -> str:
+    tightness = _JOINED[node.operator]
+    return f" {node.operator} ".join(_inside(part, tightness + 1) for part in node.parts)
+
+
+@_text.register
+def _(node: Binary) -> str:
+    tightness = BINARY[node.operator]
+    left, right = _inside(node.left, tightness), _inside(node.right, tightness + 1)
+    return f"{left} {node.operator} {right}"
+
+
+@_text.register
+def _(node: Negative) -> str:
+    return f"-{_inside(node.of, _SIGN)}"
