@@ -150,6 +150,7 @@ class Running:
 
     def __init__(self, name: str, command: Command, *, limit: float) -> None:
         self.name, self._limit, self._rest = name, limit, b""
+        self.failed = False
         self.spent: list[tuple[int, float, float]] = []  # events, wall, CPU
         self._process = subprocess.Popen(
             pinned(command),
@@ -191,7 +192,7 @@ class Running:
             self._process.stdin.write(command.encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise LeftOut(self._last_words()) from None
+            raise self._failure(self._last_words()) from None
         return self._answer()
 
     def _answer(self) -> list[str]:
@@ -202,13 +203,17 @@ class Running:
             selector.register(output, selectors.EVENT_READ)
             while b"\n" not in self._rest:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise LeftOut(f"more than {self._limit:.0f} s")
+                    raise self._failure(f"more than {self._limit:.0f} s")
                 read = os.read(output.fileno(), 1 << 16)
                 if not read:
-                    raise LeftOut(self._last_words())
+                    raise self._failure(self._last_words())
                 self._rest += read
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode().split()
+
+    def _failure(self, why: str) -> LeftOut:
+        self.failed = True
+        return LeftOut(why)
 
     def _last_words(self) -> str:
         assert self._process.stderr is not None
@@ -216,8 +221,9 @@ class Running:
         return f"it ended: {next((line for line in said if line.strip()), 'without a word')}"
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.communicate()
 
     def __enter__(self) -> Running:
         return self

@@ -49,8 +49,13 @@ def _contenders(found: Sequence[Found], missing: dict[str, str]) -> Table:
     rows = [(POLYCAST, f"kernel: {kernels}", "measured"), (POLYCAST_JSON, "the same", "measured")]
     for peer in PEERS:
         why = missing.get(peer.name)
-        rows.append((peer.name, peer.version, f"left out: {why}" if why else "measured"))
+        rows.append((peer.name, peer.version, _state(why)))
     return Table("Matching, with peers", ("contender", "version", "in this run"), rows)
+
+
+def _state(why: str | None) -> str:
+    """In a cell of a page, a bar would end it."""
+    return f"left out: {why.replace('|', '/')}" if why else "measured"
 
 
 def _table(
@@ -102,7 +107,7 @@ def draw(found: Sequence[Found], folder: Path) -> None:
         figure = plots.plt.figure(figsize=(12, 7.6))
         grid = figure.add_gridspec(2, 3, width_ratios=(1.15, 1, 1))
         few = figure.add_subplot(grid[:, 0])
-        _draw_few(few, [each for each in found if each.workload in SMALL])
+        _draw_few(plots, few, [each for each in found if each.workload in SMALL])
         first = None
         for number, name in enumerate(GROWING):
             axes = figure.add_subplot(grid[number // 2, 1 + number % 2], sharey=first)
@@ -117,7 +122,7 @@ def draw(found: Sequence[Found], folder: Path) -> None:
         plots._save(figure, folder / "matching-peers.png")
 
 
-def _draw_few(axes: Any, found: Sequence[Found]) -> None:
+def _draw_few(plots: Any, axes: Any, found: Sequence[Found]) -> None:
     """Events per second across, a line for each workload, the first on top."""
     places = range(len(found))
     for name, (colour, mark) in LOOKS.items():
@@ -133,11 +138,18 @@ def _draw_few(axes: Any, found: Sequence[Found]) -> None:
                 zorder=3,
             )
     axes.set_xscale("log")
+    axes.minorticks_off()
+    axes.xaxis.set_major_locator(plots.LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(plots.FuncFormatter(lambda value, _: _thousands(value)))
     axes.set_yticks(places, [each.workload.removeprefix("city lots, ") for each in found])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_title("city lots, 4 to 28 rules")
     axes.set_xlabel("events per second")
+
+
+def _thousands(count: float) -> str:
+    return f"{count / 1e6:g} M" if count >= 1e6 else f"{count / 1e3:g} k"
 
 
 def _draw_many(plots: Any, axes: Any, found: Sequence[Found]) -> None:

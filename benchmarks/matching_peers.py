@@ -1,7 +1,7 @@
 """Matching side by side with event-ruler, hypermatch and Quamina: their workloads, and ready10.
 
-python benchmarks/matching_peers.py              # about twenty minutes
-python benchmarks/matching_peers.py --quick      # up to 1,000 rules; nothing is written
+python benchmarks/matching_peers.py              # half an hour
+python benchmarks/matching_peers.py --quick      # 1,000 rules, five minutes; nothing is written
 python benchmarks/matching_peers.py --only ready10 --size 10000    # only this; nothing is written
 
 Each contender is a process of its own on the same core, and they take turns. The peers take JSON;
@@ -18,7 +18,7 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import matching_figures
@@ -41,9 +41,11 @@ from tables import show
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "matching_peers.json"
 IMAGES = HERE.parent / "docs" / "images"
+HARDLY = 1.03  # times faster
 CHECKED = 200  # events of which all contenders must find as many matches
 COUNTED = 2_000  # events that the mean of the matches is taken from
 
+OURS = (POLYCAST, POLYCAST_JSON)
 EFFORT = Effort(rounds=10, slice=0.3, longest=10.0)
 HASTE = Effort(rounds=3, slice=0.2, longest=2.0)
 
@@ -56,13 +58,13 @@ class Plan:
     """How long everything may take."""
 
     effort: Effort = EFFORT
-    warming: float = 4.0  # seconds of CPU before the clock runs
-    limit: float = 60.0  # seconds for adding all rules, or for any one answer
+    warming: tuple[float, float] = (1.0, 40.0)  # seconds of CPU of a step, and of all at most
+    limit: float = 180.0  # seconds for adding all rules, or for any one answer
     sizes: tuple[int, ...] = SIZES
     names: tuple[str, ...] = tuple(WORKLOADS)
 
 
-QUICK = Plan(HASTE, warming=2.0, limit=30.0, sizes=SIZES[:1])
+QUICK = Plan(HASTE, warming=(0.4, 10.0), limit=30.0, sizes=SIZES[:1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,19 @@ class Found:
 
 
 @dataclass(slots=True)
-class Start:
-    """Who takes part in a race."""
+class Race:
+    """Who takes part, and why others do not."""
 
     running: dict[str, Running] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+
+    def without(self, who: str, why: object) -> None:
+        """One less; without polycast there is nothing to compare with."""
+        if who in OURS:
+            raise RuntimeError(f"{who}: {why}")
+        self.missing[who] = str(why)
+        if who in self.running:
+            self.running.pop(who).close()
 
 
 # -- measuring -------------------------------------------------------------------------------------
@@ -107,52 +117,66 @@ def measure(plan: Plan, commands: Commands, report: Report) -> list[Found]:
     """All workloads, those with many rules at all sizes."""
     found = []
     for name in plan.names:
-        for size in plan.sizes if name in GROWING else (1,):
+        able = dict(commands)
+        for size in sorted(plan.sizes) if name in GROWING else (1,):
             report(name if name in SMALL else f"{name}, {size:,} rules")
-            found.append(_measured(name, size, plan, commands))
+            found.append(_measured(name, size, plan, able))
+            # Who does not end in time with these rules is not asked to with ten times as many.
+            able = {who: each for who, each in able.items() if who not in found[-1].missing}
     return found
 
 
 def _measured(name: str, size: int, plan: Plan, commands: Commands) -> Found:
     work = WORKLOADS[name](size)
-    with _started(name, size, work, plan, commands) as table:
-        matches = statistics.fmean(table.running[POLYCAST].counts(COUNTED))
-        _agree(table)
-        for each in list(table.running.values()):
-            _during(table, each, lambda each=each: _warm(each, plan.warming))
-        runs = {each.name: each.run for each in table.running.values()}
-        cpu = race(runs, plan.effort)
-        wall = {who: _walls(table.running[who], len(cpu[who].times)) for who in cpu}
-        building = {who: float(each.built[0]) for who, each in table.running.items()}
-        kernel = table.running[POLYCAST].built[1]
+    with _started(name, size, work, plan, commands) as taking:
+        matches = statistics.fmean(taking.running[POLYCAST].counts(COUNTED))
+        _agree(taking, name)
+        for each in list(taking.running.values()):
+            try:
+                _warm(each, *plan.warming)
+            except LeftOut as why:
+                taking.without(each.name, why)
+        cpu = _raced(taking, plan.effort)
+        wall = {who: _walls(taking.running[who], len(cpu[who].times)) for who in cpu}
+        building = {who: float(each.built[0]) for who, each in taking.running.items()}
+        kernel = taking.running[POLYCAST].built[1]
         rules = len(work.rules)
-        return Found(name, rules, matches, cpu, wall, building, table.missing, kernel)
+        return Found(name, rules, matches, cpu, wall, building, taking.missing, kernel)
+
+
+def _raced(taking: Race, effort: Effort) -> Samples:
+    """Who breaks is left out, and the others begin anew."""
+    while True:
+        try:
+            return race({who: each.run for who, each in taking.running.items()}, effort)
+        except LeftOut as why:
+            broken = next(each for each in taking.running.values() if each.failed)
+            taking.without(broken.name, why)
 
 
 @contextmanager
 def _started(
     name: str, size: int, work: Workload, plan: Plan, commands: Commands
-) -> Iterator[Start]:
+) -> Iterator[Race]:
     """All contenders with their rules, and none of them left behind."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        begin: Commands = {who: ours(who, name, size) for who in (POLYCAST, POLYCAST_JSON)}
-        table = Start()
+        begin: Commands = {who: ours(who, name, size) for who in OURS}
+        taking = Race()
         for peer in PEERS:
             if peer.name not in commands:
-                table.missing[peer.name] = "-"
+                taking.without(peer.name, "-")
                 continue
             try:
                 begin[peer.name] = commands[peer.name] + _files(peer, work, Path(folder))
             except NotExpressible:
-                table.missing[peer.name] = "not expressible"
+                taking.without(peer.name, "not expressible")
         for who, command in begin.items():
             try:
                 running = Running(who, command, limit=plan.limit)
+                taking.running[who] = stack.enter_context(running)
             except LeftOut as why:
-                table.missing[who] = str(why)
-            else:
-                table.running[who] = stack.enter_context(running)
-        yield table
+                taking.without(who, why)
+        yield taking
 
 
 def _files(peer: Peer, work: Workload, folder: Path) -> list[str]:
@@ -162,31 +186,31 @@ def _files(peer: Peer, work: Workload, folder: Path) -> list[str]:
     return [str(rules), str(events)]
 
 
-def _agree(table: Start) -> None:
-    wanted = table.running[POLYCAST].counts(CHECKED)
-    for each in list(table.running.values()):
-        counts: list[int] = []
-        _during(table, each, lambda each=each, counts=counts: counts.extend(each.counts(CHECKED)))
-        if each.name in table.running and counts != wanted:
-            raise AssertionError(f"{each.name} does not find what {POLYCAST} finds")
+def _agree(taking: Race, workload: str) -> None:
+    """Who does not find what polycast finds takes no part."""
+    wanted = taking.running[POLYCAST].counts(CHECKED)
+    for each in list(taking.running.values()):
+        try:
+            if each.counts(CHECKED) != wanted:
+                print(left_out(each.name, f"it finds other matches in {workload}"))
+                taking.without(each.name, "other matches")
+        except LeftOut as why:
+            taking.without(each.name, why)
 
 
-def _during(table: Start, each: Running, work: Callable[[], None]) -> None:
-    """Who does not end in time, or breaks, takes no further part."""
-    try:
-        work()
-    except LeftOut as why:
-        table.missing[each.name] = str(why)
-        del table.running[each.name]
+def _warm(each: Running, step: float, longest: float) -> None:
+    """Events until it becomes no faster: a compiler at run time takes its time.
 
-
-def _warm(each: Running, seconds: float) -> None:
-    """Events until compilers and caches have had their time."""
-    spent, count = 0.0, 1
-    while spent < seconds:
-        took = each.run(count)
-        spent += took
-        count = count * 2 if took < seconds / 8 else count
+    It has become no faster when five steps in a row are hardly faster than the best before them.
+    """
+    spent, count, best, stale = 0.0, 1, 0.0, 0
+    while spent < longest and stale < 5:
+        took = max(each.run(count), 1e-6)
+        speed, spent = count / took, spent + took
+        if took >= step / 2:
+            stale = stale + 1 if speed < HARDLY * best else 0
+            best = max(best, speed)
+        count = min(max(1, round(speed * step)), count * 4)
 
 
 def _walls(each: Running, rounds: int) -> Sample:
@@ -214,12 +238,14 @@ def _asked() -> tuple[Plan, bool, Path | None]:
     parser.add_argument("--quick", action="store_true", help="try it out; nothing is written")
     parser.add_argument("--only", choices=[*WORKLOADS], action="append", help="only this workload")
     parser.add_argument("--size", type=int, action="append", help="only so many rules")
+    parser.add_argument("--limit", type=float, help="seconds for adding rules, or one answer")
     parser.add_argument("--picture", type=Path, help="draw into this folder, also a part of it")
     options = parser.parse_args()
     plan = QUICK if options.quick else Plan()
     sizes, names = tuple(options.size or plan.sizes), tuple(options.only or plan.names)
-    whole = Plan(plan.effort, plan.warming, plan.limit, sizes, names)
-    return whole, whole == Plan(), options.picture
+    whole = Plan(plan.effort, plan.warming, options.limit or plan.limit, sizes, names)
+    everything = replace(whole, limit=Plan().limit) == Plan()
+    return whole, everything, options.picture
 
 
 def main() -> None:

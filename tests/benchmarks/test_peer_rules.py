@@ -16,9 +16,10 @@ import pytest
 import ready10
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matching_contenders import LeftOut, Running
+from matching_contenders import POLYCAST, POLYCAST_JSON, LeftOut, Running
 from matching_rules import Has, Is, Like, Rule, Within
 from matching_workloads import SMALL, WORKLOADS, reduced
+from measure import Effort
 from peer_evaluators import flat, nested
 
 import polycast as pc
@@ -188,12 +189,32 @@ def test_polycast_obeys_as_the_peers_do() -> None:
         assert sum(map(int, counts.split())) == int(first) + int(second)
 
 
-def test_who_finds_something_else_stops_the_benchmark() -> None:
-    def counting(number: int) -> Running:
-        script = f"print(0, flush=True)\nwhile input(): print({number}, flush=True)"
-        return Running(str(number), [sys.executable, "-c", script], limit=30.0)
+def counting(name: str, number: int) -> Running:
+    script = f"print(0, flush=True)\nwhile input(): print({number}, flush=True)"
+    return Running(name, [sys.executable, "-c", script], limit=30.0)
 
-    with counting(1) as one, counting(2) as two:
-        one.name, two.name = matching_contenders.POLYCAST, "other"
-        with pytest.raises(AssertionError, match="other does not find"):
-            matching_peers._agree(matching_peers.Start({each.name: each for each in (one, two)}))
+
+def test_who_finds_something_else_takes_no_part(capsys: pytest.CaptureFixture[str]) -> None:
+    with counting(POLYCAST, 1) as one, counting("same", 1) as same, counting("other", 2) as other:
+        taking = matching_peers.Race({each.name: each for each in (one, same, other)})
+        matching_peers._agree(taking, "a workload")
+        assert [*taking.running] == [POLYCAST, "same"]
+        assert taking.missing == {"other": "other matches"}
+    assert capsys.readouterr().out == "left out: other; it finds other matches in a workload\n"
+
+
+def test_polycast_itself_is_never_left_out() -> None:
+    with counting(POLYCAST, 1) as one, counting(POLYCAST_JSON, 2) as other:
+        taking = matching_peers.Race({each.name: each for each in (one, other)})
+        with pytest.raises(RuntimeError, match="polycast, JSON: other matches"):
+            matching_peers._agree(taking, "a workload")
+
+
+def test_who_breaks_in_a_race_is_left_out_and_the_others_begin_anew() -> None:
+    script = "print(0, flush=True); input(); exit('too much')"
+    with counting(POLYCAST, 1) as one:
+        broken = Running("broken", [sys.executable, "-c", script], limit=30.0)
+        taking = matching_peers.Race({POLYCAST: one, "broken": broken})
+        effort = Effort(rounds=1, slice=1e-9)
+        assert [*matching_peers._raced(taking, effort)] == [POLYCAST]
+        assert taking.missing == {"broken": "it ended: too much"}
