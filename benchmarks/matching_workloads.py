@@ -125,7 +125,7 @@ def lots(count: int, *, seed: int = 1) -> list[Lot]:
 def _lot(draw: random.Random) -> Lot:
     block, lot = f"{draw.randrange(7_000):04}", f"{draw.randrange(150):03}"
     number = draw.randrange(1, 3_000)
-    corners = [_point(draw) for _ in range(draw.randint(5, 14))]
+    corners = [_point(draw) for _ in range(draw.randint(7, 24))]
     return Lot(
         "Feature",
         Properties(

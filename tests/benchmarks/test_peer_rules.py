@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import matching_contenders
+import matching_figures
 import matching_ours
 import matching_peers
 import matching_rules
@@ -139,6 +140,12 @@ def test_a_struct_holds_only_what_the_rules_ask() -> None:
     assert lot.__struct_fields__ == ("geometry",)
     assert lot.geometry.__struct_fields__ == ("type", "coordinates")
     assert set(lot.geometry.coordinates[0].__struct_fields__) == {"x", "z"}
+
+
+def test_the_page_has_a_place_for_every_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    for table in matching_figures.tables([], {}):
+        assert page.count(f"| {' | '.join(table.columns)} |\n") == 1
 
 
 # -- leaving out -----------------------------------------------------------------------------------
