@@ -73,11 +73,20 @@ def _compound(values: Any) -> Any:
 
 
 VALUES = st.recursive(SCALARS, _compound, max_leaves=6)
-QUOTES = st.builds(Quote, VALUES, VALUES, VALUES, VALUES, VALUES, unions(SCALARS) | VALUES)
-PROPERTIES = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4)
+LISTS = st.lists(NUMBERS, max_size=3) | st.lists(TEXTS, max_size=3) | VALUES
+QUOTES = st.builds(
+    Quote,
+    NUMBERS | VALUES,
+    TEXTS | SCALARS,
+    st.booleans() | SCALARS,
+    LISTS,
+    VALUES,
+    unions(SCALARS),
+)
+PROPERTIES = st.dictionaries(st.sampled_from(NAMES), SCALARS | VALUES, max_size=5)
 WORDS = st.sampled_from(["", "H", "hello", "Telecom"])
 STRUCTURED = st.builds(StructuredEvent, WORDS, WORDS, WORDS, PROPERTIES, PROPERTIES, VALUES)
-EVENTS = QUOTES | STRUCTURED | VALUES
+EVENTS = QUOTES | QUOTES | STRUCTURED | VALUES
 
 LITERALS = st.one_of(
     st.sampled_from([0, 1, 2, 3, -7, 5, 72, 2.5, 5.0, 10**17 + 1, 2**70, True, False]),
@@ -110,13 +119,15 @@ TOPS = st.sampled_from(
     ]
 )
 SHORT = NAMED.map(lambda name: (("variable", name),)) | NAMED.map(lambda name: (("member", name),))
-BEGUN = SHORT | SHORT | TOPS
+BEGUN = SHORT | SHORT | SHORT | TOPS
 ENDS = st.sampled_from([(), (), (), (("_length",),), (("_d",),)])
 
 
 @st.composite
 def paths(draw: st.DrawFn) -> tuple[Any, ...]:
     """The steps of a component."""
+    if draw(st.booleans()):
+        return tuple(draw(SHORT))
     middle = draw(st.lists(STEPS, max_size=2))
     return (*draw(BEGUN), *middle, *draw(ENDS))
 
@@ -141,3 +152,53 @@ def _larger(inner: Any) -> Any:
 
 
 EXPRESSIONS = st.recursive(OPERANDS | COMPARISONS | EXISTS, _larger, max_leaves=8)
+
+
+# -- what goes together most of the time -----------------------------------------------------------
+
+SOUND = {
+    "price": NUMBERS,
+    "symbol": TEXTS,
+    "flag": st.booleans(),
+    "several": st.lists(NUMBERS, max_size=3),
+    "inner": st.sampled_from(Color),
+    "u": unions(NUMBERS),
+}
+SOUND_EVENTS = st.builds(Quote, **SOUND) | st.fixed_dictionaries(SOUND).flatmap(
+    lambda data: st.builds(StructuredEvent, WORDS, WORDS, filterable_data=st.just(data))
+)
+
+
+def _read(*steps: Any) -> Any:
+    return st.just(("component", (("variable", steps[0]), *steps[1:])))
+
+
+TEXT = st.sampled_from(["H", "hello", "ell", ""]).map(lambda value: ("literal", value))
+SOUND_TEXT = _read("symbol") | TEXT
+NUMBER = st.sampled_from([0, 1, 2, 3, 5, 72, 2.5, True, 2**70, -7]).map(lambda n: ("literal", n))
+SOUND_NUMBER = st.recursive(
+    _read("price") | _read("price") | NUMBER | _read("several", ("_length",)),
+    lambda inner: st.tuples(
+        st.just("compute"), st.sampled_from(["+", "-", "*", "/", "%"]), inner, inner
+    ),
+    max_leaves=3,
+)
+EQUALS = st.sampled_from(["==", "!="])
+SOUND_TEST = st.one_of(
+    st.tuples(st.just("compare"), SIGNS, SOUND_NUMBER, SOUND_NUMBER),
+    st.tuples(st.just("compare"), SIGNS, SOUND_TEXT, SOUND_TEXT),
+    st.tuples(st.just("~"), SOUND_TEXT, SOUND_TEXT),
+    st.tuples(st.just("in"), SOUND_NUMBER, st.just((("variable", "several"),))),
+    st.tuples(st.just("compare"), EQUALS, _read("inner"), st.just(("label", "RED"))),
+    st.tuples(st.just("compare"), EQUALS, _read("u", ("default",)), NUMBER),
+    st.tuples(st.just("compare"), EQUALS, _read("u", ("_d",)), NUMBER),
+    _read("flag"),
+    EXISTS,
+)
+SOUND_EXPRESSIONS = st.recursive(
+    SOUND_TEST,
+    lambda inner: st.one_of(
+        st.tuples(st.sampled_from(["and", "or"]), inner, inner), st.tuples(st.just("not"), inner)
+    ),
+    max_leaves=4,
+)

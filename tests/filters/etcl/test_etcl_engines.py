@@ -112,6 +112,16 @@ def test_many_filters_on_one_value_are_what_each_is(value: Any) -> None:
     assert matcher.match_batch([event] * 70) == [wanted] * 70
 
 
+def test_columns_of_arrow_are_matched_as_objects_are() -> None:
+    pa = pytest.importorskip("pyarrow")
+    matcher: pc.Matcher[int] = pc.Matcher()
+    for number in range(60):
+        matcher.add(number, Quote, etcl(f"$.price == {number} or $.symbol == 'x{number}'"))
+    batch = pa.record_batch({"price": [3, 59, 77], "symbol": ["", "x7", "x8"]})
+    offsets, keys = matcher.match_batch(batch, of=Quote)
+    assert (offsets.tolist(), keys.tolist()) == ([0, 1, 3, 4], [3, 7, 59, 8])
+
+
 def test_a_filter_tells_what_is_looked_up() -> None:
     told = etcl("$.price > 5 and $.symbol != 'abc' and 'b' ~ $.symbol").explain()
     assert told.indexed == ("etcl.greater(etcl.component(event, '$.price'), 5): by range",)
@@ -128,6 +138,7 @@ def test_a_field_of_a_known_class_is_an_attribute() -> None:
     assert read == ["price", "symbol", "symbol"]
     source = etcl("$.price > 5").to_python(Quote)
     assert "event.price > (5)" in source
+    assert "value_0 = $.price.x" in etcl("$.price.x > 5").explain().values
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,17 @@ from typing import Any
 
 import etcl_reference as reference
 import pytest
-from etcl_worlds import EVENTS, EXPRESSIONS, NAMES, QUOTES, STRUCTURED, Color, Quote
+from etcl_worlds import (
+    EVENTS,
+    EXPRESSIONS,
+    NAMES,
+    QUOTES,
+    SOUND_EVENTS,
+    SOUND_EXPRESSIONS,
+    STRUCTURED,
+    Color,
+    Quote,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,8 +42,8 @@ def is_right(expression: Any) -> bool:
         return False
 
 
-RIGHT = EXPRESSIONS.filter(is_right)
-SEVERAL = st.lists(EVENTS, min_size=1, max_size=4)
+RIGHT = EXPRESSIONS.filter(is_right) | SOUND_EXPRESSIONS.filter(is_right)
+SEVERAL = st.lists(EVENTS | SOUND_EVENTS | SOUND_EVENTS, min_size=1, max_size=4)
 
 
 def answers(function: Any, event: Any) -> bool:
@@ -91,13 +101,16 @@ def _compared() -> list[Any]:
                 for sign in ("==", "!=", "<", ">="):
                     found += [("compare", sign, term, constant), ("compare", sign, constant, term)]
             found.append(("and", term, ("compare", "<", ("literal", -8), ("literal", 0))))
+            same = [("compare", "==", term, ("literal", n)) for n in (0, 1, 5)]
+            found += [("or", same[0], same[2]), ("or", ("or", same[0], same[1]), same[2])]
     found += [("not", each) for each in found]
     choices = [found[n] for n in range(0, len(found), 7)]
     found += [("or", a, b) for a, b in pairwise(choices)]
     return [each for each in found if is_right(each)]
 
 
-POPULATION = random.Random(1).sample(_compared(), 160)
+POPULATION = random.Random(1).sample(_compared(), 240)
+POPULATION += [each for each in _compared() if each[:1] == ("not",) and each[1][0] == "or"]
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,7 @@ class Path:
         self.text = f"${''.join(map(str, steps))}"
         self.read: Callable[[Any], Any] = _reader(steps, CLOCK)
         """What follows it in an event, or raises."""
+        self.read.__qualname__ = self.text  # as an explanation calls it
 
     @property
     def asks_time(self) -> bool:
