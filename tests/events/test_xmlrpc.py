@@ -151,6 +151,54 @@ def test_what_is_opaque_goes_beside_the_filterable_part() -> None:
     assert "<name>body</name>" not in pc.filterable_xml(ORDER)
 
 
+class OpaqueModel(pydantic.BaseModel):
+    seen: int = 1
+    hidden: Annotated[str | None, pc.Opaque] = "x"
+
+
+class OpaqueStruct(msgspec.Struct):
+    seen: int = 1
+    hidden: Annotated[str, pc.Opaque] = "x"
+
+
+@attrs.define
+class OpaqueAttrs:
+    seen: int = 1
+    hidden: Annotated[str, pc.Opaque] = "x"
+
+
+class OpaquePlain:
+    seen: int = 1
+    hidden: Annotated[str, pc.Opaque] = "x"
+
+
+class OpaqueTuple(NamedTuple):
+    seen: int = 1
+    hidden: Annotated[str, pc.Opaque] = "x"
+
+
+class InheritsOpaque(OpaquePlain):
+    more: int = 2
+
+
+@pytest.mark.parametrize(
+    "cls", [OpaqueModel, OpaqueStruct, OpaqueAttrs, OpaquePlain, OpaqueTuple, InheritsOpaque]
+)
+def test_every_kind_of_class_may_have_opaque_attributes(cls: type) -> None:
+    values = pc.to_xmlrpc(cls())
+    assert values["opaque"] == {"hidden": "x"}
+    assert values["filterable"]["seen"] == 1
+    assert "hidden" not in values["filterable"]
+    assert not pc.parse_filter("member[name='hidden'] or //string", "xpath").matches(cls())
+
+
+def test_values_nested_without_end_are_refused() -> None:
+    values: dict[str, Any] = {"number": 1}
+    values["name"] = values
+    with pytest.raises(pc.NotDecodable):
+        pc.from_xmlrpc(values, of=Part)
+
+
 def test_a_level_3_event_stays_one() -> None:
     event = {"filterable": {"a": 1}, "contents": b"x", "pubsub.ext.priority": 3}
     assert pc.to_xmlrpc(event) == event
@@ -241,12 +289,13 @@ def deep(levels: int) -> list[Any]:
         ({1: 2}, "name of a member is a string"),
         (object(), "no attributes that are data"),
         (len, "no attributes that are data"),
+        (3j, "no attributes that are data"),
         (int, "no attributes that are data"),
         (10**5000, "digits"),
         (deep(100), "64 levels deep"),
         (xmlrpc.client.Fault(1, "x"), "DateTime and Binary"),
     ],
-    ids=[*"abcdefghij"],
+    ids=[*"abcdefghijk"],
 )
 def test_what_has_no_form_is_refused_with_its_place(value: object, problem: str) -> None:
     for write in (pc.to_xmlrpc, pc.filterable_xml):

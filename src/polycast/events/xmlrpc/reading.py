@@ -56,6 +56,8 @@ def from_xmlrpc(source: Any, *, of: Any = None) -> Any:
         return _made(of, values)
     except (msgspec.ValidationError, Malformed, Refused, TypeError, ValueError) as error:
         raise NotDecodable(f"{WHAT} as {of.__name__}", why=str(error)) from None
+    except RecursionError:
+        raise NotDecodable(f"{WHAT} as {of.__name__}", why="it is nested too deeply") from None
 
 
 # -- objects ---------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ __all__ = [
 DATE = "dateTime.iso8601"
 FILTERABLE = "filterable"
 SCALARS = frozenset({"string", "int", "double", "boolean", "base64", "nil", DATE})
+_HEAP_TYPE = 1 << 9
 MISSING: Any = type("Missing", (), {"__slots__": ()})()
 
 
@@ -112,7 +113,8 @@ def _form_of_other(value: Any) -> tuple[str, Any]:
     base = value_base(cls)
     if base in _KINDS and not hasattr(cls, "_fields"):
         return _KINDS[base], base_value(value, base)
-    if isinstance(value, type | BaseException) or _shape_of(cls) is None:
+    written_in_c = not cls.__flags__ & _HEAP_TYPE  # and keeps what it holds to itself
+    if written_in_c or isinstance(value, type | BaseException) or _shape_of(cls) is None:
         raise NoForm(value, "it has no attributes that are data")
     return "struct", value
 

@@ -95,7 +95,7 @@ def _path(path: Path, context: Context) -> Nodes:
         nodes = [context.node]
     else:
         nodes = _set(path.start, context)
-    for step in path.steps:
+    for step in path.way:
         nodes = _stepped(step, nodes, context.root)
     return nodes
 
@@ -112,7 +112,7 @@ def _stepped(step: Step, nodes: Nodes, root: VirtualNode) -> Nodes:
         several = [_picked(step, reach(node), root) for node in nodes]
         found = [node for each in several for node in each]
         return found if step.axis == "self" or len(nodes) < 2 else _in_order(found, nodes)
-    if step.predicates:
+    if step.positional:
         return _distinct([n for node in nodes for n in _picked(step, _AXES[step.axis](node), root)])
     return _picked(step, _all_below(nodes, _AXES[step.axis]), root)
 

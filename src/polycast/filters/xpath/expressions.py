@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import singledispatch
 
@@ -52,6 +52,11 @@ class Step:
     axis: str
     test: str  # a name, "*", "node()" or "text()"
     predicates: tuple[Expression, ...] = ()
+    positional: bool = field(init=False, compare=False, repr=False)
+    """Whether it matters from where a node is reached."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "positional", any(map(_is_positional, self.predicates)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,11 @@ class Path:
     absolute: bool
     start: Expression | None
     steps: tuple[Step, ...]
+    way: tuple[Step, ...] = field(init=False, compare=False, repr=False)
+    """The same in fewer steps: `//a` is one along `descendant`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "way", _shortened(self.steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,6 @@ class Negative:
 
 
 Expression = Number | Literal | Path | Filtered | Call | Joined | Binary | Negative
-ANYWHERE = Step("descendant-or-self", "node()")
 
 # How tightly operators bind.
 BINARY = {
@@ -114,7 +123,8 @@ BINARY = {
     **dict.fromkeys(("*", "div", "mod"), 6),
 }
 _JOINED = {"or": 1, "and": 2, "|": 8}
-_SIGN, _PATH = 7, 9
+_COMPARING, _SIGN, _PATH = 4, 7, 9
+_NOT_NUMBERS = frozenset({"boolean", "contains", "false", "not", "starts-with", "true"})
 _QUOTE = """, '"', """
 
 
@@ -135,6 +145,39 @@ def children(node: Expression | Step) -> tuple[Expression | Step, ...]:
             return (of,)
         case _:
             return ()
+
+
+def _is_positional(predicate: Expression) -> bool:
+    """Whether a predicate may ask for a position; a number always does."""
+    match predicate:
+        case Joined() | Path() | Filtered() | Literal():
+            pass
+        case Binary(operator, _, _) if BINARY[operator] <= _COMPARING:
+            pass
+        case Call(name, _) if name in _NOT_NUMBERS:
+            pass
+        case _:
+            return True
+    left: list[Expression | Step] = [predicate]
+    while left:
+        node = left.pop()
+        if isinstance(node, Call) and node.name in ("position", "last"):
+            return True
+        left += children(node)
+    return False
+
+
+def _shortened(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    found: list[Step] = []
+    for step in steps:
+        if found and found[-1] == ANYWHERE and step.axis == "child" and not step.positional:
+            found[-1] = Step("descendant", step.test, step.predicates)
+        else:
+            found.append(step)
+    return tuple(found)
+
+
+ANYWHERE = Step("descendant-or-self", "node()")
 
 
 def depth(node: Expression) -> int:

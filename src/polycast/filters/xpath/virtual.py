@@ -15,7 +15,7 @@ from polycast.events.xmlrpc.values import (
 
 __all__ = ["MOST_STEPS", "Purse", "TooCostly", "VirtualNode", "document", "string_value"]
 
-MOST_STEPS = 200_000  # of one evaluation, whatever the event
+MOST_STEPS = 500_000  # of one evaluation, whatever the event
 DEEPEST = 64  # arrays and structs in each other
 DOCUMENT, TEXT = "#document", "#text"
 CHARACTERS = 64  # of text that cost as much as a step
@@ -43,7 +43,17 @@ class Purse:
 class VirtualNode:
     """The document, an element or a text. What is below is found when it is first needed."""
 
-    __slots__ = ("_children", "_string", "depth", "index", "name", "parent", "payload", "purse")
+    __slots__ = (
+        "_children",
+        "_place",
+        "_string",
+        "depth",
+        "index",
+        "name",
+        "parent",
+        "payload",
+        "purse",
+    )
 
     def __init__(
         self, name: str, payload: Any, parent: VirtualNode | None, index: int, purse: Purse
@@ -53,6 +63,7 @@ class VirtualNode:
         self.depth: int = 0 if parent is None else parent.depth
         self._children: list[VirtualNode] | None = None
         self._string: str | None = None
+        self._place: tuple[int, ...] | None = None if parent is not None else ()
 
     @property
     def is_element(self) -> bool:
@@ -127,17 +138,19 @@ class VirtualNode:
             node = left.pop()
             found.append(node)
             left.extend(reversed(node.children()))
-        self.purse.spend(len(found))
         return found
 
     def place(self) -> tuple[int, ...]:
         """Where it stands in the document: what nodes are sorted by."""
-        found: list[int] = []
-        node: VirtualNode | None = self
-        while node is not None:
-            found.append(node.index)
+        above: list[VirtualNode] = []
+        node = self
+        while node._place is None and node.parent is not None:
+            above.append(node)
             node = node.parent
-        return tuple(reversed(found))
+        place = node._place or ()
+        for node in reversed(above):
+            place = node._place = (*place, node.index)
+        return place
 
 
 def document(event: Any, purse: Purse) -> VirtualNode:
