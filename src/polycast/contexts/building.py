@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.contexts.derivation import is_subtype
 from polycast.contexts.findings import Finding
@@ -44,7 +45,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Builder"]
 
+T = TypeVar("T")
+
 _ANYTHING = Shape(Any, opaque=True)
+_DEEP = 16  # what is further in is left for later, so that Python's stack need not hold all
 
 
 class _Misfit(Exception):
@@ -58,6 +62,8 @@ class Builder:
         self._settled, self._resolver, self._direction = settled, resolver, direction
         self._types = settled.types
         self._builds: dict[tuple[Node, type], Build] = {}
+        self._unfilled: set[Build] = set()
+        self._later: deque[tuple[Node, Build]] = deque()
         self._mappings: dict[type, list[Mapping]] = {}
         self._where = ""
         self.findings: list[Finding] = []
@@ -65,13 +71,13 @@ class Builder:
     def event(self, cls: type, mapping: Mapping) -> Build:
         """How an event of a class is made what a mapping says."""
         self._where = mapping.where
-        return self._build(self._resolver.root(cls), mapping.target, mapping)
+        return self._all_of(lambda: self._build(self._resolver.root(cls), mapping.target, mapping))
 
     def case(self, choice: Choice, met: type) -> Recipe:
         """What is done with a value of a class that was not known when a choice was made."""
         try:
             node = choice.node.child(choice.attribute, met)
-            return self._case(node, choice.shape, choice.wanted)
+            return self._all_of(lambda: self._case(node, choice.shape, choice.wanted))
         except _Misfit as error:
             if choice.lenient:
                 return Missing()
@@ -89,22 +95,39 @@ class Builder:
             maker_of(above)
         except NoMaker:
             return Duplicate()
-        return known if node.winner is not None else self._build(node.first or node, above, None)
+        if node.winner is not None:
+            return known
+        return self._all_of(lambda: self._build(node.first or node, above, None))
+
+    def _all_of(self, make: Callable[[], T]) -> T:
+        """What is made, and then what was left for later on the way."""
+        try:
+            made = make()
+            while self._later:
+                self._fill(*self._later.popleft())
+        finally:
+            self._later.clear()
+            self._unfilled.clear()
+        return made
 
     # -- objects -----------------------------------------------------------------------------------
 
     def _build(self, node: Node, target: type, mapping: Mapping | None) -> Build:
         known = self._builds.get((node, target))
         if known is not None:
-            known.recursive = True
+            known.recursive = known.recursive or known in self._unfilled
             return known
         build = self._builds[node, target] = Build(node.met, target)
+        self._unfilled.add(build)
         whole = None if mapping is None else self._settled.wholes.get(mapping.source)
         if whole is not None and self._runs_before(whole.function, node.met, target):
             build.target, build.whole = node.met, whole.function
         elif whole is not None:
             build.whole = whole.function
-        self._fill(node, build)
+        if len(node.path.attributes) > _DEEP:
+            self._later.append((node, build))
+        else:
+            self._fill(node, build)
         return build
 
     def _runs_before(self, function: Function, source: type, target: type) -> bool:
@@ -123,6 +146,10 @@ class Builder:
         return True
 
     def _fill(self, node: Node, build: Build) -> None:
+        self._fill_parts(node, build)
+        self._unfilled.discard(build)
+
+    def _fill_parts(self, node: Node, build: Build) -> None:
         try:
             maker = maker_of(build.target)
         except NoMaker as error:
@@ -264,7 +291,9 @@ class Builder:
         except NoMaker:
             return Duplicate()  # nothing is of an abstract class; who extends it is met as such
         build = self._build(node.first or node, node.met, None)
-        if not build.recursive and all(isinstance(part, Keep) for part in build.parts.values()):
+        if build.recursive or build in self._unfilled:
+            return build
+        if all(isinstance(part, Keep) for part in build.parts.values()):
             return _copied(node.met)
         return build
 
