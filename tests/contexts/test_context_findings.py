@@ -369,7 +369,8 @@ def test_attributes_that_nothing_produces() -> None:
         "error: us, mapping 'Line => Demanding ?': nothing produces Demanding.item from Line: Item "
         f"is there, and USItem is wanted; a rule for Line.item, {end}",
         "error: us, mapping 'Line => Demanding ?': nothing produces Demanding.tax from Line: Line "
-        f"has no attribute 'tax'; a rule for Line.tax, {end}",
+        "has no attribute 'tax'; a default would, or context.whole(Line, f) with "
+        "f(x: Line) -> Demanding",
     ]
 
 

@@ -171,11 +171,13 @@ class Builder:
         self._observe_dropped(node, build, given)
 
     def _nothing_produces(self, node: Node, target: type, name: str, why: str) -> None:
-        path = ".".join((node.path.types[0].__name__, *node.path.attributes))
-        text = (
-            f"nothing produces {target.__name__}.{name} from {path}: {why}; a rule for "
-            f"{path}.{name}, a mapping for what it holds, or a default would"
-        )
+        path, met = str(node.path), node.met.__name__
+        would = f"a rule for {path}.{name}, a mapping for what it holds, or a default would"
+        if name not in self._types.shapes(node.met):  # a pattern cannot name it either
+            would = (
+                f"a default would, or context.whole({met}, f) with f(x: {met}) -> {target.__name__}"
+            )
+        text = f"nothing produces {target.__name__}.{name} from {path}: {why}; {would}"
         self._error("nothing-produces", text)
 
     def _observe_dropped(self, node: Node, build: Build, given: dict[str, Shape]) -> None:
@@ -259,7 +261,8 @@ class Builder:
                 return self._build(node.first or node, mapping.target, mapping)
         if met_fits(node.met, held, wanted):
             return self._same(node)
-        there = hint_text(held.hint) if node.met is tuple else node.met.__name__
+        is_told = node.met is tuple or node.met in held.literal
+        there = hint_text(held.hint) if is_told else node.met.__name__
         raise _Misfit(f"{there} is there, and {hint_text(wanted.hint)} is wanted")
 
     def _mappings_for(self, met: type) -> list[Mapping]:
@@ -272,8 +275,8 @@ class Builder:
         function = rule.function
         assert function is not None
         result = node.met if function.is_identity else function.result
-        is_kept = function.is_identity and result is tuple
-        if not (met_fits(tuple, held, wanted) if is_kept else fits(result, wanted.hint)):
+        is_kept = function.is_identity and (result is tuple or result in held.literal)
+        if not (met_fits(node.met, held, wanted) if is_kept else fits(result, wanted.hint)):
             text = (
                 f"at {node.path} {str(rule.pattern)!r} wins, and {function.name} gives "
                 f"{hint_text(result)}; {hint_text(wanted.hint)} is wanted there"
