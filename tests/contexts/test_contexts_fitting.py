@@ -1,10 +1,10 @@
-"""What is copied by name has to fit: tuples place by place, dicts with their keys."""
+"""What is copied by name has to fit: tuples place by place, dicts with their keys, literals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import make_dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -21,6 +21,11 @@ FITTING = [
     (dict[str, int], Mapping[str, float]),
     (dict[str, int], dict[Any, int]),
     (dict[str, int], dict),
+    (Literal["a"], str),
+    (Literal["a"], Literal["b", "a"]),
+    (Literal["a", 1] | None, Literal["a"] | int | None),
+    (list[Literal["a"]], list[Literal["a", "b"]]),
+    (Literal["a", None], Literal["a"] | None),
 ]
 NOT_FITTING = [
     (tuple[int, str], tuple[str, str]),
@@ -29,6 +34,12 @@ NOT_FITTING = [
     (tuple[int, ...], tuple[int, int]),
     (list[tuple[int, str]], list[tuple[str, str]]),
     (dict[int, float], dict[str, float]),
+    (str, Literal["a"]),
+    (str | None, Literal["a"] | None),
+    (Literal["a", "b"], Literal["a"]),
+    (Literal[1], Literal[True]),
+    (list[str], list[Literal["a"]]),
+    (Literal["a", None], Literal["a"]),
 ]
 
 
@@ -45,10 +56,19 @@ def copying(held: Any, wanted: Any, *rules: str, default: Any = ...) -> tuple[pc
     return us, source, target
 
 
+def sample(held: Any, mapping: dict[Any, Any], pair: tuple[Any, ...]) -> Any:
+    """A value of an annotation."""
+    text = str(held)
+    value: Any = mapping if "dict" in text else pair
+    if "tuple" not in text and "dict" not in text:
+        value = 1 if held == Literal[1] else "b" if "'b'" in text or "str" in text else "a"
+    return [value] if text.startswith("list") else value
+
+
 @pytest.mark.parametrize(("held", "wanted"), FITTING)
 def test_what_fits_is_copied(held: Any, wanted: Any) -> None:
     us, source, target = copying(held, wanted)
-    value = {"a": 1} if "dict" in str(held) else (1, 2)
+    value = sample(held, {"a": 1}, (1, 2))
     federation = pc.Federation(us.root)
     federation.add(us)
     assert federation.translate(source(value), target=us) == target(value)
@@ -70,7 +90,9 @@ def test_a_tuple_that_does_not_fit_does_not_fit_by_identity_either(held: Any, wa
 @pytest.mark.parametrize(("held", "wanted"), NOT_FITTING)
 def test_a_default_stands_in_for_what_does_not_fit(held: Any, wanted: Any) -> None:
     us, source, target = copying(held, wanted, default=None)
-    value = {1: 2.0} if "dict" in str(held) else [(1, "a")] if "list" in str(held) else (1, "a")
+    value = sample(held, {1: 2.0}, (1, "a"))
+    if held == Literal["a", None]:
+        value = None
     federation = pc.Federation(us.root)
     federation.add(us)
     assert federation.translate(source(value), target=us) == target()
@@ -81,3 +103,33 @@ def test_the_keys_are_told() -> None:
     us, _, _ = copying(dict[int, float], dict[str, float])
     (error,) = us.check().errors
     assert "'x' holds elements, and dict[str, float] is wanted, not dict by int" in error.text
+
+
+def test_a_literal_that_does_not_fit_is_told() -> None:
+    us, _, _ = copying(Literal["a", "b"], Literal["a"])
+    (error,) = us.check().errors
+    assert "Literal['a', 'b'] is there, and Literal['a'] is wanted" in error.text
+
+
+@pytest.mark.parametrize("rules", [(), ("Source.x",), ("str",)])
+def test_a_literal_that_fits_stays_by_identity(rules: tuple[str, ...]) -> None:
+    us, _, _ = copying(Literal["a"], Literal["a", "b"], *rules)
+    assert not us.check().errors
+
+
+def give_text(text: str) -> str:
+    return text
+
+
+def give_letter(text: str) -> Literal["a"]:
+    return "a"
+
+
+@pytest.mark.parametrize(("function", "fits"), [(give_text, False), (give_letter, True)])
+@pytest.mark.parametrize("wanted", [Literal["a"], Literal["a"] | None, Literal["a", 1] | int])
+def test_what_a_rule_gives_has_to_be_one_of_the_values(
+    wanted: Any, function: Any, fits: bool
+) -> None:
+    us, _, _ = copying(str, wanted)
+    us.rule("Source.x", function)
+    assert [each.code for each in us.check().errors] == ([] if fits else ["bad-result"])

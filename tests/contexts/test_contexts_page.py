@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from functools import cache, partial
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import page
 import pytest
@@ -19,8 +19,10 @@ from worlds import Case, cases, plain, round_trips
 
 import polycast as pc
 from polycast.contexts.inheritance import Settled, settle
+from polycast.contexts.lines import Direction
 from polycast.contexts.reflective import reflect
 from polycast.contexts.resolution import Resolver, Row
+from polycast.contexts.translating import Translator
 from polycast.errors import NotTranslated
 
 LONG = os.environ.get("POLYCAST_STRESS") == "long"
@@ -91,7 +93,16 @@ def reflected(built: Built, event: Any, source: str | None, target: str | None) 
     return CANNOT_LEAVE if event is None else event
 
 
-WAYS = (compiled, reflected)
+def folded(built: Built, event: Any, source: str | None, target: str | None) -> Any:
+    """As where types contain each other in very many ways: paths that are alike are one."""
+    for name, direction in ((source, "!"), (target, "?")):
+        if source != target and name is not None and event is not None:
+            settled, way = built.settled[name], cast("Direction", direction)
+            event = Translator(settled, way, lambda finding: None, few=0).translate(event)
+    return CANNOT_LEAVE if event is None else event
+
+
+WAYS = (compiled, reflected, folded)
 
 
 def outcome(way: Any, built: Any, event: Any, source: str | None, target: str | None) -> Any:

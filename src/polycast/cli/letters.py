@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.bus.letters import fly_again
+from polycast.cli.naming import declared_contexts, import_modules
 from polycast.cli.payloads import Payloads
 from polycast.cli.places import place_of, time_at
 from polycast.cli.terminal import Refused
 from polycast.cli.words import ago, clip, count, moment, table
+from polycast.contexts.state import state_of
 from polycast.errors import BadOption
 from polycast.routing.borders.crossing import context_of_letter
 
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from polycast.cli.places import Place
     from polycast.cli.terminal import Terminal
+    from polycast.contexts import Context
     from polycast.stores import Letter, Transaction, View
 
 __all__ = ["list_letters", "purge_letters", "replay_letters", "show_letter"]
@@ -32,6 +37,8 @@ class Row(NamedTuple):
     subscription: str
     position: int
     publisher: str
+    stuck: str = ""
+    """The context that its event could not leave, if that is so."""
 
 
 def list_letters(given: Namespace, terminal: Terminal) -> int:
@@ -115,10 +122,13 @@ def show_letter(given: Namespace, terminal: Terminal) -> int:
 def replay_letters(given: Namespace, terminal: Terminal) -> int:
     """Give dead letters to their subscriptions once more."""
     place = place_of(given)
+    declared = declared_contexts(import_modules(given.imports))
     with place.looking() as store, store.view() as view:
         chosen = _chosen(given, view)
         known, oldest = {each.name for each in view.subscriptions()}, view.oldest()
-    stay = {row.number: _obstacle(row, known, oldest) for row in chosen}
+        kept = {each.name: each.body for each in view.contexts() if each.until is None}
+    usable = {each.name: each for each in declared if kept.get(each.name) == state_of(each)}
+    stay = {row.number: _obstacle(row, known, oldest, usable) for row in chosen}
     going = [row for row in chosen if not stay[row.number]]
     staying = [{"number": number, "why": why} for number, why in stay.items() if why]
     what = f"{count(len(going), 'dead letter')} would go to their subscriptions again"
@@ -128,15 +138,46 @@ def replay_letters(given: Namespace, terminal: Terminal) -> int:
     went: set[int] = set()
     if going and terminal.confirm(what, yes=given.yes):
         with place.changing() as writable:
-            for page in _pages(going):
-                went |= writable.write(partial(fly_again, letters=page)).result()
+            for page in _pages([row for row in going if not row.stuck]):
+                rows = [row[:4] for row in page]
+                went |= writable.write(partial(fly_again, letters=rows)).result()
+        stuck = [row for row in going if row.stuck]
+        if stuck:
+            went |= _let_out(place, stuck, usable)
+        staying += [
+            {"number": row.number, "why": _STILL.format(row.stuck)}
+            for row in stuck
+            if row.number not in went
+        ]
     lines = [f"{count(len(went), 'dead letter')} replayed"]
     lines += [f"{each['number']} stays: {each['why']}" for each in staying]
     terminal.show({"replayed": sorted(went), "staying": staying}, lines)
     return 0
 
 
-def _obstacle(row: Row, known: set[str], oldest: int) -> str:
+def _let_out(place: Place, rows: list[Row], contexts: dict[str, Context]) -> set[int]:
+    """Make what events are in the root that could not leave their contexts; those that went."""
+    numbers = {row.number for row in rows}
+    with place.bus(publisher=f"polycast-dlq-{uuid.uuid4().hex[:8]}") as bus:
+        for name in dict.fromkeys(row.stuck for row in rows):
+            bus.within(contexts[name])
+        letters = bus.dead_letters()
+        chosen = [each for each in letters if each.number in numbers]
+        if chosen:
+            letters.replay(*chosen)
+        left = {(each.subscription, each.position) for each in letters}  # with a new number
+        return {row.number for row in rows if (row.subscription, row.position) not in left}
+
+
+_STILL = "its event still cannot leave context {!r}; `polycast dlq show` has the reason"
+
+
+def _obstacle(row: Row, known: set[str], oldest: int, usable: dict[str, Context]) -> str:
+    if row.stuck and row.stuck not in usable:
+        return (
+            f"its event could not leave context {row.stuck!r}, which needs the functions of that "
+            "context: name the module that declares it as it is in the store, --import MODULE"
+        )
     if row.subscription not in known and context_of_letter(row.subscription) is None:
         return f"the store does not keep a subscription {row.subscription!r}"
     if row.position < oldest:
@@ -194,8 +235,10 @@ def _numbered(view: View, number: int) -> Row:
 
 
 def _row(letter: Letter) -> Row:
-    publisher = letter.record.identity.publisher
-    return Row(letter.number, letter.subscription, letter.position, publisher)
+    record, context = letter.record, context_of_letter(letter.subscription)
+    stuck = context or "" if record.context == context and record.root is None else ""
+    publisher = record.identity.publisher
+    return Row(letter.number, letter.subscription, letter.position, publisher, stuck)
 
 
 def _unknown(number: int) -> BadOption:

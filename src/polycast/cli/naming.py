@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.cli.terminal import Refused
+from polycast.contexts import Context
 from polycast.errors import BadOption
 from polycast.filters import Filter
 from polycast.routing.loading import class_named
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from types import ModuleType
 
     from polycast.typesystem import Registry
 
-__all__ = ["filter_of", "import_modules", "meant_by", "type_of"]
+__all__ = ["declared_contexts", "filter_of", "import_modules", "meant_by", "type_of"]
 
 
 def meant_by(name: str, known: Collection[str]) -> str:
@@ -59,14 +61,22 @@ def filter_of(text: str | None, registry: Registry) -> Filter[Any] | None:
     return Filter.from_json(data, class_named=partial(class_named, registry))
 
 
-def import_modules(text: str | None) -> None:
+def import_modules(text: str | None) -> list[ModuleType]:
     """Import modules, separated by commas, which are found from the current folder, too."""
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
     here = os.getcwd()
     if names and here not in sys.path:  # as `python -m` would find them
         sys.path.insert(0, here)
+    found = []
     for name in names:
         try:
-            importlib.import_module(name)
+            found.append(importlib.import_module(name))
         except ImportError as error:
             raise Refused(f"--import {name}: {error}") from error
+    return found
+
+
+def declared_contexts(modules: list[ModuleType]) -> list[Context]:
+    """The contexts below a root that modules have."""
+    values = [value for module in modules for value in vars(module).values()]
+    return [each for each in values if isinstance(each, Context) and each.parents]

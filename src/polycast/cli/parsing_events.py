@@ -105,13 +105,10 @@ def _add_sub(commands: Any) -> None:
     _add_import(one)
 
 
-def _add_import(one: argparse.ArgumentParser) -> None:
-    one.add_argument(
-        "--import",
-        dest="imports",
-        metavar="MODULES",
-        help="modules that define types, separated by commas",
-    )
+def _add_import(
+    one: argparse.ArgumentParser, *, what: str = "modules that define types, separated by commas"
+) -> None:
+    one.add_argument("--import", dest="imports", metavar="MODULES", help=what)
 
 
 def _add_tail(commands: Any) -> None:
@@ -186,6 +183,12 @@ def _add_letters(commands: Any) -> None:
         one.add_argument("number", metavar="NUMBER", nargs="*", type=whole, help="which of them")
         one.add_argument("--subscription", metavar="NAME", help="all of one subscription")
         one.add_argument("--all", action="store_true", help="all there are")
+        if run is replay_letters:
+            _add_import(
+                one,
+                what="modules that declare contexts, separated by commas: for events that could "
+                "not leave one",
+            )
         add_yes(one)
 
 

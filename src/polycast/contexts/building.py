@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.contexts.derivation import is_subtype
 from polycast.contexts.findings import Finding
@@ -44,7 +45,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Builder"]
 
+T = TypeVar("T")
+
 _ANYTHING = Shape(Any, opaque=True)
+_DEEP = 16  # what is further in is left for later, so that Python's stack need not hold all
 
 
 class _Misfit(Exception):
@@ -58,6 +62,8 @@ class Builder:
         self._settled, self._resolver, self._direction = settled, resolver, direction
         self._types = settled.types
         self._builds: dict[tuple[Node, type], Build] = {}
+        self._unfilled: set[Build] = set()
+        self._later: deque[tuple[Node, Build]] = deque()
         self._mappings: dict[type, list[Mapping]] = {}
         self._where = ""
         self.findings: list[Finding] = []
@@ -65,13 +71,13 @@ class Builder:
     def event(self, cls: type, mapping: Mapping) -> Build:
         """How an event of a class is made what a mapping says."""
         self._where = mapping.where
-        return self._build(self._resolver.root(cls), mapping.target, mapping)
+        return self._all_of(lambda: self._build(self._resolver.root(cls), mapping.target, mapping))
 
     def case(self, choice: Choice, met: type) -> Recipe:
         """What is done with a value of a class that was not known when a choice was made."""
         try:
             node = choice.node.child(choice.attribute, met)
-            return self._case(node, choice.shape, choice.wanted)
+            return self._all_of(lambda: self._case(node, choice.shape, choice.wanted))
         except _Misfit as error:
             if choice.lenient:
                 return Missing()
@@ -89,22 +95,39 @@ class Builder:
             maker_of(above)
         except NoMaker:
             return Duplicate()
-        return known if node.winner is not None else self._build(node.first or node, above, None)
+        if node.winner is not None:
+            return known
+        return self._all_of(lambda: self._build(node.first or node, above, None))
+
+    def _all_of(self, make: Callable[[], T]) -> T:
+        """What is made, and then what was left for later on the way."""
+        try:
+            made = make()
+            while self._later:
+                self._fill(*self._later.popleft())
+        finally:
+            self._later.clear()
+            self._unfilled.clear()
+        return made
 
     # -- objects -----------------------------------------------------------------------------------
 
     def _build(self, node: Node, target: type, mapping: Mapping | None) -> Build:
         known = self._builds.get((node, target))
         if known is not None:
-            known.recursive = True
+            known.recursive = known.recursive or known in self._unfilled
             return known
         build = self._builds[node, target] = Build(node.met, target)
+        self._unfilled.add(build)
         whole = None if mapping is None else self._settled.wholes.get(mapping.source)
         if whole is not None and self._runs_before(whole.function, node.met, target):
             build.target, build.whole = node.met, whole.function
         elif whole is not None:
             build.whole = whole.function
-        self._fill(node, build)
+        if len(node.path.attributes) > _DEEP:
+            self._later.append((node, build))
+        else:
+            self._fill(node, build)
         return build
 
     def _runs_before(self, function: Function, source: type, target: type) -> bool:
@@ -123,6 +146,10 @@ class Builder:
         return True
 
     def _fill(self, node: Node, build: Build) -> None:
+        self._fill_parts(node, build)
+        self._unfilled.discard(build)
+
+    def _fill_parts(self, node: Node, build: Build) -> None:
         try:
             maker = maker_of(build.target)
         except NoMaker as error:
@@ -144,11 +171,13 @@ class Builder:
         self._observe_dropped(node, build, given)
 
     def _nothing_produces(self, node: Node, target: type, name: str, why: str) -> None:
-        path = ".".join((node.path.types[0].__name__, *node.path.attributes))
-        text = (
-            f"nothing produces {target.__name__}.{name} from {path}: {why}; a rule for "
-            f"{path}.{name}, a mapping for what it holds, or a default would"
-        )
+        path, met = str(node.path), node.met.__name__
+        would = f"a rule for {path}.{name}, a mapping for what it holds, or a default would"
+        if name not in self._types.shapes(node.met):  # a pattern cannot name it either
+            would = (
+                f"a default would, or context.whole({met}, f) with f(x: {met}) -> {target.__name__}"
+            )
+        text = f"nothing produces {target.__name__}.{name} from {path}: {why}; {would}"
         self._error("nothing-produces", text)
 
     def _observe_dropped(self, node: Node, build: Build, given: dict[str, Shape]) -> None:
@@ -232,7 +261,8 @@ class Builder:
                 return self._build(node.first or node, mapping.target, mapping)
         if met_fits(node.met, held, wanted):
             return self._same(node)
-        there = hint_text(held.hint) if node.met is tuple else node.met.__name__
+        is_told = node.met is tuple or node.met in held.literal
+        there = hint_text(held.hint) if is_told else node.met.__name__
         raise _Misfit(f"{there} is there, and {hint_text(wanted.hint)} is wanted")
 
     def _mappings_for(self, met: type) -> list[Mapping]:
@@ -245,8 +275,8 @@ class Builder:
         function = rule.function
         assert function is not None
         result = node.met if function.is_identity else function.result
-        is_kept = function.is_identity and result is tuple
-        if not (met_fits(tuple, held, wanted) if is_kept else fits(result, wanted.hint)):
+        is_kept = function.is_identity and (result is tuple or result in held.literal)
+        if not (met_fits(node.met, held, wanted) if is_kept else fits(result, wanted.hint)):
             text = (
                 f"at {node.path} {str(rule.pattern)!r} wins, and {function.name} gives "
                 f"{hint_text(result)}; {hint_text(wanted.hint)} is wanted there"
@@ -264,7 +294,9 @@ class Builder:
         except NoMaker:
             return Duplicate()  # nothing is of an abstract class; who extends it is met as such
         build = self._build(node.first or node, node.met, None)
-        if not build.recursive and all(isinstance(part, Keep) for part in build.parts.values()):
+        if build.recursive or build in self._unfilled:
+            return build
+        if all(isinstance(part, Keep) for part in build.parts.values()):
             return _copied(node.met)
         return build
 

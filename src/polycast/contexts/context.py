@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from polycast.config import check_name
@@ -21,7 +22,7 @@ from polycast.errors import BadContext, BadOption, ContextFrozen
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from importlib.resources.abc import Traversable
     from types import ModuleType
 
@@ -48,7 +49,7 @@ class Context:
     ) -> None:
         self.name = check_name("name", name)
         self.parents = _checked_parents(name, parent)
-        self.types = tuple(dict.fromkeys(_checked_type(name, cls) for cls in types))
+        self.types = _checked_types(name, types)
         self.mapping_lines: list[MappingLine] = []
         self.rule_lines: list[RuleLine] = []
         self.whole_lines: list[WholeLine] = []
@@ -144,12 +145,16 @@ class Context:
     def source(self, cls: type, direction: Direction | None = None) -> str:
         """The generated code for events of a type."""
         settled = settle(self)
+        cls = _checked_type(self.name, cls)
+        if direction not in (None, *DIRECTIONS):
+            raise BadOption.choice("direction", direction, DIRECTIONS)
         ways = DIRECTIONS if direction is None else (direction,)
         for way in ways:
             translator = Translator(settled, way, lambda finding: None)
             if translator.mapping(cls) is not None:
                 return translator.code(cls).source
-        accepted = ", ".join(sorted({source.__name__ for source, _ in settled.mappings})) or "none"
+        sources = {source.__name__ for source, way in settled.mappings if way in ways}
+        accepted = ", ".join(sorted(sources)) or "none"
         raise BadContext("a type with a mapping", cls, accepted=accepted, where=self.name)
 
     def show(self, cls: type) -> Shown:
@@ -203,6 +208,12 @@ def _checked_parents(name: str, parent: Context | Iterable[Context] | None) -> t
         accepted = f"a name that no context above it has ({', '.join(sorted(above))})"
         raise BadContext("the name of a context", name, accepted=accepted)
     return given
+
+
+def _checked_types(name: str, types: object) -> tuple[type, ...]:
+    if isinstance(types, type | str) or not isinstance(types, Iterable):
+        raise BadContext("types", types, accepted="classes, in a list", where=name)
+    return tuple(dict.fromkeys(_checked_type(name, cls) for cls in types))
 
 
 def _checked_type(name: str, cls: object) -> type:

@@ -43,7 +43,8 @@ class _Made(NamedTuple):
 class _Converting:
     def __init__(self, settled: Settled) -> None:
         self._settled, self._types = settled, settled.types
-        self._resolver = Resolver(settled.rules, settled.types)  # what is written, not generated
+        # What is written, not generated; a rule is made for each path, however many there are.
+        self._resolver = Resolver(settled.rules, settled.types, few=None)
         self._made: list[_Made] = []
         self._direction: Direction = "?"
         self._where = ""
@@ -57,8 +58,9 @@ class _Converting:
                 self._where = mapping.where
                 try:
                     self._walk(self._resolver.root(cls), mapping.target)
-                except TooManyPaths:  # the check says so
-                    continue
+                except TooManyPaths as error:
+                    text = f"{cls.__name__}: {error}, each of which may need its unit converted"
+                    self._settled.findings.append(Finding("too-many-paths", text, self._where))
 
     def rules(self) -> list[Rule]:
         place = Place(self._settled.name)

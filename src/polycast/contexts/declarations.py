@@ -17,7 +17,7 @@ from polycast.errors import BadContext
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["Declared", "Element", "file_error", "read_declaration"]
+__all__ = ["MOST_ERRORS", "Declared", "Element", "TooManyErrors", "file_error", "read_declaration"]
 
 LARGEST = 5_000_000  # bytes
 DEEPEST = 32
@@ -64,13 +64,15 @@ class Declared:
     wholes: list[Element] = field(default_factory=list)
 
 
-class _Stop(Exception):
+class TooManyErrors(Exception):
     """There is no sense in reading on."""
 
 
 def file_error(file: str, errors: list[Finding]) -> BadContext:
     """All that is wrong with a file."""
     count = "this error" if len(errors) == 1 else f"these {len(errors)} errors"
+    if len(errors) >= MOST_ERRORS:
+        count += ", and perhaps more: the rest of the file was not looked at"
     accepted = f"one without {count}"
     return BadContext("the file of a context", file, accepted=accepted, errors=errors)
 
@@ -93,6 +95,8 @@ def read_declaration(path: str | os.PathLike[str] | Traversable) -> Declared:
 def _place_of(path: str | os.PathLike[str] | Traversable) -> Path | Traversable:
     """Where a file is: in a folder, beside a module that was imported from a zip, or in a zip."""
     if not isinstance(path, str | os.PathLike):
+        if not hasattr(path, "open"):
+            raise BadContext("the file of a context", path, accepted="a path")
         return path
     found = Path(path)
     if found.exists():
@@ -121,7 +125,7 @@ class _Reader:
     def read(self, data: bytes) -> None:
         try:
             self._parser.Parse(data, True)
-        except _Stop:
+        except TooManyErrors:
             pass
         except expat.ExpatError as error:
             why = expat.ErrorString(error.code)
@@ -129,18 +133,20 @@ class _Reader:
             if why == "junk after document element":
                 text += "; types, mappings and rules stand in one <context>"
             self._error(text, error.lineno)
+        except (LookupError, ValueError) as error:  # of an encoding that Python does not have
+            self._error(f"this is no well-formed XML: {error}")
 
     def _error(self, text: str, line: int | None = None) -> None:
         number = self._parser.CurrentLineNumber if line is None else line
         self.errors.append(Finding("bad-xml", text, f"{self._file}:{number}"))
         if len(self.errors) == MOST_ERRORS:
-            raise _Stop
+            raise TooManyErrors
 
     # -- what the parser finds ---------------------------------------------------------------------
 
     def _doctype(self, name: str, *rest: object) -> None:
         self._error("a document type and entities have no place in a context")
-        raise _Stop
+        raise TooManyErrors
 
     def _instruction(self, target: str, data: str) -> None:
         self._error(f"<?{target}?> has no place in a context")
@@ -148,7 +154,7 @@ class _Reader:
     def _start(self, name: str, values: dict[str, str]) -> None:
         if len(self._open) + self._unknown >= DEEPEST:
             self._error(f"elements are nested more than {DEEPEST} deep")
-            raise _Stop
+            raise TooManyErrors
         if self._unknown or not self._is_known(name):
             self._unknown += 1
             return

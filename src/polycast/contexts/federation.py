@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 import weakref
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.context import Context
-from polycast.contexts.inheritance import settle
+from polycast.contexts.inheritance import from_above, settle
 from polycast.contexts.translating import Translator
 from polycast.errors import BadContext, ContextRefused, NotTranslated
 
@@ -85,24 +86,25 @@ class Federation:
         """Check a context, and let events flow through it; its parents come with it."""
         with self._lock:
             self._check_belongs(context)
-            known = self.members.get(context.name)
-            if known is not None and known.context is not context:
-                accepted = "a new name, or federation.replace()"
-                raise BadContext("the name of a context", context.name, accepted=accepted)
-            report = _accepted(context)
-            if known is None:
-                for parent in context.parents:
-                    if parent is not self.root and not self._has(parent):
-                        self.add(parent)
-                self._put(context)
-            return report
+            above = [each for each in from_above(context) if each is not self.root]
+            new = [each for each in above if not self._has(each)]
+            for each in new:
+                if each.name in self.members:
+                    accepted = "a new name, or federation.replace()"
+                    if each is not context:
+                        accepted = f"a parent that is in: federation.member({each.name!r}).context"
+                    raise BadContext("the name of a context", each.name, accepted=accepted)
+            reports = {each: _accepted(each) for each in new or [context]}
+            for each in new:  # all of them, or nothing
+                self._put(each)
+            return reports[context]
 
     def replace(self, context: Context) -> Report:
         """Put a context in place of the one with its name, and let those below follow it."""
         with self._lock:
             self._check_belongs(context)
             if context.name not in self.members:
-                raise self._unknown(context.name)
+                raise self._unknown(context.name, root=False)
             report = _accepted(context)
             for parent in context.parents:
                 if parent is not self.root and not self._has(parent):
@@ -116,12 +118,13 @@ class Federation:
         name = context if isinstance(context, str) else context.name
         with self._lock:
             if name not in self.members:
-                raise self._unknown(name)
+                raise self._unknown(name, root=False)
             below = [each.name for each in self.members.values() if name in each.parents]
             if below:
                 accepted = f"one that has no children; it has {', '.join(below)}"
                 raise BadContext("a context to remove", name, accepted=accepted)
             self._swap({key: each for key, each in self.members.items() if key != name})
+            self._counts.pop(name, None)
 
     def _has(self, context: Context) -> bool:
         """Whether a context itself is in, not another one of its name."""
@@ -135,7 +138,11 @@ class Federation:
         members = dict(self.members)
         members[context.name] = Member(context, self._report)
         self._follow(context, members)
+        before = self.members
         self._swap(members)
+        for name, member in before.items():
+            if members[name].incoming is not member.incoming:
+                self._counts[name] = self._statistics(member)  # its successor goes on from there
 
     def _follow(self, parent: Context, members: dict[str, Member]) -> None:
         """Contexts below a new parent are made anew; one that breaks keeps its old code."""
@@ -191,11 +198,14 @@ class Federation:
             raise BadContext("a context to add", context.name, accepted=accepted)
         if context.root is not self.root:
             accepted = f"a context below {self.root.name!r}, the root of this federation"
+            if context.root.name == self.root.name:
+                accepted += "; this one is below another context of that name"
             raise BadContext("the root of a context", context.root.name, accepted=accepted)
 
-    def _unknown(self, name: object) -> BadContext:
-        names = [self.root.name, *self.members]
-        return BadContext("a context of this federation", name, accepted=" or ".join(names))
+    def _unknown(self, name: object, *, root: bool = True) -> BadContext:
+        names = [*([self.root.name] if root else []), *self.members]
+        accepted = " or ".join(names) or "none yet: add() brings one in, and the root stays"
+        return BadContext("a context of this federation", name, accepted=accepted)
 
     def _report(self, name: str, finding: Finding) -> None:
         self.findings.append((name, finding))
@@ -297,8 +307,7 @@ class Federation:
             return {name: self._statistics(member) for name, member in self.members.items()}
 
     def _statistics(self, member: Member) -> Statistics:
-        before = self._counts.get(member.name, Statistics())
-        found = Statistics(failed=dict(before.failed), dropped=dict(before.dropped))
+        found = copy.deepcopy(self._counts.get(member.name, Statistics()))
         found.stale = member.stale is not None
         for way, counts in (
             (member.incoming, found.incoming),

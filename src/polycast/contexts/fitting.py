@@ -24,11 +24,6 @@ def fits(given: Any, wanted: Any) -> bool:
     plain, target = unwrapped(given)[0], unwrapped(wanted)[0]
     if plain == target:
         return True
-    if typing.get_origin(target) is typing.Literal:
-        values = typing.get_args(target)
-        return typing.get_origin(plain) is typing.Literal and set(typing.get_args(plain)) <= set(
-            values
-        )
     return shape_fits(shape_of(plain), shape_of(target))
 
 
@@ -38,7 +33,7 @@ def shape_fits(given: Shape, wanted: Shape) -> bool:
         return True
     return (
         (wanted.none or not given.none)
-        and all(class_fits(each, wanted) for each in given.classes)
+        and all(value_fits(each, given, wanted) for each in given.classes)
         and all(container_fits(each, wanted) for each in given.containers)
         and _places_fit(given, wanted)
     )
@@ -46,14 +41,23 @@ def shape_fits(given: Shape, wanted: Shape) -> bool:
 
 def met_fits(met: type, held: Shape, wanted: Shape) -> bool:
     """Whether objects of a class are of a shape, if they are met where another one is held."""
-    return class_fits(met, wanted) and (met is not tuple or _places_fit(held, wanted))
+    return value_fits(met, held, wanted) and (met is not tuple or _places_fit(held, wanted))
+
+
+def value_fits(cls: type, held: Shape, wanted: Shape) -> bool:
+    """The same, but for what is in a tuple: where values are named, only those are there."""
+    if class_fits(cls, wanted):
+        return True
+    named = {each for each in held.values if each[0] is cls}
+    return cls in held.literal and named <= wanted.values
 
 
 def class_fits(cls: type, wanted: Shape) -> bool:
-    """Whether objects of a class are of a shape."""
+    """Whether all objects of a class are of a shape."""
     if cls in CONTAINERS and any(holds(cls, each.kind) for each in wanted.containers):
         return True  # a bare `list`: nobody knows of what
-    return wanted.opaque or any(_is_one(cls, target) for target in wanted.classes)
+    whole = [each for each in wanted.classes if each not in wanted.literal]
+    return wanted.opaque or any(_is_one(cls, target) for target in whole)
 
 
 def container_fits(given: Container, wanted: Shape) -> bool:

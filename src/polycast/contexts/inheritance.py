@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from polycast.contexts.functions import Function
     from polycast.contexts.lines import Direction, MappingLine, RuleLine
 
-__all__ = ["Settled", "settle"]
+__all__ = ["Settled", "from_above", "settle"]
 
 Entry = TypeVar("Entry", Rule, Mapping, Whole)
 
@@ -72,9 +73,36 @@ class Settled:
         return [self.mappings[source, direction] for source in most_derived(met, sources)]
 
 
+_kept: weakref.WeakKeyDictionary[Context, Settled] = weakref.WeakKeyDictionary()
+
+
 def settle(context: Context) -> Settled:
     """Resolve the names of a context and of all above it."""
-    parents = [settle(parent) for parent in context.parents]
+    found: dict[Context, Settled] = {}
+    for each in from_above(context):  # each once, however many are its children
+        settled = _kept.get(each)
+        if settled is None:
+            settled = _settled(each, [found[parent] for parent in each.parents])
+            if all(one.is_frozen for one in each.lineage()):
+                _kept[each] = settled
+        found[each] = settled
+    return found[context]
+
+
+def from_above(context: Context) -> list[Context]:
+    """A context and all above it, parents before their children."""
+    found: dict[Context, None] = {}
+    waiting = [context]
+    while waiting:
+        missing = [each for each in waiting[-1].parents if each not in found]
+        if missing:
+            waiting.append(missing[0])
+        else:
+            found.setdefault(waiting.pop())
+    return list(found)
+
+
+def _settled(context: Context, parents: list[Settled]) -> Settled:
     listed = [cls for each in context.lineage() for cls in each.types]
     mappings = [*annotated_mappings(context), *context.mapping_lines]
     ends = [end for line in mappings for end in (line.source, line.target)]
@@ -90,9 +118,8 @@ def settle(context: Context) -> Settled:
         {},
         {},
         {},
+        list(dict.fromkeys(each for parent in parents for each in parent.findings)),
     )
-    for parent in parents:
-        settled.findings.extend(parent.findings)
     _Settling(context, parents, settled).run(mappings)
     return settled
 

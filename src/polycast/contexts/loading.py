@@ -10,7 +10,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from polycast.contexts.context import Context
-from polycast.contexts.declarations import file_error, read_declaration
+from polycast.contexts.declarations import (
+    MOST_ERRORS,
+    TooManyErrors,
+    file_error,
+    read_declaration,
+)
 from polycast.contexts.findings import Finding
 from polycast.contexts.functions import identity
 from polycast.contexts.inheritance import settle
@@ -84,6 +89,32 @@ class _Loading:
         self._errors: list[Finding] = []
 
     def context(self, name: str, parents: tuple[Context, ...]) -> Context:
+        """The context, or all that is wrong with the file."""
+        try:
+            made = self._made(name, parents)
+            if not self._errors:
+                return made
+            self._errors += self._wrong_lines(made)  # all at once
+        except TooManyErrors:
+            pass
+        errors = sorted(self._errors, key=lambda each: int(each.where.rpartition(":")[2]))
+        raise file_error(self._file, errors[:MOST_ERRORS])
+
+    def _wrong_lines(self, made: Context) -> list[Finding]:
+        """What a check says of the patterns and functions of the lines that could be read.
+
+        Where a type is missing, much that names it is wrong, too: that is not said.
+        """
+        if any(each.code in ("unknown-type", "ambiguous-type") for each in self._errors):
+            return []
+        wrong = [each for each in settle(made).findings if each.severity == "error"]
+        here = [each for each in wrong if each.where.startswith(f"{self._file}:")]
+        return [
+            Finding(each.code, each.text, self._file + _line_of(each.where, self._file))
+            for each in here
+        ]
+
+    def _made(self, name: str, parents: tuple[Context, ...]) -> Context:
         declared = self._declared
         types = [self._type(each, "name") for each in declared.types]
         made = Context(name, parent=parents, types=[cls for cls in types if cls is not None])
@@ -102,8 +133,6 @@ class _Loading:
             function = self._function(each, () if cls is None else (cls,))
             if cls is not None and function is not None:
                 made.whole(cls, function, place=self._place(name, each))
-        if self._errors:
-            raise file_error(self._file, self._errors)
         return made
 
     def _place(self, context: str, element: Element) -> Place:
@@ -138,6 +167,13 @@ class _Loading:
 
     def _error(self, code: str, text: str, element: Element) -> None:
         self._errors.append(Finding(code, text, f"{self._file}:{element.line}"))
+        if len(self._errors) == MOST_ERRORS:
+            raise TooManyErrors
+
+
+def _line_of(where: str, file: str) -> str:
+    """`:7` of `us.xml:7, rule 'Line.price'`."""
+    return where.removeprefix(file).partition(",")[0]
 
 
 class _Names:
@@ -145,10 +181,17 @@ class _Names:
 
     def __init__(self, modules: dict[str, ModuleType], parents: tuple[Context, ...]) -> None:
         self._modules = modules
+        self._known: dict[str, type] = {}
         self._above = Vocabulary([cls for each in parents for cls in settle(each).types.types])
 
     def type_of(self, name: str) -> type:
         """The class of a name."""
+        found = self._known.get(name)
+        if found is None:
+            found = self._known[name] = self._looked_up(name)
+        return found
+
+    def _looked_up(self, name: str) -> type:
         words = _words(name, "unknown-type")
         above = [cls for cls in self._above.named(name) if cls in self._above.types]
         inside = [each for each in self._found(words) if isinstance(each, type)]

@@ -10,7 +10,7 @@ from polycast.contexts.derivation import FARTHEST, Derived, derived, is_subtype
 if TYPE_CHECKING:
     from polycast.contexts.patterns import Pattern, Qualifier
 
-__all__ = ["Path", "Step", "deciding_priority", "strength"]
+__all__ = ["Path", "Progress", "Step", "deciding_priority", "progress", "strength"]
 
 
 class Path(NamedTuple):
@@ -77,6 +77,32 @@ def strength(pattern: Pattern, path: Path) -> Strength | None:
     named = [len(each.types) for each in reversed(pattern.qualifiers)]
     breadth = (named[0], *[1] * (length - count), *named[1:], 1)
     return Strength(found, tuple(steps), last.attribute is None, breadth)
+
+
+class Progress(NamedTuple):
+    """How far a pattern has come on the way to a path."""
+
+    steps: tuple[Step, ...]
+    is_decided: bool
+    """Whether it applies to the same types at all depths further in."""
+
+
+def progress(pattern: Pattern, path: Path) -> Progress | None:
+    """How far a pattern has come on a path; None if no path from there on can be one of its own."""
+    count, length = len(pattern.qualifiers), len(path.attributes)
+    if count == 0:
+        return Progress((), is_decided=True)
+    last, head = pattern.qualifiers[-1], _nearest(path.types[0], (pattern.head,))
+    if head is None or (last.attribute is not None and length >= count):
+        return None
+    steps = [Step(unnamed=False, derived=head, by_type=True)]
+    on_the_way = zip(pattern.qualifiers[:-1], path.attributes, path.types[1:], strict=False)
+    for qualifier, attribute, met in on_the_way:
+        found = _matched(qualifier, attribute, met)
+        if found is None:
+            return None
+        steps.append(Step(False, found, qualifier.attribute is None))
+    return Progress(tuple(steps), last.attribute is None and length >= count - 1)
 
 
 def _matched(qualifier: Qualifier, attribute: str, met: type) -> Derived | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from polycast.contexts.priorities import Path, deciding_priority, strength
+from polycast.contexts.derivation import is_subtype
+from polycast.contexts.priorities import Path, deciding_priority, progress, strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
     from polycast.contexts.lines import Rule
     from polycast.contexts.vocabulary import Vocabulary
 
-__all__ = ["Node", "Resolver", "Row", "TooManyPaths"]
+__all__ = ["FEW_PATHS", "Node", "Resolver", "Row", "TooManyPaths"]
 
-MOST_PATHS = 50_000  # of one event type
+MOST_PATHS = 10_000  # of one event type
+FEW_PATHS = 1_000  # up to here, every path is followed on its own
 
 
 class TooManyPaths(Exception):
@@ -47,13 +49,32 @@ class Row:
 
 
 class Node:
-    """A path, with the rule that wins there."""
+    """A path, with the rule that wins there.
 
-    __slots__ = ("_children", "_resolver", "parent", "path", "reason", "runner_up", "winner")
+    Of types that contain each other in very many ways, those paths are one node after which all is
+    the same: no rule tells them apart any more (`scope` has them, by the type met).
+    """
 
-    def __init__(self, resolver: Resolver, path: Path, parent: Node | None) -> None:
-        self._resolver, self.path, self.parent = resolver, path, parent
+    __slots__ = (
+        "_children",
+        "_resolver",
+        "_scopes",
+        "parent",
+        "path",
+        "reason",
+        "rules",
+        "runner_up",
+        "scope",
+        "winner",
+    )
+
+    def __init__(
+        self, resolver: Resolver, path: Path, parent: Node | None, rules: tuple[Rule, ...]
+    ) -> None:
+        self._resolver, self.path, self.parent, self.rules = resolver, path, parent, rules
         self._children: dict[tuple[str, type], Node] = {}
+        self._scopes: dict[object, dict[type, Node]] = {}
+        self.scope: dict[type, Node] | None = None
         self.winner: Rule | None = None
         self.runner_up: Rule | None = None
         self.reason = "only"
@@ -63,7 +84,7 @@ class Node:
     def _choose(self) -> None:
         keys = [
             (key, rule)
-            for rule in self._resolver.rules
+            for rule in self.rules
             if (key := strength(rule.pattern, self.path)) is not None
         ]
         if not keys:
@@ -85,74 +106,139 @@ class Node:
         """One step further, where a type is met."""
         found = self._children.get((attribute, met))
         if found is None:
-            self._resolver.count()
-            found = Node(self._resolver, self.path.to(attribute, met), self)
+            found = None if self.scope is None else self.scope.get(met)
+            if found is None:
+                found = self._resolver.step(self, attribute, met)
             self._children[attribute, met] = found
         return found
 
     @property
     def first(self) -> Node | None:
         """The first occurrence of the type that is met here, if this is not it."""
+        if self.met not in self.path.types[:-1]:
+            return None
         node, found = self.parent, None
         while node is not None:
-            if node.met is self.met:
+            # In a scope, a type that comes again is the same node by itself.
+            if node.met is self.met and node.scope is None:
                 found = node
             node = node.parent
         return found
 
-    def all_children(self) -> Iterator[Node]:
-        """All paths one step further; none where a type comes again."""
+    def enter_scope(self) -> None:
+        """From here on, paths are told apart by the type met only, if no rule tells them apart."""
+        outer = self.parent
+        if outer is not None and outer.scope is not None:
+            self.scope = outer.scope
+            self.scope.setdefault(self.met, self)
+            return
+        found = [(rule, progress(rule.pattern, self.path)) for rule in self.rules]
+        alive = [(rule, each) for rule, each in found if each is not None]
+        if all(each.is_decided for _, each in alive):
+            place = self if outer is None else outer
+            key = tuple((rule.pattern, each.steps) for rule, each in alive)
+            self.scope = place._scopes.setdefault(key, {})
+
+    def all_children(self) -> Iterator[tuple[str, Node]]:
+        """All paths one step further, by attribute; none where a type comes again."""
         types = self._resolver.types
         if not types.has_attributes(self.met) or self.first is not None:
             return
         for attribute, shape in types.shapes(self.met).items():
             declared = shape.all_classes()
             for met in dict.fromkeys(met for each in declared for met in types.subtypes(each)):
-                yield self.child(attribute, met)
+                yield attribute, self.child(attribute, met)
             if shape.opaque:  # nobody knows what it holds
-                yield self.child(attribute, object)
+                yield attribute, self.child(attribute, object)
 
 
 class Resolver:
-    """Resolves rules for the paths of one event type after the other."""
+    """Resolves rules for the paths of one event type after the other.
 
-    def __init__(self, rules: tuple[Rule, ...], types: Vocabulary) -> None:
+    If there are more than a few, those that no rule tells apart are one; with None, never.
+    """
+
+    def __init__(
+        self, rules: tuple[Rule, ...], types: Vocabulary, *, few: int | None = FEW_PATHS
+    ) -> None:
         self.rules, self.types = rules, types
+        self._few = few
         self._roots: dict[type, Node] = {}
+        self._folded: set[type] = set()
         self._count = 0
-
-    def count(self) -> None:
-        """One path more."""
-        self._count += 1
-        if self._count > MOST_PATHS:
-            raise TooManyPaths(
-                f"more than {MOST_PATHS:,} paths: its types contain each other in too many ways"
-            )
 
     def root(self, cls: type) -> Node:
         """An event of a class."""
         found = self._roots.get(cls)
         if found is None:
             self._count = 0
-            found = self._roots[cls] = Node(self, Path((cls,)), None)
+            rules = tuple(each for each in self.rules if _may_concern(each, cls))
+            found = self._roots[cls] = Node(self, Path((cls,)), None, rules)
+            if self._few is not None and not self._has_few_paths(cls, self._few):
+                self._folded.add(cls)
+                found.enter_scope()
         return found
+
+    def step(self, node: Node, attribute: str, met: type) -> Node:
+        """A node that was not there before."""
+        self._count += 1
+        if self._count > MOST_PATHS:
+            raise TooManyPaths(
+                f"more than {MOST_PATHS:,} paths: its types contain each other in too many ways"
+            )
+        made = Node(self, node.path.to(attribute, met), node, node.rules)
+        if node.path.types[0] in self._folded:
+            made.enter_scope()
+        return made
+
+    def _has_few_paths(self, cls: type, few: int) -> bool:
+        """Whether all paths of an event type can be followed, each until a type comes again."""
+        count, waiting = 0, [(cls, frozenset[type]())]
+        while waiting:
+            met, above = waiting.pop()
+            if met in above or not self.types.has_attributes(met):
+                continue
+            further = above | {met}
+            for shape in self.types.shapes(met).values():
+                for declared in dict.fromkeys(shape.all_classes()):
+                    waiting += [(each, further) for each in self.types.subtypes(declared)]
+            count += 1
+            if count + len(waiting) > few:
+                return False
+        return True
 
     def rows(self, cls: type) -> list[Row]:
         """All paths of an event type at which a rule wins, those it never gets to included."""
-        return list(self._rows(self.root(cls), None))
+        return list(self._rows(self.root(cls)))
 
-    def _rows(self, node: Node, outer: Rule | None) -> Iterator[Row]:
-        for child in node.all_children():
+    def _rows(self, root: Node) -> Iterator[Row]:
+        seen: set[tuple[Node, bool]] = set()
+        waiting: list[tuple[Node, Iterator[tuple[str, Node]], Rule | None]] = []
+        waiting.append((root, root.all_children(), None))
+        while waiting:
+            node, children, outer = waiting[-1]
+            attribute, child = next(children, ("", None))
+            if child is None:
+                waiting.pop()
+                continue
             if child.winner is not None:
-                yield _row(child, child.winner, outer)
-            yield from self._rows(child, outer or child.winner)
+                yield _row(node.path.to(attribute, child.met), child, child.winner, outer)
+            if (child, outer is None) not in seen:
+                if child.scope is not None:
+                    seen.add((child, outer is None))
+                waiting.append((child, child.all_children(), outer or child.winner))
 
 
-def _row(node: Node, rule: Rule, outer: Rule | None) -> Row:
+def _may_concern(rule: Rule, cls: type) -> bool:
+    """Whether a pattern could apply in events of a class."""
+    return not rule.pattern.qualifiers or is_subtype(cls, rule.pattern.head)
+
+
+def _row(path: Path, node: Node, rule: Rule, outer: Rule | None) -> Row:
     assert rule.function is not None
     return Row(
-        node.path.types,
-        node.path.attributes,
+        path.types,
+        path.attributes,
         str(rule.pattern),
         rule.function,
         node.reason,

@@ -60,6 +60,10 @@ class Shape:
     opaque: bool = False
     places: tuple[tuple[Shape, ...], ...] = ()
     """Of tuples of a fixed length, what is at each place."""
+    values: frozenset[tuple[type, object]] = frozenset()
+    """What a `Literal` names, by class; such a class is in `classes`, too."""
+    literal: frozenset[type] = frozenset()
+    """The classes of which only those values may be there."""
 
     def all_classes(self) -> Iterator[type]:
         """The classes, in containers too."""
@@ -77,20 +81,30 @@ def shape_of(hint: Any) -> Shape:
     classes: list[type] = []
     containers: list[Container] = []
     places: list[tuple[Shape, ...]] = []
+    values: set[tuple[type, object]] = set()
+    whole: set[type] = set()  # classes of which any value may be there
     none = opaque = False
     for part in parts:
         if part is None or part is type(None):
             none = True
         elif (container := _container(part)) is not None:
             containers.append(container)
+        elif typing.get_origin(part) is typing.Literal:
+            given = {(type(value), value) for value in typing.get_args(part)}
+            none = none or (type(None), None) in given
+            values |= given - {(type(None), None)}
+            classes += [type(value) for value in typing.get_args(part) if value is not None]
         elif found := _classes(part):
             classes += found
+            whole.update(found)
             if typing.get_origin(part) is tuple:
                 places.append(tuple(map(shape_of, typing.get_args(part))))
         else:
             opaque = True
     unique = tuple(dict.fromkeys(classes))
-    return Shape(hint, unique, tuple(containers), none, opaque, tuple(places))
+    named = frozenset(each for each in values if each[0] not in whole)
+    literal = frozenset(cls for cls, _ in named)
+    return Shape(hint, unique, tuple(containers), none, opaque, tuple(places), named, literal)
 
 
 def attribute_hints(cls: type) -> dict[str, Any]:
@@ -122,8 +136,6 @@ def _container(hint: Any) -> Container | None:
 
 def _classes(hint: Any) -> list[type]:
     origin = typing.get_origin(hint)
-    if origin is typing.Literal:
-        return [type(value) for value in typing.get_args(hint)]
     found = hint if origin is None else origin
     if not isinstance(found, type) or found in (Any, object):
         return []

@@ -146,6 +146,7 @@ class _Showing:
     def __init__(self, settled: Settled, direction: Direction) -> None:
         self._settled, self._types, self._direction = settled, settled.types, direction
         self._open: set[int] = set()
+        self._shown: set[int] = set()
 
     def attributes(self, node: Node, build: Build) -> Iterator[Branch]:
         """What becomes of the attributes of an object."""
@@ -210,7 +211,7 @@ class _Showing:
     def _value(self, node: Node, label: str, recipe: Recipe) -> Branch:
         if node.winner is not None:
             what = _rule_text(node, node.winner)
-            return Branch(label, "rule", what, tuple(_shadowed(node)))
+            return Branch(label, "rule", what, tuple(_shadowed(node, set())))
         if isinstance(recipe, Build):
             return self._rebuilt(node, label, recipe)
         if isinstance(recipe, Missing):
@@ -226,6 +227,10 @@ class _Showing:
             what = f"rebuilt as {build.target.__name__}, because rules may apply in it"
         if id(build) in self._open:
             return Branch(label, "mapped", f"{what}, as further out")
+        if node.scope is not None:  # it comes in very many places
+            if id(build) in self._shown:
+                return Branch(label, "mapped", f"{what}, as above")
+            self._shown.add(id(build))
         return Branch(label, "mapped", what, tuple(self.attributes(node.first or node, build)))
 
 
@@ -235,11 +240,15 @@ def _rule_text(node: Node, rule: Rule) -> str:
     return f"{rule}{made}{why}"
 
 
-def _shadowed(node: Node) -> Iterator[Branch]:
+def _shadowed(node: Node, seen: set[Node]) -> Iterator[Branch]:
     """The rules that would win further in, if the descent did not end here."""
-    for child in node.all_children():
-        inside = tuple(_shadowed(child))
+    for attribute, child in node.all_children():
+        inside: tuple[Branch, ...] = ()
+        if child not in seen:
+            if child.scope is not None:
+                seen.add(child)
+            inside = tuple(_shadowed(child, seen))
         if child.winner is not None or inside:
-            label = f"{child.path.attributes[-1]}: {child.met.__name__}"
+            label = f"{attribute}: {child.met.__name__}"
             what = "" if child.winner is None else f"shadowed: {_rule_text(child, child.winner)}"
             yield Branch(label, "shadowed", what, inside)

@@ -10,7 +10,7 @@ from polycast.contexts.building import Builder
 from polycast.contexts.codegen import write
 from polycast.contexts.derivation import is_subtype, most_derived
 from polycast.contexts.findings import Finding
-from polycast.contexts.resolution import Resolver, TooManyPaths
+from polycast.contexts.resolution import FEW_PATHS, Resolver, TooManyPaths
 from polycast.contexts.values import copied
 
 if TYPE_CHECKING:
@@ -38,12 +38,17 @@ class Translator:
     """The functions of one direction, made when a class is first met, and kept."""
 
     def __init__(
-        self, settled: Settled, direction: Direction, report: Callable[[Finding], None]
+        self,
+        settled: Settled,
+        direction: Direction,
+        report: Callable[[Finding], None],
+        *,
+        few: int = FEW_PATHS,
     ) -> None:
         self.direction: Direction = direction
         self._settled, self._report = settled, report
         self._lock = threading.RLock()
-        self._resolver = Resolver(settled.rules, settled.types)
+        self._resolver = Resolver(settled.rules, settled.types, few=few)
         self._builder = Builder(settled, self._resolver, direction)
         self._codes: dict[type, Code] = {}
         self._targets: weakref.WeakKeyDictionary[type, type | None] = weakref.WeakKeyDictionary()
