@@ -22,7 +22,7 @@ from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
 from polycast.stores import Run
 from polycast.typesystem import describe
-from polycast.wire.calls import CALLS, STEPS, Verb
+from polycast.wire.calls import CALLS, ERRANDS, STEPS, Verb
 from polycast.wire.frames import (
     MOST,
     decode_batch,
@@ -49,6 +49,7 @@ Decoder = Callable[[bytes], object]
 DECODERS: list[Decoder] = [decode_from_client, decode_from_broker, decode_records, decode_batch]
 DEEP = b"\x91" * 100_000
 HUGE = [b"\xdd\xff\xff\xff\xff\x01", b"\xdf\xff\xff\xff\xff\xa1a", b"\xc6\xff\xff\xff\xffabc"]
+WORK = STEPS | ERRANDS
 FEW = settings(max_examples=10, suppress_health_check=[*HealthCheck])
 
 
@@ -157,8 +158,8 @@ def test_questions_with_any_arguments_are_answered_or_refused(
 @given(data=st.data())
 def test_work_with_any_steps_is_done_or_refused(talks: Talks, data: st.DataObject) -> None:
     steps = []
-    for name in data.draw(st.lists(st.sampled_from(sorted(STEPS)), max_size=3)):
-        given_here = data.draw(arguments_of(STEPS[name]))
+    for name in data.draw(st.lists(st.sampled_from(sorted(WORK)), max_size=3)):
+        given_here = data.draw(arguments_of(WORK[name]))
         steps.append(Step(name, encode(list(given_here.values()))))
     keep, order = data.draw(st.booleans()), data.draw(st.integers(0, 5))
     answers, _ = talks.said(framed(Work(1, steps, keep, order)))

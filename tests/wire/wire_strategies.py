@@ -10,11 +10,12 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 from hypothesis import strategies as st
 
-from polycast.wire.calls import CALLS, STEPS, Verb
+from polycast.wire.calls import CALLS, ERRANDS, STEPS, Verb
 
 __all__ = ["VERBS", "arguments_of", "values_of"]
 
-VERBS: list[Verb] = list({id(each): each for each in (CALLS | STEPS).values()}.values())
+_ALL = CALLS | STEPS | ERRANDS
+VERBS: list[Verb] = list({id(each): each for each in _ALL.values()}.values())
 """All that can be asked and changed."""
 MANY = 2  # items of a collection
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {

@@ -64,7 +64,12 @@ LATER = 0.05  # seconds after which a client to which nothing was sent hears how
 MUCH_LATER = 0.25  # the same for one that has not asked for anything
 _log = logging.getLogger("polycast.server")
 _BAD_VALUES = (ValueError, OverflowError, RecursionError)  # too large, too deep, contradictory
-_QUICK = frozenset({"newest", "oldest", "revision", "subscription", "document", "route", "flight"})
+_QUICK = frozenset(
+    {
+        *("newest", "oldest", "revision", "subscription", "document", "route", "flight"),
+        *("members", "standing"),
+    }
+)
 
 
 class CutOff(Exception):

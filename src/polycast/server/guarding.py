@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.delivery.keeping import OUTLIVING
 from polycast.delivery.replaying import REPLAYED
 from polycast.matching import Definition
+from polycast.stores.claiming import OUTLIVING
 from polycast.wire.calls import READS
 
 if TYPE_CHECKING:
@@ -129,6 +129,12 @@ class Guard:
                 if letter.number == number and not self.may_receive(letter.record):
                     self.who.check_admin("take out", f"dead letter {number}")
 
+    def _check_errand(self, tx: Transaction, given: dict[str, Any]) -> None:
+        asked = given["asked"]
+        self._check_subscription(tx, asked.name)
+        letters = [each.letter for each in asked.settled if each.letter is not None]
+        self._check_bury(tx, {"letters": letters})
+
     def _check_bus(self, tx: Transaction, given: dict[str, Any]) -> None:
         del tx
         if given["bus"] not in self._buses:
@@ -151,6 +157,8 @@ _CHECKS: dict[str, Callable[[Guard, Transaction, dict[str, Any]], None]] = {
     "claim": Guard._check_flights,
     "join": Guard._check_member,
     "bury": Guard._check_bury,
+    "settle": Guard._check_errand,
+    "take_claims": Guard._check_errand,
     "exhume": Guard._check_exhume,
     "remove_bus": Guard._check_bus,
     "put_document": Guard._check_document,

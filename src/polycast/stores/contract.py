@@ -25,6 +25,7 @@ from polycast.stores.values import (
     Route,
     Routed,
     Run,
+    Standing,
     Stored,
     Stray,
     Stretch,
@@ -55,6 +56,7 @@ __all__ = [
     "Route",
     "Routed",
     "Run",
+    "Standing",
     "Store",
     "Stored",
     "Stray",
@@ -120,6 +122,9 @@ class View(Protocol):
 
     def members(self, name: str) -> list[Member]:
         """Who is in a group."""
+
+    def standing(self, name: str, *, at: float, limit: int) -> Standing:
+        """How a group is doing at a time; of what is free, the first so many."""
 
     def letters(
         self, *, subscription: str | None = None, after: int = 0, limit: int | None = None

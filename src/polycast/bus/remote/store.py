@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from polycast.stores import EventType, Stray, Transaction, View
     from polycast.typesystem import Description
     from polycast.wire.messages import Events, FromClient, Wanted, Welcome
+
+    Job = tuple[Callable[[Transaction], Any], Future[Any]] | None  # None is the end
 
 __all__ = ["RemoteClock", "RemoteStore"]
 
@@ -89,8 +92,7 @@ class RemoteStore(Handlers):
         self._trouble: StoreError | None = None
         self._connection = Connection(options, self, here)
         self._news = News(self._connection.tell, lambda: self._connection.limits.window)
-        self._work: SimpleQueue[tuple[Callable[[Transaction], Any], Future[Any]] | None]
-        self._work = SimpleQueue()
+        self._work: SimpleQueue[Job] = SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
         self._connection.open()
@@ -272,7 +274,8 @@ class RemoteStore(Handlers):
         return future
 
     def _write_all(self, worker: Worker) -> None:
-        while (item := self._work.get()) is not None:
+        waiting: deque[Job] = deque()
+        while (item := self._next_work(waiting)) is not None:
             work, future = item
             try:
                 result = worker.run(work)
@@ -281,6 +284,19 @@ class RemoteStore(Handlers):
             except BaseException as error:
                 future.set_exception(error)
             del work, future, item  # nothing is held while it waits
+
+    def _next_work(self, waiting: deque[Job]) -> Job | None:
+        """The first that cannot wait, or else the first; None when there will be no more."""
+        if not waiting:
+            waiting.append(self._work.get())
+        with suppress(Empty):
+            while True:
+                waiting.append(self._work.get_nowait())
+        for at, job in enumerate(waiting):
+            if job is not None and not getattr(job[0], "can_wait", False):
+                del waiting[at]
+                return job
+        return waiting.popleft()
 
     # -- its life ----------------------------------------------------------------------------------
 
