@@ -65,6 +65,13 @@ def test_a_bus_needs_no_subscription_to_be_closed(serve: Serve) -> None:
 # -- life of a connection --------------------------------------------------------------------------
 
 
+def test_what_is_small_is_sent_at_once_on_both_sides(serve: Serve, open_bus: OpenBus) -> None:
+    serving = serve()
+    open_bus(serving.url)
+    [there] = serving.peers()
+    assert there.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_what_was_asked_meanwhile_is_answered_by_the_next_broker(
     tmp_path: Path, serve: Serve, open_bus: OpenBus, in_thread: Any, eventually: Eventually
 ) -> None:
