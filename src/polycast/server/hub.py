@@ -14,6 +14,7 @@ from polycast.routing.loading import RoutingPlan
 from polycast.server.shares import Wanting
 from polycast.stores import Batch, Route
 from polycast.typesystem import Registry, ancestors
+from polycast.typesystem.conformance import structurally_conforms
 from polycast.wire.messages import Events, Wanted
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.server.shares import Share
     from polycast.stores import Store, Stored
+    from polycast.typesystem import Description
 
     class Reader(Protocol):
         """Who is sent what is new."""
@@ -144,11 +146,15 @@ class Hub:
             self.newest, self.revision = view.newest(), view.revision()
             if self.revision != self._learnt:
                 self._learnt = self.revision
+                self._names.clear()
                 self._plan.learn(view)
                 self._plan.learn_contexts(view)
 
     def names(self, name: str, digest: str) -> tuple[str, ...]:
-        """The wire name of a class, its aliases, and those of all its supertypes."""
+        """The wire name of a class, its aliases, and those of all its supertypes.
+
+        A description says by itself what its supertypes are: only those count whose members it has.
+        """
         known = self._names.get((name, digest))
         if known is None:
             registry = self._plan.registry
@@ -158,8 +164,16 @@ class Hub:
             if description is None or description.name != name:
                 return (name,)  # nobody has said what it is
             above = ancestors(description, registry.describe)
-            known = self._names[name, digest] = tuple(dict.fromkeys((name, *above)))
+            meant = (each for each in above if self._has_members_of(description, each))
+            known = self._names[name, digest] = tuple(dict.fromkeys((name, *meant)))
         return known
+
+    def _has_members_of(self, description: Description, name: str) -> bool:
+        registry = self._plan.registry
+        return any(
+            structurally_conforms(description, each, lookup=registry.describe)
+            for each in registry.versions(name)
+        )
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
