@@ -325,11 +325,13 @@ class Store(Protocol):
         until: int | None = None,
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
+        size: int | None = None,
     ) -> Batch:
         """The first records from a position on, of all or of some types (by number).
 
         A record is of the type of its root form, too. What a subscription cannot want, by what
-        `want` was told, may be left out.
+        `want` was told, may be left out. With a `size` it ends with the record that makes up about
+        so many bytes.
         """
 
     def news(self, start: int, *, limit: int = 1_000) -> Batch:

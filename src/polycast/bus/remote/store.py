@@ -174,12 +174,13 @@ class RemoteStore(Handlers):
         until: int | None = None,
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
+        size: int | None = None,
     ) -> Batch:
         """The first records from a position on."""
-        found = self._part(start, limit, until, types, wanted_by)
+        found = self._part(start, limit, until, types, wanted_by, size)
         # A broker gives as much at a time as it can send; whoever catches up asks on by himself.
-        while wanted_by is None and len(found.entries) < limit:
-            more = self._part(found.upto, limit - len(found.entries), until, types, None)
+        while wanted_by is None and size is None and len(found.entries) < limit:
+            more = self._part(found.upto, limit - len(found.entries), until, types, None, None)
             if more.upto == found.upto:
                 break
             found = Batch([*found.entries, *more.entries], more.upto)
@@ -192,8 +193,10 @@ class RemoteStore(Handlers):
         until: int | None,
         types: Collection[int] | None,
         wanted_by: str | None,
+        size: int | None,
     ) -> Batch:
         about = {"limit": limit, "until": until, "types": types, "wanted_by": wanted_by}
+        about["size"] = size
         return decode_batch(self._ask(READ.name, READ.arguments(start, **about)))
 
     def news(self, start: int, *, limit: int = 1_000) -> Batch:
