@@ -135,7 +135,7 @@ def test_a_broker_outlives_frames_of_any_bytes(talks: Talks, data: list[bytes]) 
     assert talks.is_well()
 
 
-@settings(max_examples=30 * TIMES, suppress_health_check=[*HealthCheck], deadline=None)
+@settings(max_examples=60 * TIMES, suppress_health_check=[*HealthCheck], deadline=None)
 @given(messages=st.lists(values_of(FromClient), max_size=4))
 def test_a_broker_outlives_messages_of_any_values(talks: Talks, messages: list[Any]) -> None:
     answers, _ = talks.said(*map(framed, messages))
@@ -156,7 +156,7 @@ def test_questions_with_any_arguments_are_answered_or_refused(
     assert talks.is_well()
 
 
-@settings(max_examples=50 * TIMES, suppress_health_check=[*HealthCheck], deadline=None)
+@settings(max_examples=120 * TIMES, suppress_health_check=[*HealthCheck], deadline=None)
 @given(data=st.data())
 def test_work_with_any_steps_is_done_or_refused(talks: Talks, data: st.DataObject) -> None:
     steps = []
