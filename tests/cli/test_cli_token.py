@@ -71,6 +71,16 @@ def test_an_admin_is_one_in_the_file(run: Any) -> None:
     assert tomllib.loads(data["toml"])["token"][0]["admin"] is True
 
 
+def test_an_owner_is_one_in_the_file(run: Any, tmp_path: Path) -> None:
+    words = ("token", "new", "--name", "till-8", *GRANTED)
+    data = run(*words, "--owner", "the tills", "--json").data
+    found = load_tokens(written(tmp_path, data["toml"])).find(data["secret"], now=0.0)
+    assert found is not None
+    assert found.owner == "the tills"
+    assert run("token", "check", tmp_path / "tokens.toml").out.count("the tills") == 1
+    assert run(*words, "--owner", "").status == 2
+
+
 def test_a_token_that_may_do_nothing_is_remarked_on(run: Any) -> None:
     ran = run("token", "new")
     assert ran.status == 0
@@ -130,6 +140,7 @@ def test_a_program_reads_the_same(run: Any, tmp_path: Path) -> None:
         "publish": ["shop.Order", "/Chat/**"],
         "subscribe": [],
         "admin": False,
+        "owner": "till-7",
         "expires": 1893456000.0,
         "valid": True,
     }

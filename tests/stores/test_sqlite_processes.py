@@ -107,11 +107,13 @@ def test_another_process_is_woken(
         """
 woken = threading.Event()
 store.watch(woken.set)
-say(store.newest())
-while store.newest() < 20:
+newest = store.newest()
+say(newest)
+while newest < 20:
     assert woken.wait(20)
     woken.clear()
-    say(store.newest())
+    newest = store.newest()
+    say(newest)
 """
     )
     store = open_sqlite()

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 from store_drafts import MakeDrafts
 
 from polycast.errors import NotSerialisable, StoreClosed
@@ -445,3 +446,23 @@ def test_a_closed_store_takes_nothing(store: Store, drafts: MakeDrafts) -> None:
         store.write(lambda t: None).result(10)
     store.close()
     assert store.failure is None
+
+
+@pytest.mark.parametrize("types", [None, [1]])
+def test_a_read_ends_with_the_record_that_makes_up_its_size(
+    store: Store, drafts: MakeDrafts, types: list[int] | None
+) -> None:
+    large = [replace(each, payload=b"x" * 1_000) for each in drafts(1, 2, 3, 4)]
+    store.append(large)
+    found = [store.read(start, types=types, size=1_500) for start in (1, 3)]
+    assert [[each.position for each in batch.entries] for batch in found] == [[1, 2], [3, 4]]
+    assert [batch.upto for batch in found] == [3, 5]
+    assert len(store.read(1, types=types, size=0).entries) == 1  # a read gets on
+
+
+def test_a_size_does_not_let_a_read_pass_what_it_has_not_looked_at(
+    store: Store, drafts: MakeDrafts
+) -> None:
+    store.append([*drafts(1, 2), *drafts(3, name="shop.Other"), *drafts(4)])
+    assert store.read(1, size=1_000_000).upto == 5
+    assert store.read(1, limit=2, size=1_000_000).upto == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
 from polycast.stores import Run
 from polycast.typesystem import describe
-from polycast.wire.calls import CALLS, STEPS, Verb
+from polycast.wire.calls import CALLS, ERRANDS, STEPS, Verb
 from polycast.wire.frames import (
     MOST,
     decode_batch,
@@ -49,7 +50,9 @@ Decoder = Callable[[bytes], object]
 DECODERS: list[Decoder] = [decode_from_client, decode_from_broker, decode_records, decode_batch]
 DEEP = b"\x91" * 100_000
 HUGE = [b"\xdd\xff\xff\xff\xff\x01", b"\xdf\xff\xff\xff\xff\xa1a", b"\xc6\xff\xff\xff\xffabc"]
-FEW = settings(max_examples=10, suppress_health_check=[*HealthCheck])
+WORK = STEPS | ERRANDS
+TIMES = 20 if os.environ.get("POLYCAST_STRESS") == "long" else 1
+FEW = settings(max_examples=5 * TIMES, suppress_health_check=[*HealthCheck])
 
 
 def named(one: Any) -> str:
@@ -79,7 +82,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 @pytest.mark.parametrize("decode", DECODERS, ids=named)
-@settings(max_examples=40, suppress_health_check=[*HealthCheck])
+@settings(max_examples=20 * TIMES, suppress_health_check=[*HealthCheck])
 @given(data=damaged())
 def test_a_damaged_frame_is_refused_as_a_bad_frame(decode: Decoder, data: bytes) -> None:
     with suppress(BadFrame):
@@ -124,7 +127,7 @@ def declared(answers: list[FromBroker]) -> bool:
     return not any(isinstance(each, Refused) and each.code == "fault" for each in answers)
 
 
-@settings(max_examples=60, suppress_health_check=[*HealthCheck], deadline=None)
+@settings(max_examples=25 * TIMES, suppress_health_check=[*HealthCheck], deadline=None)
 @given(data=st.lists(st.one_of(st.binary(max_size=60), damaged()), max_size=3))
 def test_a_broker_outlives_frames_of_any_bytes(talks: Talks, data: list[bytes]) -> None:
     answers, _ = talks.said(*data)
@@ -132,7 +135,7 @@ def test_a_broker_outlives_frames_of_any_bytes(talks: Talks, data: list[bytes]) 
     assert talks.is_well()
 
 
-@settings(max_examples=120, suppress_health_check=[*HealthCheck], deadline=None)
+@settings(max_examples=60 * TIMES, suppress_health_check=[*HealthCheck], deadline=None)
 @given(messages=st.lists(values_of(FromClient), max_size=4))
 def test_a_broker_outlives_messages_of_any_values(talks: Talks, messages: list[Any]) -> None:
     answers, _ = talks.said(*map(framed, messages))
@@ -140,7 +143,7 @@ def test_a_broker_outlives_messages_of_any_values(talks: Talks, messages: list[A
     assert talks.is_well()
 
 
-@settings(max_examples=150, suppress_health_check=[*HealthCheck], deadline=None)
+@settings(max_examples=60 * TIMES, suppress_health_check=[*HealthCheck], deadline=None)
 @given(data=st.data())
 def test_questions_with_any_arguments_are_answered_or_refused(
     talks: Talks, data: st.DataObject
@@ -153,12 +156,12 @@ def test_questions_with_any_arguments_are_answered_or_refused(
     assert talks.is_well()
 
 
-@settings(max_examples=200, suppress_health_check=[*HealthCheck], deadline=None)
+@settings(max_examples=120 * TIMES, suppress_health_check=[*HealthCheck], deadline=None)
 @given(data=st.data())
 def test_work_with_any_steps_is_done_or_refused(talks: Talks, data: st.DataObject) -> None:
     steps = []
-    for name in data.draw(st.lists(st.sampled_from(sorted(STEPS)), max_size=3)):
-        given_here = data.draw(arguments_of(STEPS[name]))
+    for name in data.draw(st.lists(st.sampled_from(sorted(WORK)), max_size=3)):
+        given_here = data.draw(arguments_of(WORK[name]))
         steps.append(Step(name, encode(list(given_here.values()))))
     keep, order = data.draw(st.booleans()), data.draw(st.integers(0, 5))
     answers, _ = talks.said(framed(Work(1, steps, keep, order)))
@@ -252,7 +255,7 @@ def test_a_hostile_description_harms_nobody_else(talks: Talks, shape: dict[str, 
     assert talks.is_well()
 
 
-@settings(max_examples=20, suppress_health_check=[*HealthCheck], deadline=None)
+@settings(max_examples=10 * TIMES, suppress_health_check=[*HealthCheck], deadline=None)
 @given(message=values_of(Describe))
 def test_descriptions_of_any_values_harm_nobody_else(talks: Talks, message: Describe) -> None:
     answers, _ = talks.said(framed(message))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, get_args
 
 import pytest
@@ -37,7 +38,8 @@ def can_be_kept(record: Record) -> bool:
 
 
 STORED = st.builds(Stored, st.integers(1, 2**62), values_of(Record).filter(can_be_kept))
-FEW = settings(max_examples=12, suppress_health_check=[*HealthCheck])
+TIMES = 20 if os.environ.get("POLYCAST_STRESS") == "long" else 1
+FEW = settings(max_examples=6 * TIMES, suppress_health_check=[*HealthCheck])
 
 
 def named(verb: Verb) -> str:
@@ -62,7 +64,7 @@ def test_a_message_of_a_broker_arrives_as_it_was_said(kind: Any, data: st.DataOb
     assert decode_from_broker(frame) == said
 
 
-@settings(max_examples=40)
+@settings(max_examples=20 * TIMES, suppress_health_check=[*HealthCheck])
 @given(st.lists(values_of(FromClient), max_size=8), st.integers(1, 300))
 def test_frames_split_and_join_to_the_same_messages(said: list[Any], limit: int) -> None:
     encoded = [encode(each) for each in said]
@@ -100,7 +102,7 @@ def test_a_result_arrives_as_it_was_found(verb: Verb, data: st.DataObject) -> No
     assert verb.result(encoded) == result
 
 
-@settings(max_examples=40)
+@settings(max_examples=20 * TIMES, suppress_health_check=[*HealthCheck])
 @given(st.lists(STORED, max_size=4), st.integers(0, 2**62))
 def test_records_arrive_with_their_positions(entries: list[Stored], upto: int) -> None:
     assert decode_records(encode_records(entries)) == entries

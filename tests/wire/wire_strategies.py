@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import functools
 import types
 import typing
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -10,11 +11,12 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 from hypothesis import strategies as st
 
-from polycast.wire.calls import CALLS, STEPS, Verb
+from polycast.wire.calls import CALLS, ERRANDS, STEPS, Verb
 
 __all__ = ["VERBS", "arguments_of", "values_of"]
 
-VERBS: list[Verb] = list({id(each): each for each in (CALLS | STEPS).values()}.values())
+_ALL = CALLS | STEPS | ERRANDS
+VERBS: list[Verb] = list({id(each): each for each in _ALL.values()}.values())
 """All that can be asked and changed."""
 MANY = 2  # items of a collection
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
@@ -29,6 +31,7 @@ _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
 _LISTED = (list, collections.abc.Sequence, collections.abc.Collection)
 
 
+@functools.cache
 def values_of(hint: Any) -> st.SearchStrategy[Any]:
     """Anything of an annotation; what contains itself is as deep as chance has it."""
     if hint in _PLAIN:
@@ -51,16 +54,18 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     return st.deferred(lambda: _made(hint))
 
 
+@functools.cache
 def _made(cls: Any) -> st.SearchStrategy[Any]:
     """Those of a Struct, or of a named tuple."""
     hints = get_type_hints(cls)
     names = [name for name in _fields(cls) if name in hints]
+    values = st.tuples(*(values_of(hints[name]) for name in names))
 
     @st.composite
     def instances(draw: st.DrawFn) -> Any:
-        given = {name: draw(values_of(hints[name])) for name in names}
+        given = draw(values)
         try:
-            return cls(**given)
+            return cls(**dict(zip(names, given, strict=True)))
         except ValueError:  # what contradicts itself
             return draw(st.nothing())
 

@@ -164,10 +164,13 @@ class RemoteEngine(StoredEngine):
         from polycast.wire.security import client_context
 
         self.title = f"at {options.url}"
+        addresses = addresses_of(options.url)
+        # What the system trusts is read only where it is asked; that takes a while.
+        has_tls = options.tls is not None or any(each.is_secure for each in addresses)
         remote = RemoteOptions(
-            addresses_of(options.url),
+            addresses,
             token=options.token or os.environ.get("POLYCAST_TOKEN") or None,
-            tls=client_context(options.tls),
+            tls=client_context(options.tls) if has_tls else None,
             program=options.publisher,
             within=options.connect_within,
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from polycast.delivery import DeadLetter, DeadLetters
-from polycast.delivery.keeping import OUTLIVING, letter_of, outliving, record_of
+from polycast.delivery.keeping import letter_of, record_of
 from polycast.delivery.replaying import Passed, announce
 from polycast.errors import StoreError
 from polycast.events import encode_record
@@ -17,6 +17,7 @@ from polycast.matching import Definition
 from polycast.routing.borders.crossing import Astray, context_of_letter, reason_of
 from polycast.routing.history import place_of
 from polycast.stores import Flight, Stored
+from polycast.stores.claiming import OUTLIVING, outliving
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

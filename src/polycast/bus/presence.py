@@ -8,8 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from polycast.delivery.claims import tidy
 from polycast.errors import BrokerError
+from polycast.stores.claiming import tidy
 from polycast.stores.processes import has_ended, here
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polycast.delivery import CursorKeeper, SharedGroup, StoreKeeper
-from polycast.delivery.keeping import OUTLIVING, outliving
 from polycast.delivery.replaying import REPLAYED, announced
 from polycast.errors import Cancelled, LeaseExpired, TakenOver
 from polycast.events import decode_record
 from polycast.stores import Flight, Stored
+from polycast.stores.claiming import OUTLIVING, outliving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,10 +104,9 @@ class Watch:
         roster = self._roster
         clock = roster.services.clock
         with roster.store.view() as view:
-            free = view.free(group.name, at=clock.time(), limit=FREE)
-            waiting = [each for each in view.under_way(group.name) if each.holder is None]
-            free = group.allowed(free, view)
-            blocked = group.is_blocked(view)
+            standing = view.standing(group.name, at=clock.time(), limit=FREE)
+        waiting = [each for each in standing.under_way if each.holder is None]
+        free, blocked = group.allowed(standing), group.is_blocked(standing)
         offers = []
         for flight in free:
             records = record_at(roster.store, group.name, flight.position)

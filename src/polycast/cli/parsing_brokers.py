@@ -90,6 +90,8 @@ def _add_tokens(commands: Any) -> None:
             help=f"what it may {name}{' to' * (name == 'subscribe')}; may be said again",
         )
     one.add_argument("--admin", action="store_true", help="it may do everything, also to others")
+    owner = "tokens with the same owner share their publishers and subscriptions; default: its name"
+    one.add_argument("--owner", metavar="NAME", help=owner)
     what = "list the tokens of a file, their rights, and what is wrong"
     example = "token check tokens.toml"
     one = command(group, "check", check_tokens, what, example, more=TOKENS_STATUS)

@@ -32,7 +32,10 @@ def make_token(given: Namespace, terminal: Terminal) -> int:
     problem = name_problem(name)
     if problem:
         raise Refused(f"the name of a token {problem}")
-    toml = _toml(name, digest, rights)
+    problem = "" if given.owner is None else name_problem(given.owner)
+    if problem:
+        raise Refused(f"the owner of a token {problem}")
+    toml = _toml(name, digest, rights, given.owner)
     data = {"name": name, "secret": secret, "sha256": digest, "toml": toml}
     lines = (
         "The secret, which is shown this once, for who is to connect:",
@@ -53,7 +56,7 @@ def _rights(given: Namespace) -> Rights:
         raise Refused(str(error)) from error
 
 
-def _toml(name: str, digest: str, rights: Rights) -> str:
+def _toml(name: str, digest: str, rights: Rights, owner: str | None) -> str:
     # Strings of printable characters are written in TOML as in JSON.
     lines = [
         "[[token]]",
@@ -64,7 +67,11 @@ def _toml(name: str, digest: str, rights: Rights) -> str:
             for key, grants in (("publish", rights.publish), ("subscribe", rights.subscribe))
         ),
     ]
-    return "\n".join([*lines, "admin = true"] if rights.admin else lines)
+    if rights.admin:
+        lines.append("admin = true")
+    if owner is not None:
+        lines.append(f"owner = {json.dumps(owner, ensure_ascii=False)}")
+    return "\n".join(lines)
 
 
 def check_tokens(given: Namespace, terminal: Terminal) -> int:
@@ -89,6 +96,7 @@ def _data(token: Token, now: float) -> dict[str, Any]:
         "publish": [each.text for each in token.rights.publish],
         "subscribe": [each.text for each in token.rights.subscribe],
         "admin": token.rights.admin,
+        "owner": token.owner,
         "expires": token.expires,
         "valid": token.is_valid(now),
     }
@@ -124,5 +132,7 @@ def _rows(token: Token) -> Iterator[tuple[str, str]]:
     else:
         yield "publish", listed(rights.publish)
         yield "subscribe", listed(rights.subscribe)
+    if token.given_owner is not None:
+        yield "owner", token.given_owner
     if token.expires is not None:
         yield "expires", moment(token.expires)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from polycast.delivery.keeping import TOKENS, Fenced, StoreKeeper, forget_outliving, letter_of
+from polycast.delivery.keeping import TOKENS, StoreKeeper, letter_of
 from polycast.errors import NotSettled
 from polycast.stores import Member
+from polycast.stores.claiming import Errand, Settled, Settling, Stale, settle, tidy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from polycast.config import Clock
     from polycast.delivery.backlog import Parcel
     from polycast.delivery.dead_letters import DeadLetter, DeadLetters
-    from polycast.stores import Flight, Kept, Letter, Store, Transaction
+    from polycast.stores import Flight, Letter, Store, Transaction
 
-__all__ = ["ClaimKeeper", "forget_before", "tidy"]
+__all__ = ["ClaimKeeper"]
 
-Settled = tuple["Flight", "Flight", "Letter | None"]  # as it was, as it is, why it is buried
+
+def _freed(claim: Flight, attempts: int, due: float) -> Settled:
+    about = (claim.position, claim.token, claim.holder)
+    return Settled(*about, done=False, attempts=max(0, attempts), due=due)
 
 
 class ClaimKeeper(StoreKeeper):
@@ -83,9 +84,8 @@ class ClaimKeeper(StoreKeeper):
         with self._lock:
             left = list(self._claims.values())
             freed = [_freed(each, self._tries_of(each), 0.0) for each in left]
-        with suppress(Fenced):
-            self._write(tx, [(a, b, None) for a, b in zip(left, freed, strict=True)])
-            self.save(tx)
+        settle(tx, Settling(self.name, freed))
+        self.save(tx)
         tx.after(lambda: self._left(left))
         bus, kept = self._bus(), tx.subscription(self.name)
         if kept is None:
@@ -114,7 +114,7 @@ class ClaimKeeper(StoreKeeper):
             self._attempts.pop(parcel.entry.position, None)
             if claim is None:
                 return
-            self._settled_now.append((claim, _freed(claim, parcel.count, due), None))
+            self._settled_now.append(_freed(claim, parcel.count, due))
         self.save_soon()
 
     def _settle(self, position: int, letter: Letter | None) -> None:
@@ -123,7 +123,8 @@ class ClaimKeeper(StoreKeeper):
             self._attempts.pop(position, None)
             if claim is None:
                 return
-            self._settled_now.append((claim, replace(claim, done=True, holder=None), letter))
+            about = (claim.position, claim.token, claim.holder)
+            self._settled_now.append(Settled(*about, done=True, letter=letter))
         self.save_soon()
 
     def lost(self) -> None:
@@ -132,41 +133,22 @@ class ClaimKeeper(StoreKeeper):
             self._stale.update((each.position, each.token) for each in self._claims.values())
             self._claims = {}
 
-    def _save(self, tx: Transaction) -> None:
+    def unsaved(self) -> list[Settled]:
+        """What the store has not been told yet."""
         with self._lock:
-            settled = list(self._settled_now)
-        stale = self._write(tx, settled)
+            return list(self._settled_now)
 
-        def keep() -> None:
-            with self._lock:
-                del self._settled_now[: len(settled)]
-                self._stale |= stale
+    def saved(self, count: int, stale: Stale) -> None:
+        """The store has the first so many; these claims had been taken away."""
+        with self._lock:
+            del self._settled_now[:count]
+            self._stale.update(stale)
 
-        tx.after(keep)
+    def _saving_work(self) -> Callable[[Transaction], object]:
+        return Saving(self)
 
-    def _write(self, tx: Transaction, settled: Sequence[Settled]) -> set[tuple[int, int]]:
-        """Write down what became of claims; those that were taken away before."""
-        if not settled:
-            return set()
-        found = tx.flights_at(self.name, [before.position for before, _, _ in settled])
-        current = {each.position: each for each in found}
-        stale, new, letters = set(), [], []
-        for before, after, letter in settled:
-            now = current.get(before.position)
-            if now is None or now.token != before.token or now.holder != before.holder:
-                stale.add((before.position, before.token))
-                continue
-            current[before.position] = after
-            new.append(after)
-            letters += [] if letter is None else [letter]
-        if new:
-            tx.fly(new)
-        if letters:
-            tx.bury(letters)
-        finished = [after.position for _, after, _ in settled if after.done]
-        if finished:
-            forget_outliving(tx, self.name, finished)
-        return stale
+    def _save(self, tx: Transaction) -> None:
+        Saving(self)(tx)
 
     def confirm(self, action: str, parcel: Parcel | None = None) -> None:
         """Wait until it is on disk; refuse if it was somebody else's by then."""
@@ -178,19 +160,29 @@ class ClaimKeeper(StoreKeeper):
             raise NotSettled(action, why=why)
 
 
-def _freed(claim: Flight, attempts: int, due: float) -> Flight:
-    return replace(claim, holder=None, token=claim.token + 1, attempts=max(0, attempts), due=due)
+class Saving(Errand[Stale]):
+    """Tells the store what became of claims, all that is known when it is asked."""
 
+    can_wait = True  # who claims tells it, too
 
-def tidy(tx: Transaction, kept: Kept) -> None:
-    """Forget what all members of a group have looked past; a group without any may be over."""
-    forget_before(tx, kept, [member.looked for member in tx.members(kept.name)])
+    def __init__(self, keeper: ClaimKeeper) -> None:
+        self._keeper = keeper
+        self._count = 0
 
+    def asked(self) -> Settling:
+        """What the store has not been told yet."""
+        settled = self._keeper.unsaved()
+        self._count = len(settled)
+        return Settling(self._keeper.name, settled)
 
-def forget_before(tx: Transaction, kept: Kept, looked: list[int]) -> None:
-    """Forget what all members have looked past, who have looked so far."""
-    if looked:
-        tx.land_before(kept.name, min(looked))
-        tx.move(kept.name, token=kept.token, cursor=max(kept.cursor, min(looked)))
-    elif not kept.durable:
-        tx.remove(kept.name)
+    def needless(self, asked: Settling) -> Stale | None:
+        """Nothing, if all is written down."""
+        return None if asked.settled else []
+
+    def done(self, tx: Transaction, asked: Settling) -> Stale:
+        """Write it down."""
+        return settle(tx, asked)
+
+    def heard(self, reply: Stale) -> None:
+        """It is written down."""
+        self._keeper.saved(self._count, reply)

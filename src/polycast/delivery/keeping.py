@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from polycast.errors import NotSettled, StoreError
 from polycast.stores import Flight, Letter
+from polycast.stores.claiming import forget_outliving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
     from polycast.config import Clock
@@ -26,7 +27,6 @@ _log = logging.getLogger("polycast")
 __all__ = ["CursorKeeper", "Fenced", "Keeper", "StoreKeeper"]
 
 TOKENS = 1 << 32  # deliveries that one attachment can number
-OUTLIVING = "outliving"  # the kind of the documents with events that the log has let go of
 CAREFUL = 256  # attempts noted before they begin, after a holder that has died
 
 
@@ -97,7 +97,11 @@ class StoreKeeper(Keeper):
             if self._saving or self.fenced:
                 return
             self._saving, self._dirty = True, False
-        self.store.write(self.save).add_done_callback(self._saved)
+        self.store.write(self._saving_work()).add_done_callback(self._saved)
+
+    def _saving_work(self) -> Callable[[Transaction], object]:
+        """What saves it, as a transaction of its own."""
+        return self.save
 
     def save(self, tx: Transaction) -> None:
         """Write down all that was said, in a transaction of somebody else."""
@@ -112,7 +116,7 @@ class StoreKeeper(Keeper):
         with self._lock:
             del self._letters[:count]
 
-    def _saved(self, saving: Future[None]) -> None:
+    def _saved(self, saving: Future[object]) -> None:
         error = saving.exception()
         with self._lock:
             self._saving = False
@@ -145,7 +149,7 @@ class StoreKeeper(Keeper):
         """Wait until all that was said so far is on disk."""
         del parcel
         try:
-            self.store.write(self.save).result()
+            self.store.write(self._saving_work()).result()
         except Fenced:
             self.fenced = True
             self._fenced()
@@ -282,19 +286,6 @@ class CursorKeeper(StoreKeeper):
                 self._rows, self._saved_at = rows, cursor
 
         tx.after(keep)
-
-
-def outliving(name: str, position: int) -> str:
-    """The name of the document with an event that a subscription gets once more."""
-    return f"{name}/{position}"
-
-
-def forget_outliving(tx: Transaction, name: str, positions: Iterable[int]) -> None:
-    """These have been handled."""
-    oldest = tx.oldest()
-    for position in positions:
-        if position < oldest:
-            tx.remove_document(OUTLIVING, outliving(name, position))
 
 
 def letter_of(letter: DeadLetter) -> Letter:

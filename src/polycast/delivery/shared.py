@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
-from polycast.delivery.claims import ClaimKeeper, forget_before, tidy
+from polycast.delivery.claims import ClaimKeeper
 from polycast.delivery.delivery import Nack, Reject
 from polycast.delivery.group import Group
 from polycast.errors import StoreError
 from polycast.stores import Flight, Member, Undecodable
+from polycast.stores.claiming import Candidate, Claiming, Claims, Errand, Order, take_claims, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from polycast.delivery.consumer import Consumer
     from polycast.delivery.inbox import Services
     from polycast.matching import Interest
-    from polycast.stores import Entry, Store, Transaction, View
+    from polycast.stores import Entry, Standing, Store, Transaction
 
 __all__ = ["Offer", "SharedGroup"]
 
@@ -35,17 +34,32 @@ Got = list[Offer]
 _log = logging.getLogger("polycast")
 MOST = 256  # claims in one transaction
 PORTION = 0.01  # seconds in which what was claimed at once should be handled
+LONGEST = 0.05  # the same where claiming takes long, as over a network under load
 PATIENCE = 0.1  # seconds after which what waits behind a callback is given back
 GRACE = 0.1  # seconds in which others may take what failed here, before it is tried here again
 
 
 @dataclass(frozen=True, slots=True)
+class Wishes:
+    """What members would have."""
+
+    offers: list[Offer]
+    candidates: list[tuple[Entry, object]]
+    room: int
+    beyond: int
+    passes: int  # how often something had been passed on by then
+
+
+@dataclass(frozen=True, slots=True)
 class Claimed:
-    """What a transaction has claimed."""
+    """What was claimed."""
 
     got: Got
     moved: bool = False  # whether it need not look at something again
-    passes: int = 0  # how often something had been passed on by then
+    passes: int = 0
+
+
+NOTHING = Claimed([])
 
 
 class SharedGroup(Group):
@@ -76,6 +90,8 @@ class SharedGroup(Group):
         self.floor = 0  # where it joined: before it, others have seen to everything
         self._refused: set[tuple[int, int]] = set()  # free, and wanted by nobody here
         self._claiming = False
+        self._asked_at = 0.0  # when that began
+        self._claim_takes = 0.0  # seconds
         self._pace = PORTION  # how long a callback takes
         self._looking_after = False  # whether a timer runs for what waits
         self.others = False  # whether there are members elsewhere
@@ -101,16 +117,16 @@ class SharedGroup(Group):
         """Nobody here wants it."""
         self._refused.add((flight.position, flight.token))
 
-    def allowed(self, free: list[Flight], view: View) -> list[Flight]:
+    def allowed(self, standing: Standing) -> list[Flight]:
         """Of what is free, what is not on offer yet, not refused, and may be claimed now."""
-        order = Order(self.settings.level.order, view, self.name, self._bus())
-        self.others = len(view.members(self.name)) > 1
+        order = Order(self.settings.level.order, standing.under_way, self._bus())
+        self.others = len(standing.members) > 1
         now = self.services.clock.monotonic()
         with self.lock:
             known = {(at, offer[0].token) for at, offer in self.offers.items()} | self._refused
             self._failed = {at: until for at, until in self._failed.items() if until > now}
             failed = self._failed.keys() if self.others else ()
-        new = [each for each in free if (each.position, each.token) not in known]
+        new = [each for each in standing.free if (each.position, each.token) not in known]
         new = [each for each in new if each.position not in failed]
         return [each for each in new if order.allows(each.publisher, each)]
 
@@ -149,7 +165,8 @@ class SharedGroup(Group):
             for member in self.members
             if not member.is_away() and (member.started is None or member.started > late)
         ]
-        portion = max(1, min(MOST, int(PORTION / max(self._pace, 1e-6))))
+        span = min(max(PORTION, 2 * self._claim_takes), LONGEST)
+        portion = max(1, min(MOST, int(span / max(self._pace, 1e-6))))
         # What has returned and is not acknowledged yet keeps nobody from having more.
         here = len(self.backlog) + len(self.delayed) + sum(member.busy for member in there)
         most = min(len(there) * portion, MOST, self.settings.queue - len(self.in_flight))
@@ -165,93 +182,48 @@ class SharedGroup(Group):
         if not has_room:
             self._look_after()
             return
-        self._store.write(self._claim).add_done_callback(self._claimed)
+        self._begin_claiming(to_give=False)
 
-    def _claim(self, tx: Transaction, *, to_give: bool = False) -> Claimed:
-        """In one transaction: take what is free, then what nobody has claimed yet.
+    def _begin_claiming(self, *, to_give: bool) -> None:
+        errand = ClaimErrand(self, self._bus(), to_give=to_give)
+        self._asked_at = self.services.clock.monotonic()
+        self._store.write(errand).add_done_callback(partial(self._claimed, errand))
 
-        Or take what nobody else may know of, only `to_give` it to who is idle elsewhere.
-        """
-        bus = self._bus()
-        members = tx.members(self.name)
-        kept = tx.subscription(self.name)
-        if kept is None or all(member.bus != bus for member in members):
-            return Claimed([])  # this bus had counted as dead; it will join again
-        self.others = len(members) > 1
+    def wishes(self, *, to_give: bool) -> Wishes:
+        """What to claim, as of now; nothing that is free, if it is only `to_give` it to others."""
         with self.lock:
-            passes = self._handovers
             room = MOST if to_give else max(0, self._wanted_now())
             offers = [] if to_give else [self.offers[at] for at in sorted(self.offers)]
-            candidates = list(itertools.islice(self.candidates, MOST))
-        self.keeper.save(tx)  # what was passed on is in the way of what comes after it
-        order = Order(self.settings.level.order, tx, self.name, bus)
-        got = self._take_free(tx, offers, order, bus, room)
-        ahead = [e.position for e, _ in candidates if e.position >= kept.cursor]
-        taken = {each.position for each in tx.flights_at(self.name, ahead)} if ahead else set()
-        passed = {
-            entry.position
-            for entry, takers in candidates
-            if entry.position < kept.cursor
-            or entry.position in taken
-            or not self._has_takers(takers)
-        }
-        token = tx.revision() + 1
-        for entry, verdict in candidates:
-            if len(got) >= room:
-                break
-            if entry.position not in passed and order.allows(entry.identity.publisher, None):
-                passed.add(entry.position)
-                by = entry.identity.publisher
-                flight = Flight(self.name, entry.position, by, bus, token, attempts=1)
-                if tx.claim(flight):
-                    got.append((flight, entry, verdict))
-        with self.lock:
-            looked = self.looked(past=passed)
-        tx.after(lambda: self._looked_at(offers, passed))
-        if all(member.bus != bus or member.looked != looked for member in members):
-            tx.join(Member(self.name, bus, looked))
-            others = [member.looked for member in members if member.bus != bus]
-            forget_before(tx, kept, [*others, looked])
-        return Claimed(got, bool(got or passed), passes)
+            first = list(itertools.islice(self.candidates, MOST + 1))
+            candidates, after = first[:MOST], first[MOST:]
+            # What is before the position is a candidate, or was: it is asked under the lock.
+            beyond = after[0][0].position if after else self._position()
+            return Wishes(offers, candidates, room, beyond, self._handovers)
 
-    def _looked_at(self, offers: list[Offer], passed: set[int]) -> None:
+    def looked_at(self, offers: list[Offer], passed: set[int], *, others: bool) -> None:
         """These are claimed here or elsewhere, or need not be."""
         with self.lock:
+            self.others = others
             for offer in offers:
                 if self.offers.get(offer[0].position) is offer:
                     del self.offers[offer[0].position]
             self.candidates = deque(c for c in self.candidates if c[0].position not in passed)
 
-    def _has_takers(self, takers: object) -> bool:
+    def has_takers(self, takers: object) -> bool:
         """Whether somebody who wanted it is still here."""
         if not isinstance(takers, tuple) or self.interest.durable is not None:
             return True
         return any(taker in self.members for taker in takers)
 
-    def _take_free(
-        self, tx: Transaction, offers: list[Offer], order: Order, bus: int, room: int
-    ) -> Got:
-        """What others have let go of, one at a time if it may be what killed them."""
-        got: Got = []
-        found = tx.flights_at(self.name, [each[0].position for each in offers]) if offers else []
-        for flight, entry, verdict in offers:
-            is_free = flight in found
-            tried = flight.attempts > 0 and (
-                self.keeper.has_tried() or any(each[0].attempts > 1 for each in got)
-            )
-            if is_free and len(got) < room and not tried and order.allows(flight.publisher, flight):
-                taken = replace(flight, holder=bus, attempts=flight.attempts + 1)
-                tx.fly([taken])
-                got.append((taken, entry, verdict))
-        return got
-
-    def _claimed(self, claiming: Future[Claimed]) -> None:
+    def _claimed(self, errand: ClaimErrand, claiming: Future[Claims]) -> None:
         error = claiming.exception()
-        claimed = Claimed([]) if error is not None else claiming.result()
+        claimed = NOTHING if error is not None else errand.claimed(claiming.result())
         if error is not None and not isinstance(error, StoreError):
             _log.error("claiming for %s failed", self.name, exc_info=error)
         with self.lock:
             self._claiming = False
+            took = self.services.clock.monotonic() - self._asked_at
+            self._claim_takes += (took - self._claim_takes) / 4
             # What was passed on after this was claimed may come before it.
             late = self.settings.level.order != "none" and claimed.passes != self._handovers
             for flight, entry, verdict in claimed.got:
@@ -303,15 +275,14 @@ class SharedGroup(Group):
             gives = gives and not (self._claiming or self.paused or self.ended is not None)
             self._claiming = self._claiming or gives
         if gives:
-            work = partial(self._claim, to_give=True)
-            self._store.write(work).add_done_callback(self._claimed)
+            self._begin_claiming(to_give=True)
         self._look_after()
 
-    def is_blocked(self, view: View) -> bool:
+    def is_blocked(self, standing: Standing) -> bool:
         """Whether order forbids to claim any of the first candidates now."""
         with self.lock:
             first = [entry for entry, _ in itertools.islice(self.candidates, MOST)]
-        order = Order(self.settings.level.order, view, self.name, self._bus())
+        order = Order(self.settings.level.order, standing.under_way, self._bus())
         return not any(order.allows(entry.identity.publisher, None) for entry in first)
 
     def rejoin(self) -> None:
@@ -358,9 +329,14 @@ class SharedGroup(Group):
             took = self.services.clock.monotonic() - started
             self._pace += (took - self._pace) / 4
         following = super().finish(consumer, parcel, outcome)
-        if following is None:
+        if following is None or self._runs_short():
             self.claim_soon()
         return following
+
+    def _runs_short(self) -> bool:
+        """Whether what is claimed will be handled before more could be."""
+        left = len(self.backlog) * self._pace / max(1, len(self.members))
+        return left < self._claim_takes and bool(self.candidates) and not self._claiming
 
     def is_idle(self) -> bool:
         """Whether nothing is left that could be handled here."""
@@ -371,24 +347,56 @@ class SharedGroup(Group):
         return super().is_idle() and not self._claiming and (waits or nothing)
 
 
-class Order:
-    """What order forbids to claim: what comes after something that somebody else has."""
+class ClaimErrand(Errand[Claims]):
+    """Claims for the members of a group in this process, in one transaction of the store."""
 
-    def __init__(self, order: str, view: View, name: str, bus: int) -> None:
-        self._order = order
-        others = [] if order == "none" else view.under_way(name)
-        self._others = [each for each in others if each.holder != bus]
-        self._publishers = {each.publisher for each in self._others}
+    _wishes: Wishes
+    _unwanted: set[int]
+    _count: int
 
-    def allows(self, publisher: str, flight: Flight | None) -> bool:
-        """Whether an event of a publisher may be claimed; or a flight that is free."""
-        if not self._others:
-            return True
-        if flight is None:
-            return self._order == "fifo" and publisher not in self._publishers
-        # Of those that are free the first comes first; what somebody holds has to end before.
-        return all(
-            each.holder is None and each.position >= flight.position
-            for each in self._others
-            if self._order == "total" or each.publisher == publisher
+    def __init__(self, group: SharedGroup, bus: int, *, to_give: bool) -> None:
+        self._group, self._bus, self._to_give = group, bus, to_give
+
+    def asked(self) -> Claiming:
+        """What is wanted as of now, and what became of earlier claims."""
+        group = self._group
+        self._wishes = wishes = group.wishes(to_give=self._to_give)
+        takers = [(entry, group.has_takers(verdict)) for entry, verdict in wishes.candidates]
+        self._unwanted = {entry.position for entry, has_takers in takers if not has_takers}
+        settled = group.keeper.unsaved()
+        self._count = len(settled)
+        return Claiming(
+            group.name,
+            self._bus,
+            group.settings.level.order,
+            wishes.room,
+            settled,
+            [offer[0] for offer in wishes.offers],
+            group.keeper.has_tried(),
+            [
+                Candidate(entry.position, entry.identity.publisher)
+                for entry, has_takers in takers
+                if has_takers
+            ],
+            wishes.beyond,
+            group.floor,
         )
+
+    def done(self, tx: Transaction, asked: Claiming) -> Claims:
+        """Claim, where the store is."""
+        return take_claims(tx, asked)
+
+    def heard(self, reply: Claims) -> None:
+        """It is claimed for good."""
+        if reply.is_member:
+            self._group.keeper.saved(self._count, reply.stale)
+            passed = self._unwanted.union(reply.passed)
+            self._group.looked_at(self._wishes.offers, passed, others=reply.others)
+
+    def claimed(self, reply: Claims) -> Claimed:
+        """What was claimed, with the events."""
+        wanted = {entry.position: (entry, verdict) for entry, verdict in self._wishes.candidates}
+        wanted.update({each[1].position: each[1:] for each in self._wishes.offers})
+        got = [(flight, *wanted[flight.position]) for flight in reply.got]
+        moved = bool(got or reply.passed or (reply.is_member and self._unwanted))
+        return Claimed(got, moved, self._wishes.passes)

@@ -41,6 +41,8 @@ class Identified:
     rights: Rights
     expires: float | None = None
     _digest: bytes = field(default=b"", repr=False)
+    owner: str | None = None
+    """To whom belongs what they make; None where there are no tokens."""
 
     def check_publish(self, names: Sequence[str], topic: str | None) -> None:
         """Raises `AccessDenied` for an event that may not be published."""
@@ -120,7 +122,7 @@ class Tokens:
                 found = token
         if found is None or not found.is_valid(now):
             return None
-        return Identified(found.name, found.rights, found.expires, digest)
+        return Identified(found.name, found.rights, found.expires, digest, found.owner)
 
 
 def load_tokens(path: str | os.PathLike[str]) -> Tokens:

@@ -64,9 +64,8 @@ class Broker:
         self.tokens = tokens
         self.connections: set[Connection] = set()
         self.opened = self.cut_off = 0  # connections
-        self._buses: dict[str, set[int]] = {}  # that each client has opened
         self.failure: StoreError | None = None  # why the log cannot be read
-        self._tending = Tending(self.store, self.clock, self.look_at_tokens, self._prune)
+        self._tending = Tending(self.store, self.clock, self.look_at_tokens)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bell = asyncio.Event()
         self._lock = threading.Lock()
@@ -175,19 +174,9 @@ class Broker:
             return ANYBODY
         return self.tokens.find(secret, now=self.clock.time())
 
-    def guard(self, who: Identified, client: str) -> Guard:
+    def guard(self, who: Identified) -> Guard:
         """What stands between a client and the store."""
-        return Guard(who, self.hub.names, self._buses.setdefault(client, set()))
-
-    def _prune(self) -> None:
-        """Forget which buses clients have opened that are gone."""
-        with self.store.view() as view:
-            alive = {bus.id for bus in view.buses()}
-        connected = {each.client for each in self.connections}
-        for client, buses in list(self._buses.items()):
-            buses &= alive
-            if not buses and client not in connected:
-                del self._buses[client]
+        return Guard(who, self.hub.names, self.store)
 
     def look_at_tokens(self) -> None:
         """Go by the tokens as they are now: who has none any more is let go."""
@@ -202,4 +191,4 @@ class Broker:
             if who is None:
                 connection.cut_off(1008, "its token is not valid any more")
             elif who is not connection.guard.who:
-                connection.guard = self.guard(who, connection.client)
+                connection.guard = self.guard(who)

@@ -64,7 +64,12 @@ LATER = 0.05  # seconds after which a client to which nothing was sent hears how
 MUCH_LATER = 0.25  # the same for one that has not asked for anything
 _log = logging.getLogger("polycast.server")
 _BAD_VALUES = (ValueError, OverflowError, RecursionError)  # too large, too deep, contradictory
-_QUICK = frozenset({"newest", "oldest", "revision", "subscription", "document", "route", "flight"})
+_QUICK = frozenset(
+    {
+        *("newest", "oldest", "revision", "subscription", "document", "route", "flight"),
+        *("members", "standing"),
+    }
+)
 
 
 class CutOff(Exception):
@@ -87,7 +92,7 @@ class Connection:
         place: str,
     ) -> None:
         self._broker, self._write, self.place = broker, send, place
-        self.guard = broker.guard(who, "")
+        self.guard = broker.guard(who)
         self._hub, self._store, self._limits = broker.hub, broker.store, broker.limits
         self.client, self.program = "", ""
         self.stream = self.at = self.groups = 0
@@ -177,7 +182,6 @@ class Connection:
         if not 0 < len(hello.client) <= 64 or len(hello.program) > 200:
             raise BadFrame("`hello`", why="a name of 1 to 64 characters is accepted")
         self.client, self.program = hello.client, hello.program
-        self.guard = self._broker.guard(self.guard.who, self.client)
         self._post(
             Welcome(
                 PROTOCOL,

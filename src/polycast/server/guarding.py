@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.delivery.keeping import OUTLIVING
 from polycast.delivery.replaying import REPLAYED
+from polycast.errors import AccessDenied
 from polycast.matching import Definition
+from polycast.stores.claiming import OUTLIVING
 from polycast.wire.calls import READS
 
 if TYPE_CHECKING:
@@ -14,34 +15,66 @@ if TYPE_CHECKING:
 
     from polycast.events import Record
     from polycast.server.access import Identified
-    from polycast.stores import Kept, Letter, OpenBus, Run, Transaction, View
+    from polycast.stores import Kept, Letter, Run, Store, Transaction, View
 
-__all__ = ["Guard"]
+__all__ = ["OWNER", "Guard", "disown"]
 
 Names = tuple[str, ...]  # of a class, its aliases and its supertypes
 
 _FOR_ADMINS = frozenset({"truncate"})
-_FREE = frozenset({"describe", "open_bus", "keep_bus", "advertise", "withdraw"})
+_FREE = frozenset({"describe", "advertise", "withdraw"})
 _OF_ONE = frozenset(
     {"move", "land", "land_before", "leave", "remove", "begin_route", "end_route"}
 )  # subscription, by its name
 _DOCUMENTS = frozenset({REPLAYED, OUTLIVING})
+OWNER = "owner"
+"""The kind of the documents that say to whom a publisher or a subscription belongs."""
 
 
 class Guard:
     """Stands between one client and the store; whatever is not allowed is `AccessDenied`."""
 
-    def __init__(
-        self, who: Identified, names: Callable[[str, str], Names], buses: set[int]
-    ) -> None:
+    def __init__(self, who: Identified, names: Callable[[str, str], Names], store: Store) -> None:
         self.who = who
         self._names = names  # of the class of a wire name and a hash
-        self._buses = buses  # that this client has opened
+        self._store = store
+        self._publishers: set[str] = set()  # that are known to belong to it
         self.is_open = who.rights.admin
 
-    def opened(self, bus: OpenBus) -> None:
-        """The client has opened a bus, which it may close."""
-        self._buses.add(bus.id)
+    # -- what belongs to whom ----------------------------------------------------------------------
+
+    def _is_mine(self, view: View, key: str) -> bool | None:
+        """Whether something belongs to the owner of the token; None if it belongs to nobody."""
+        owner = view.document(OWNER, key)
+        return None if owner is None else owner.decode(errors="replace") == self.who.owner
+
+    def _take(self, tx: Transaction, key: str) -> None:
+        if self.who.owner is not None:  # else there are no tokens
+            tx.put_document(OWNER, key, self.who.owner.encode())
+
+    def _refuse(self, action: str, what: str) -> None:
+        if not self.is_open:
+            needs = "owner in common with whoever has it"
+            raise AccessDenied(action, what, token=self.who.name, needs=needs)
+
+    def _open_bus(self, tx: Transaction, publisher: str) -> None:
+        """A publisher belongs to who opens a bus as it first."""
+        key = publisher_key(publisher)
+        mine = self._is_mine(tx, key)
+        if mine is None:
+            if any(each.publisher == publisher for each in tx.buses()):
+                self._refuse("open a bus as", f"the publisher {publisher!r}")
+            self._take(tx, key)
+        elif not mine:
+            self._refuse("open a bus as", f"the publisher {publisher!r}")
+
+    def _check_publisher(self, publisher: str) -> None:
+        if publisher not in self._publishers:
+            with self._store.view() as view:
+                mine = self._is_mine(view, publisher_key(publisher))
+            if not mine:
+                self._refuse("publish as", f"the publisher {publisher!r}")
+            self._publishers.add(publisher)
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -49,6 +82,7 @@ class Guard:
         """Refuse what the client may not publish, as what it is and as what it is in the root."""
         if self.is_open:
             return
+        self._check_publisher(run.first.publisher)
         self.who.check_publish(self._names(run.name, run.hash), run.topic)
         if run.root is not None:
             self.who.check_publish(self._names(run.root.name, run.root.hash), run.topic)
@@ -77,8 +111,11 @@ class Guard:
             return
         if name in _FOR_ADMINS:
             self.who.check_admin(name, "the log")
-        if name in ("document", "documents") and given["kind"] == OUTLIVING:
-            self.who.check_subscribe((), None)
+        if name in ("document", "documents"):
+            if given["kind"] == OWNER:
+                self.who.check_admin("read", "what belongs to whom")
+            if given["kind"] == OUTLIVING:
+                self.who.check_subscribe((), None)
 
     def seen(self, letters: Iterable[Letter]) -> list[Letter]:
         """Those of some dead letters that the client may see."""
@@ -88,9 +125,15 @@ class Guard:
 
     def check_step(self, tx: Transaction, name: str, given: dict[str, Any]) -> None:
         """Refuse a change that the client may not make."""
-        if self.is_open or name in _FREE or name in READS:
+        if name == "open_bus":
+            self._open_bus(tx, given["publisher"])
+        elif name == "save":
+            self._check_save(tx, given["kept"])
+        elif self.is_open or name in _FREE:
             return
-        if name in _OF_ONE:
+        elif name in READS:
+            self.check_call(name, given)
+        elif name in _OF_ONE:
             self._check_subscription(tx, given["name"])
         elif name in _CHECKS:
             _CHECKS[name](self, tx, given)
@@ -101,11 +144,17 @@ class Guard:
         kept = view.subscription(name)
         if kept is not None:
             self.check_definition(Definition.decoded(kept.definition))
+            if self._is_mine(view, subscription_key(name)) is False:
+                self._refuse("use", f"the subscription {name!r}")
 
-    def _check_save(self, tx: Transaction, given: dict[str, Any]) -> None:
-        kept: Kept = given["kept"]
-        self._check_subscription(tx, kept.name)
-        self.check_definition(Definition.decoded(kept.definition))
+    def _check_save(self, tx: Transaction, kept: Kept) -> None:
+        """A subscription belongs to who makes it, or attaches to it where it has no owner."""
+        if not self.is_open:
+            self._check_subscription(tx, kept.name)
+            self.check_definition(Definition.decoded(kept.definition))
+        key = subscription_key(kept.name)
+        if tx.subscription(kept.name) is None or self._is_mine(tx, key) is None:
+            self._take(tx, key)
 
     def _check_flights(self, tx: Transaction, given: dict[str, Any]) -> None:
         flights = given["flights"] if "flights" in given else [given["flight"]]
@@ -116,8 +165,8 @@ class Guard:
         self._check_subscription(tx, given["member"].name)
 
     def _check_bury(self, tx: Transaction, given: dict[str, Any]) -> None:
-        del tx
         for letter in given["letters"]:
+            self._check_subscription(tx, letter.subscription)
             record: Record = letter.record
             names = self._names(record.name, record.hash)
             if not self.may_receive(record):  # it may be what the client has published
@@ -129,10 +178,16 @@ class Guard:
                 if letter.number == number and not self.may_receive(letter.record):
                     self.who.check_admin("take out", f"dead letter {number}")
 
+    def _check_errand(self, tx: Transaction, given: dict[str, Any]) -> None:
+        asked = given["asked"]
+        self._check_subscription(tx, asked.name)
+        letters = [each.letter for each in asked.settled if each.letter is not None]
+        self._check_bury(tx, {"letters": letters})
+
     def _check_bus(self, tx: Transaction, given: dict[str, Any]) -> None:
-        del tx
-        if given["bus"] not in self._buses:
-            self.who.check_admin("remove", f"bus {given['bus']}, which another client has opened")
+        for each in tx.buses():
+            if each.id == given["bus"] and not self._is_mine(tx, publisher_key(each.publisher)):
+                self._refuse("speak for", f"bus {each.id}, which another client has opened")
 
     def _check_document(self, tx: Transaction, given: dict[str, Any]) -> None:
         if given["kind"] not in _DOCUMENTS:
@@ -145,13 +200,34 @@ class Guard:
             self.who.check_admin("change", f"the context {given['name']!r}")
 
 
+def publisher_key(name: str) -> str:
+    """Under which a document says to whom a publisher belongs."""
+    return f"publisher/{name}"
+
+
+def subscription_key(name: str) -> str:
+    """The same of a subscription."""
+    return f"subscription/{name}"
+
+
+def disown(tx: Transaction) -> None:
+    """Forget to whom subscriptions belonged that are gone."""
+    prefix = subscription_key("")
+    gone = {each for each in tx.documents(OWNER) if each.startswith(prefix)}
+    gone -= {subscription_key(kept.name) for kept in tx.subscriptions()}
+    for each in gone:
+        tx.remove_document(OWNER, each)
+
+
 _CHECKS: dict[str, Callable[[Guard, Transaction, dict[str, Any]], None]] = {
-    "save": Guard._check_save,
     "fly": Guard._check_flights,
     "claim": Guard._check_flights,
     "join": Guard._check_member,
     "bury": Guard._check_bury,
+    "settle": Guard._check_errand,
+    "take_claims": Guard._check_errand,
     "exhume": Guard._check_exhume,
+    "keep_bus": Guard._check_bus,
     "remove_bus": Guard._check_bus,
     "put_document": Guard._check_document,
     "remove_document": Guard._check_document,

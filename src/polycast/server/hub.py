@@ -6,14 +6,13 @@ behind: it is served from its own place in the log when it has, and costs nobody
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from polycast.routing.loading import RoutingPlan
 from polycast.server.shares import Wanting
 from polycast.stores import Batch, Route
 from polycast.typesystem import Registry, ancestors
+from polycast.typesystem.conformance import structurally_conforms
 from polycast.wire.messages import Events, Wanted
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.server.shares import Share
     from polycast.stores import Store, Stored
+    from polycast.typesystem import Description
 
     class Reader(Protocol):
         """Who is sent what is new."""
@@ -48,38 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["Hub"]
 
 BATCH = 500  # records at a time
-FIRST = 100  # records, before it is known how large they are
-MUCH = 2_000_000  # bytes of payload at a time
+MUCH = 2_000_000  # bytes at a time
 SCAN = 2_000  # records looked at for one question about what is older
-
-
-class _Pace:
-    """Reads so many records at a time; fewer while they are large, as many may be sent all."""
-
-    def __init__(self, store: Store, most: int) -> None:
-        self._store, self._most = store, most
-        self._now = FIRST
-
-    def read(
-        self,
-        start: int,
-        *,
-        limit: int = SCAN,
-        until: int | None = None,
-        types: Sequence[int] | None = None,
-    ) -> Batch:
-        """What is there from a position on."""
-        limit = min(limit, self._now)
-        batch = self._store.read(start, limit=limit, until=until, types=types)
-        sizes = list(accumulate(len(each.record.payload) for each in batch.entries))
-        if not sizes or sizes[-1] <= MUCH:
-            self._now = min(self._most, 2 * self._now)
-            return batch
-        fit = max(1, bisect_right(sizes, MUCH))
-        self._now = fit
-        if fit == len(sizes):
-            return batch
-        return Batch(batch.entries[:fit], batch.entries[fit].position)
 
 
 class Hub:
@@ -90,7 +60,6 @@ class Hub:
         self._plan = RoutingPlan(Registry())
         self._owners: dict[int, Reader] = {}
         self._numbers: dict[Reader, dict[str, list[int]]] = {}
-        self._pace, self._older_pace = _Pace(store, BATCH), _Pace(store, SCAN)
         self._last = 0
         self._names: dict[tuple[str, str], tuple[str, ...]] = {}
         self._idle: dict[Reader, None] = {}  # they wait for nothing
@@ -144,11 +113,15 @@ class Hub:
             self.newest, self.revision = view.newest(), view.revision()
             if self.revision != self._learnt:
                 self._learnt = self.revision
+                self._names.clear()
                 self._plan.learn(view)
                 self._plan.learn_contexts(view)
 
     def names(self, name: str, digest: str) -> tuple[str, ...]:
-        """The wire name of a class, its aliases, and those of all its supertypes."""
+        """The wire name of a class, its aliases, and those of all its supertypes.
+
+        A description says by itself what its supertypes are: only those count whose members it has.
+        """
         known = self._names.get((name, digest))
         if known is None:
             registry = self._plan.registry
@@ -158,8 +131,16 @@ class Hub:
             if description is None or description.name != name:
                 return (name,)  # nobody has said what it is
             above = ancestors(description, registry.describe)
-            known = self._names[name, digest] = tuple(dict.fromkeys((name, *above)))
+            meant = (each for each in above if self._has_members_of(description, each))
+            known = self._names[name, digest] = tuple(dict.fromkeys((name, *meant)))
         return known
+
+    def _has_members_of(self, description: Description, name: str) -> bool:
+        registry = self._plan.registry
+        return any(
+            structurally_conforms(description, each, lookup=registry.describe)
+            for each in registry.versions(name)
+        )
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
@@ -214,7 +195,7 @@ class Hub:
         return more
 
     def _send_new(self) -> bool:
-        batch = self._pace.read(self.front)
+        batch = self._store.read(self.front, limit=BATCH, size=MUCH)
         if batch.upto == self.front:
             for reader in self._live:
                 self._tell_progress(reader)
@@ -252,7 +233,7 @@ class Hub:
     def _catch_up(self, reader: Reader) -> bool:
         """Send one reader what is before the front; whether there is more."""
         if reader.at < self.front:
-            batch = self._pace.read(reader.at, until=self.front)
+            batch = self._store.read(reader.at, limit=BATCH, until=self.front, size=MUCH)
             share = self._wanted(batch.entries).share_of(reader)
             reader.at = max(batch.upto, reader.at)
             self._send(reader, share)
@@ -286,10 +267,12 @@ class Hub:
         until: int | None,
         types: Sequence[int] | None,
         wanted_by: str | None,
+        size: int | None,
     ) -> Batch:
         """A part of the log, without what a subscription cannot want."""
         most = limit if wanted_by is None else SCAN
-        batch = self._older_pace.read(start, limit=most, until=until, types=types)
+        much = MUCH if size is None else min(max(size, 0), MUCH)
+        batch = self._store.read(start, limit=min(most, SCAN), until=until, types=types, size=much)
         entries = [each for each in batch.entries if reader.may_receive(each.record)]
         numbers = set() if wanted_by is None else set(self._of(reader, wanted_by))
         if not numbers:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import itertools
 import socket
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Serving", "bound"]
 
 STARTING = 20.0  # seconds
+BEAT = 0.1  # seconds
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
@@ -58,7 +62,7 @@ class Serving:
             timeout_graceful_shutdown=2,
             ssl_context_factory=None if tls is None else (lambda config, default: tls()),
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._thread: threading.Thread | None = None
 
     @property
@@ -94,9 +98,14 @@ class Serving:
         """Whether it still serves in its thread."""
         return self._thread is not None and self._thread.is_alive()
 
+    def peers(self) -> list[socket.socket]:
+        """The sockets of who is connected now."""
+        there = list(self._server.server_state.connections)
+        return [each.transport.get_extra_info("socket") for each in there]
+
     def stop(self) -> None:
         """End it, as a signal would."""
-        self._server.should_exit = True
+        self._server.stop()
         if self._thread is not None:
             self._thread.join(STARTING)
 
@@ -110,6 +119,40 @@ class Serving:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+class _Server(uvicorn.Server):
+    """That of uvicorn looks ten times a second whether it is to stop; this one can be told."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    async def main_loop(self) -> None:
+        """Look after what it serves, until it is to stop."""
+        self._told = asyncio.get_running_loop(), asyncio.Event()
+        for beat in itertools.count():
+            if await self.on_tick(beat % 864_000):
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._told[1].wait(), BEAT)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let go of all; where nobody is connected, at once."""
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+            return
+        for each in (*self.servers, *(sockets or ())):
+            each.close()
+        await self.lifespan.shutdown()
+
+    def stop(self) -> None:
+        """End it; from any thread."""
+        self.should_exit = True
+        if self._told is not None:
+            loop, told = self._told
+            with suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(told.set)
 
 
 def _all_bound(hosts: Sequence[str], port: int) -> list[socket.socket]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from polycast.bus.presence import bury_dead
 from polycast.errors import PolycastError
+from polycast.server.guarding import disown
 from polycast.stores import retain
 
 if TYPE_CHECKING:
@@ -27,11 +28,9 @@ _log = logging.getLogger("polycast.server")
 class Tending:
     """A job of a broker; several over one store do no harm to each other."""
 
-    def __init__(
-        self, store: Store, clock: Clock, often: Callable[[], None], seldom: Callable[[], None]
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, often: Callable[[], None]) -> None:
         self._store, self._clock = store, clock
-        self._often, self._seldom = often, seldom  # what else there is to do, in the same thread
+        self._often = often  # what else there is to do, in the same thread
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -44,7 +43,6 @@ class Tending:
                 if self._store.failure is None:
                     await asyncio.wrap_future(self._store.write(self._bury))
                     if beats % int(EVERY / BEAT) == 0:
-                        self._seldom()
                         await loop.run_in_executor(None, self.let_go)
             except PolycastError as error:
                 _log.warning("the store was not tended: %s", error)
@@ -59,3 +57,4 @@ class Tending:
         now = self._clock.time()
         retain(self._store, now)
         self._store.write(lambda tx: tx.drop_answers(now - FORGOTTEN)).result()
+        self._store.write(disown).result()

@@ -48,7 +48,7 @@ CODES: dict[str, Severity] = {
     "no-rights": "warning",
 }
 
-_KEYS = ("name", "sha256", "publish", "subscribe", "admin", "expires")
+_KEYS = ("name", "sha256", "publish", "subscribe", "admin", "expires", "owner")
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*(?:token|\"token\"|'token')[ \t]*\]\]", re.M)
 _HASH = re.compile(r"[0-9a-fA-F]{64}")
 _OF_NOTHING = hashlib.sha256(b"").digest()
@@ -80,6 +80,12 @@ class Token:
     digest: bytes = field(repr=False)
     rights: Rights
     expires: float | None = None
+    given_owner: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """To whom belongs what is made with it: tokens with the same owner share that."""
+        return self.name if self.given_owner is None else self.given_owner
 
     def is_valid(self, now: float) -> bool:
         """Whether it has not expired."""
@@ -185,9 +191,13 @@ class _Reading:
         if not isinstance(admin, bool):
             self._add("bad-value", f"admin is {_kind(admin)}; accepted: true or false")
         expires = self._expires(entry)
+        owner = entry.get("owner")
+        problem = "" if owner is None else name_problem(owner)
+        if problem:
+            self._add("bad-name", f"its owner {problem}")
         if len(self.findings) > before:
             return None
-        return Token(name, digest, Rights(publish, subscribe, admin), expires)
+        return Token(name, digest, Rights(publish, subscribe, admin), expires, owner)
 
     def _name(self, entry: Mapping[str, Any]) -> str:
         name = entry.get("name")

@@ -25,6 +25,7 @@ from polycast.stores.values import (
     Route,
     Routed,
     Run,
+    Standing,
     Stored,
     Stray,
     Stretch,
@@ -55,6 +56,7 @@ __all__ = [
     "Route",
     "Routed",
     "Run",
+    "Standing",
     "Store",
     "Stored",
     "Stray",
@@ -120,6 +122,9 @@ class View(Protocol):
 
     def members(self, name: str) -> list[Member]:
         """Who is in a group."""
+
+    def standing(self, name: str, *, at: float, limit: int) -> Standing:
+        """How a group is doing at a time; of what is free, the first so many."""
 
     def letters(
         self, *, subscription: str | None = None, after: int = 0, limit: int | None = None
@@ -320,11 +325,13 @@ class Store(Protocol):
         until: int | None = None,
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
+        size: int | None = None,
     ) -> Batch:
         """The first records from a position on, of all or of some types (by number).
 
         A record is of the type of its root form, too. What a subscription cannot want, by what
-        `want` was told, may be left out.
+        `want` was told, may be left out. With a `size` it ends with the record that makes up about
+        so many bytes.
         """
 
     def news(self, start: int, *, limit: int = 1_000) -> Batch:

@@ -27,6 +27,7 @@ __all__ = [
     "Route",
     "Routed",
     "Run",
+    "Standing",
     "Stored",
     "Stray",
     "Stretch",
@@ -222,6 +223,14 @@ class Member(msgspec.Struct, frozen=True, gc=False):
     name: str
     bus: int
     looked: int
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How a group is doing: what is free now, all that is under way, and who is in it."""
+
+    free: list[Flight]
+    under_way: list[Flight]
+    members: list[Member]
 
 
 class Letter(msgspec.Struct, frozen=True):

@@ -79,6 +79,14 @@ class Registry:
                 return None
             return versions.get(max(versions) if version is None else version)
 
+    def versions(self, name: str) -> list[Description]:
+        """All descriptions bound to a name, whatever their version."""
+        if name in STANDARD:
+            return [describe(STANDARD[name])]
+        with self._lock:
+            found = self._described.get(name) or self._described.get(self._aliases.get(name, ""))
+            return list((found or {}).values())
+
     def described(self, digest: str) -> Description | None:
         """The description with a hash."""
         return self._hashed.get(digest)

@@ -17,17 +17,18 @@ import msgspec
 
 from polycast.errors import BadFrame
 from polycast.events import Identity, Root
-from polycast.stores import contract
+from polycast.stores import claiming, contract
 from polycast.typesystem import Description
 from polycast.wire.frames import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CALLS", "LOG", "READ", "READS", "STEPS", "Verb"]
+__all__ = ["CALLS", "ERRANDS", "LOG", "READ", "READS", "STEPS", "Verb"]
 
 _NAMES = {
     **vars(contract),
+    **vars(claiming),
     **{name: getattr(collections.abc, name) for name in ("Callable", "Collection", "Sequence")},
     "Identity": Identity,
     "Root": Root,
@@ -92,6 +93,14 @@ class Verb:
             raise BadFrame(f"the result of {self.name}", why=str(error)) from None
 
 
+class Errand(Verb):
+    """A function that is called with a transaction."""
+
+    def call(self, owner: object, given: dict[str, Any]) -> Any:
+        """Have it do what is asked."""
+        return self.method(owner, **given)
+
+
 def _verbs(protocol: type) -> dict[str, Verb]:
     found = inspect.getmembers(protocol, inspect.isfunction)
     return {name: Verb(name, method) for name, method in found if not name.startswith("_")}
@@ -104,6 +113,10 @@ STEPS = {
     name: each for name, each in _verbs(contract.Transaction).items() if name not in _OF_BROKERS
 }
 """What a transaction consists of, questions included."""
+ERRANDS = {
+    each.__name__: Errand(each.__name__, each) for each in (claiming.settle, claiming.take_claims)
+}
+"""What is done as one step of work, however much has to be asked for it."""
 LOG = {
     name: Verb(name, getattr(contract.Store, name))
     for name in ("types", "newest", "oldest", "position_at", "find", "size", "truncate")

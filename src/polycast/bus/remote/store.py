@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from polycast.stores import EventType, Stray, Transaction, View
     from polycast.typesystem import Description
     from polycast.wire.messages import Events, FromClient, Wanted, Welcome
+
+    Job = tuple[Callable[[Transaction], Any], Future[Any]] | None  # None is the end
 
 __all__ = ["RemoteClock", "RemoteStore"]
 
@@ -89,8 +92,7 @@ class RemoteStore(Handlers):
         self._trouble: StoreError | None = None
         self._connection = Connection(options, self, here)
         self._news = News(self._connection.tell, lambda: self._connection.limits.window)
-        self._work: SimpleQueue[tuple[Callable[[Transaction], Any], Future[Any]] | None]
-        self._work = SimpleQueue()
+        self._work: SimpleQueue[Job] = SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
         self._connection.open()
@@ -172,12 +174,13 @@ class RemoteStore(Handlers):
         until: int | None = None,
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
+        size: int | None = None,
     ) -> Batch:
         """The first records from a position on."""
-        found = self._part(start, limit, until, types, wanted_by)
+        found = self._part(start, limit, until, types, wanted_by, size)
         # A broker gives as much at a time as it can send; whoever catches up asks on by himself.
-        while wanted_by is None and len(found.entries) < limit:
-            more = self._part(found.upto, limit - len(found.entries), until, types, None)
+        while wanted_by is None and size is None and len(found.entries) < limit:
+            more = self._part(found.upto, limit - len(found.entries), until, types, None, None)
             if more.upto == found.upto:
                 break
             found = Batch([*found.entries, *more.entries], more.upto)
@@ -190,8 +193,10 @@ class RemoteStore(Handlers):
         until: int | None,
         types: Collection[int] | None,
         wanted_by: str | None,
+        size: int | None,
     ) -> Batch:
         about = {"limit": limit, "until": until, "types": types, "wanted_by": wanted_by}
+        about["size"] = size
         return decode_batch(self._ask(READ.name, READ.arguments(start, **about)))
 
     def news(self, start: int, *, limit: int = 1_000) -> Batch:
@@ -272,7 +277,8 @@ class RemoteStore(Handlers):
         return future
 
     def _write_all(self, worker: Worker) -> None:
-        while (item := self._work.get()) is not None:
+        waiting: deque[Job] = deque()
+        while (item := self._next_work(waiting)) is not None:
             work, future = item
             try:
                 result = worker.run(work)
@@ -281,6 +287,19 @@ class RemoteStore(Handlers):
             except BaseException as error:
                 future.set_exception(error)
             del work, future, item  # nothing is held while it waits
+
+    def _next_work(self, waiting: deque[Job]) -> Job | None:
+        """The first that cannot wait, or else the first; None when there will be no more."""
+        if not waiting:
+            waiting.append(self._work.get())
+        with suppress(Empty):
+            while True:
+                waiting.append(self._work.get_nowait())
+        for at, job in enumerate(waiting):
+            if job is not None and not getattr(job[0], "can_wait", False):
+                del waiting[at]
+                return job
+        return waiting.popleft()
 
     # -- its life ----------------------------------------------------------------------------------
 

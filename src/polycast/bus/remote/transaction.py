@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from polycast.errors import BadFrame, BrokerError
-from polycast.wire.calls import READS, STEPS
+from polycast.stores.claiming import Claiming, Errand, Settling
+from polycast.wire.calls import ERRANDS, READS, STEPS
 from polycast.wire.frames import encode_result
 from polycast.wire.messages import Done, Step, Work
 
@@ -50,6 +51,7 @@ _GUESSES: dict[str, bytes] = {
 _TOLD = frozenset({"open_bus"})
 """Steps whose result nothing depends on that the work does. As the last, they are kept whatever it
 is: many who open a bus at once would else have to guess who of them is the next."""
+_VERBS: dict[type, Verb] = {Claiming: ERRANDS["take_claims"], Settling: ERRANDS["settle"]}
 
 
 class _Again(Exception):
@@ -70,6 +72,8 @@ class Worker:
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Run some work until it is kept; its result."""
+        if isinstance(work, Errand):
+            return cast("T", self._carry_out(work))
         known = Known()
         for _ in range(TRIES):
             recording = Recording(self, known)
@@ -84,6 +88,19 @@ class Worker:
                 done()
             return result
         raise BrokerError(f"others have changed what was to be changed {TRIES} times; try again")
+
+    def _carry_out(self, errand: Errand[Any]) -> Any:
+        """Have it done where the store is, as it is there: nothing has to be guessed."""
+        asked = errand.asked()
+        needless = errand.needless(asked)
+        if needless is not None:
+            return needless
+        verb = _VERBS[type(asked)]
+        self._order += 1
+        done = self.send([Step(verb.name, verb.arguments(asked))], keep=True)
+        reply = verb.result(done.results[0])
+        errand.heard(reply)
+        return reply
 
     def _keep(self, recording: Recording) -> bool:
         """Have it kept; whether all is as the work was told."""

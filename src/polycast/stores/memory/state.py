@@ -22,6 +22,7 @@ from polycast.stores.contract import (
     OpenBus,
     Route,
     Routed,
+    Standing,
     Stored,
     Stretch,
 )
@@ -127,6 +128,11 @@ class MemoryState:
 
     def members(self, name: str) -> list[Member]:
         return [self._members[key] for key in sorted(self._members) if key[0] == name]
+
+    def standing(self, name: str, *, at: float, limit: int) -> Standing:
+        """How a group is doing at a time; of what is free, the first so many."""
+        free = self.free(name, at=at, limit=limit)
+        return Standing(free, self.under_way(name), self.members(name))
 
     def letters(
         self, *, subscription: str | None = None, after: int = 0, limit: int | None = None

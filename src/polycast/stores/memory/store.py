@@ -90,6 +90,7 @@ class MemoryStore(Near):
         until: int | None = None,
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
+        size: int | None = None,
     ) -> Batch:
         """The first records from a position on."""
         del wanted_by
@@ -102,9 +103,10 @@ class MemoryStore(Near):
                 if stored.position >= end:
                     break
                 if types is None or not wanted.isdisjoint(_types_of(stored.record)):
-                    if len(found) == limit:
+                    if len(found) == limit or (size is not None and size <= 0 and found):
                         return Batch(found, found[-1].position + 1 if found else start)
                     found.append(stored)
+                    size = None if size is None else size - _bytes(stored.record)
             return Batch(found, end)
 
     def types(self) -> dict[int, EventType]:
@@ -210,3 +212,8 @@ def _types_of(record: Record) -> list[EventType]:
 
 def _payloads_of(record: Record) -> list[bytes]:
     return [record.payload] if record.root is None else [record.payload, record.root.payload]
+
+
+def _bytes(record: Record) -> int:
+    """About what it takes."""
+    return len(record.payload) + (0 if record.root is None else len(record.root.payload))

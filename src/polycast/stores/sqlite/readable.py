@@ -47,6 +47,7 @@ class Readable(Near):
         until: int | None = None,
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
+        size: int | None = None,
     ) -> Batch:
         """The first records from a position on, of all or of some types (by number).
 
@@ -54,7 +55,9 @@ class Readable(Near):
         """
         del wanted_by
         with self.snapshot() as connection:
-            return self._log.read(connection, start, limit=limit, until=until, types=types)
+            return self._log.read(
+                connection, start, limit=limit, until=until, types=types, size=size
+            )
 
     def types(self) -> dict[int, EventType]:
         """The types of which there are, or were, records, by number."""

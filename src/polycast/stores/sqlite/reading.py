@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from itertools import islice, takewhile
 from operator import eq, ge
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import apsw
 import msgspec
@@ -14,10 +14,10 @@ from polycast.errors import NotDecodable, StoreDamaged
 from polycast.events import decode_record
 from polycast.stores.contract import Batch, Stored
 from polycast.stores.sqlite.numbers import Names, rooted
-from polycast.stores.sqlite.rows import fetch, fetch_one
+from polycast.stores.sqlite.rows import fetch_one
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from polycast.events import Identity, Record
     from polycast.stores.contract import EventType
@@ -37,6 +37,19 @@ _TOGETHER = 100  # types in one statement; more are merged here
 Row = tuple[int, int, int | None, int, int, float, bytes]
 
 
+def _up_to(size: int | None, rows: Iterable[Row]) -> tuple[list[Row], bool]:
+    """The first rows, up to the one that makes up so many bytes; whether there may be more."""
+    if size is None:
+        return list(rows), False
+    found: list[Row] = []
+    for row in rows:
+        found.append(row)
+        size -= len(row[-1]) if isinstance(row[-1], bytes) else 0  # else it is damaged
+        if size <= 0:
+            return found, True
+    return found, False
+
+
 class LogReader:
     """Reads on any connection that is in a read transaction."""
 
@@ -52,6 +65,7 @@ class LogReader:
         limit: int,
         until: int | None,
         types: Collection[int] | None,
+        size: int | None = None,
     ) -> Batch:
         """The first records from a position on.
 
@@ -63,23 +77,25 @@ class LogReader:
         limit = max(limit, 0)
         try:
             if types is None:
-                rows, upto = self._all(connection, start, end, limit)
+                rows, upto = self._all(connection, start, end, limit, size)
             else:
-                rows, upto = self._some(connection, start, end, limit, sorted(set(types)))
+                kinds = sorted(set(types))
+                rows, upto = self._some(connection, start, end, limit, kinds, size)
         except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
             # Bytes that have become a text by damage are decoded before anybody can look at them.
             if limit > 1:
                 half = limit // 2  # to give what is before it
-                return self.read(connection, start, limit=half, until=until, types=types)
+                return self.read(connection, start, limit=half, until=until, types=types, size=size)
             place = f"position {start} or after"
             raise StoreDamaged(self._path, place=place, why=str(error)) from None
         return self._checked(connection, rows, upto)
 
     def _all(
-        self, connection: apsw.Connection, start: int, end: int, limit: int
+        self, connection: apsw.Connection, start: int, end: int, limit: int, size: int | None
     ) -> tuple[list[Row], int]:
         sql = f"{_ROW} WHERE {_RANGE} ORDER BY position LIMIT ?3"
-        rows: list[Row] = fetch(connection, sql, (start, end, limit))
+        rows, is_cut = _up_to(size, connection.execute(sql, (start, end, limit)))
+        limit = len(rows) if is_cut else limit
         if limit == 0:
             return [], start if max(self._oldest(connection, end), start) < end else end
         # Positions have no gaps, but for what was let go before the oldest.
@@ -98,7 +114,13 @@ class LogReader:
         return fetch_one(connection, "SELECT min(position) FROM log") or end
 
     def _some(
-        self, connection: apsw.Connection, start: int, end: int, limit: int, types: list[int]
+        self,
+        connection: apsw.Connection,
+        start: int,
+        end: int,
+        limit: int,
+        types: list[int],
+        size: int | None,
     ) -> tuple[list[Row], int]:
         found = [
             connection.execute(
@@ -116,14 +138,12 @@ class LogReader:
             )
             for group in _groups(others)
         ]
-        if len(found) == 1:
-            rows: list[Any] = found[0].fetchall()
-        else:
-            rows = list(islice(heapq.merge(*found), limit + 1))
-            for cursor in found:
-                cursor.close()
+        merged = found[0] if len(found) == 1 else islice(heapq.merge(*found), limit + 1)
+        rows, is_cut = _up_to(size, merged)
+        for cursor in found:
+            cursor.close()
         self._check_order(start, [row[0] for row in rows])
-        if len(rows) <= limit:
+        if len(rows) <= limit and not is_cut:
             return rows, end
         del rows[limit:]
         return rows, rows[-1][0] + 1 if rows else start

@@ -9,7 +9,17 @@ from msgspec.structs import astuple, replace
 
 from polycast.errors import NotDecodable, StoreDamaged
 from polycast.events import decode_record, encode_record
-from polycast.stores.contract import CHANGES, Advert, Answer, Flight, Kept, Letter, Member, OpenBus
+from polycast.stores.contract import (
+    CHANGES,
+    Advert,
+    Answer,
+    Flight,
+    Kept,
+    Letter,
+    Member,
+    OpenBus,
+    Standing,
+)
 from polycast.stores.sqlite.numbers import Numbers
 from polycast.stores.sqlite.routing import RoutingTransaction, RoutingView
 from polycast.stores.sqlite.rows import SEALED, insert_rows
@@ -123,6 +133,11 @@ class SqlView(RoutingView):
         """Who is in a group."""
         rows = self.checked(_MEMBERS, "WHERE name = ? ORDER BY bus", name)
         return [Member(*row) for row in rows]
+
+    def standing(self, name: str, *, at: float, limit: int) -> Standing:
+        """How a group is doing at a time; of what is free, the first so many."""
+        free = self.free(name, at=at, limit=limit)
+        return Standing(free, self.under_way(name), self.members(name))
 
     def letters(
         self, *, subscription: str | None = None, after: int = 0, limit: int | None = None

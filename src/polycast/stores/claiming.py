@@ -1,0 +1,287 @@
+"""How the members of a group claim events in a store, and what becomes of what they have claimed.
+
+What a member asks is data, so that a store that is elsewhere does it in one transaction there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from polycast.stores.values import Flight, Kept, Letter, Member
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from polycast.stores.contract import Transaction
+
+__all__ = [
+    "OUTLIVING",
+    "Candidate",
+    "Claiming",
+    "Claims",
+    "Errand",
+    "Order",
+    "Settled",
+    "Settling",
+    "forget_before",
+    "forget_outliving",
+    "outliving",
+    "settle",
+    "take_claims",
+    "tidy",
+]
+
+OUTLIVING = "outliving"  # the kind of the documents with events that the log has let go of
+R = TypeVar("R")
+Stale = list[tuple[int, int]]  # claims that were taken away before: position and token
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What became of a claim: it is done, or else free for others from a time on."""
+
+    position: int
+    token: int
+    holder: int | None
+    done: bool
+    attempts: int = 0
+    due: float = 0.0
+    letter: Letter | None = None
+    """Why it is done without having been handled."""
+
+
+class Settling(msgspec.Struct, frozen=True):
+    """What became of some claims of a group."""
+
+    name: str
+    settled: list[Settled]
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """An event that a member wants, and by whom it is."""
+
+    position: int
+    publisher: str
+
+
+class Claiming(msgspec.Struct, frozen=True):
+    """What the members of a group in one bus would have, so many of it; settled claims first."""
+
+    name: str
+    bus: int
+    order: Literal["none", "fifo", "total"]
+    room: int
+    settled: list[Settled]
+    offers: list[Flight]
+    """What others have let go of."""
+    has_tried: bool
+    """Whether they hold one that has been tried before."""
+    candidates: list[Candidate]
+    """What nobody may have claimed yet, in the order of the log."""
+    beyond: int
+    """The first position after these that they have not looked at, or where what they want is."""
+    floor: int
+    """Where they joined: before it, others have seen to everything."""
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """What was claimed, and which candidates somebody has."""
+
+    got: list[Flight] = []
+    passed: list[int] = []
+    stale: Stale = []
+    is_member: bool = False
+    """False if the bus had counted as dead; then nothing else was done."""
+    others: bool = False
+    """Whether there are members in other buses."""
+
+
+class Errand(ABC, Generic[R]):
+    """Work whose whole is data: it is asked for, done where the store is, and heard of.
+
+    A store of this process calls it like any other work.
+    """
+
+    can_wait = False
+    """Whether others that were asked for later may be done before it, and may make it needless."""
+
+    @abstractmethod
+    def asked(self) -> Any:
+        """What is to be done, as of now. In the thread that writes."""
+
+    def needless(self, asked: Any) -> R | None:
+        """The reply, if nothing has to be done."""
+        del asked
+        return None
+
+    @abstractmethod
+    def done(self, tx: Transaction, asked: Any) -> R:
+        """Do it."""
+
+    @abstractmethod
+    def heard(self, reply: R) -> None:
+        """It is done for good. In the thread that writes, before any other work."""
+
+    def __call__(self, tx: Transaction) -> R:
+        """Do it in a store of this process."""
+        asked = self.asked()
+        reply = self.needless(asked)
+        if reply is not None:
+            return reply
+        reply = self.done(tx, asked)
+        tx.after(lambda: self.heard(reply))
+        return reply
+
+
+# -- settling --------------------------------------------------------------------------------------
+
+
+def settle(tx: Transaction, asked: Settling) -> Stale:
+    """Write down what became of claims; those that had been taken away are let be."""
+    if not asked.settled:
+        return []
+    found = tx.flights_at(asked.name, [each.position for each in asked.settled])
+    current = {each.position: each for each in found}
+    stale: Stale = []
+    new: list[Flight] = []
+    letters: list[Letter] = []
+    for each in asked.settled:
+        now = current.get(each.position)
+        if now is None or now.token != each.token or now.holder != each.holder:
+            stale.append((each.position, each.token))
+            continue
+        current[each.position] = after = _after(now, each)
+        new.append(after)
+        letters += [] if each.letter is None else [each.letter]
+    if new:
+        tx.fly(new)
+    if letters:
+        tx.bury(letters)
+    finished = [each.position for each in asked.settled if each.done]
+    if finished:
+        forget_outliving(tx, asked.name, finished)
+    return stale
+
+
+def _after(flight: Flight, settled: Settled) -> Flight:
+    if settled.done:
+        return replace(flight, done=True, holder=None)
+    attempts, token = max(0, settled.attempts), flight.token + 1
+    return replace(flight, holder=None, token=token, attempts=attempts, due=settled.due)
+
+
+def outliving(name: str, position: int) -> str:
+    """The name of the document with an event that a subscription gets once more."""
+    return f"{name}/{position}"
+
+
+def forget_outliving(tx: Transaction, name: str, positions: Iterable[int]) -> None:
+    """These have been handled."""
+    oldest = tx.oldest()
+    for position in positions:
+        if position < oldest:
+            tx.remove_document(OUTLIVING, outliving(name, position))
+
+
+# -- claiming --------------------------------------------------------------------------------------
+
+
+def take_claims(tx: Transaction, asked: Claiming) -> Claims:
+    """Take what is free, then what nobody has claimed yet."""
+    members, kept = tx.members(asked.name), tx.subscription(asked.name)
+    if kept is None or all(member.bus != asked.bus for member in members):
+        return Claims()  # it had counted as dead; it will join again
+    # What was passed on is in the way of what comes after it.
+    stale = settle(tx, Settling(asked.name, asked.settled))
+    under_way = () if asked.order == "none" else tx.under_way(asked.name)
+    order = Order(asked.order, under_way, asked.bus)
+    got = _free(tx, asked, order)
+    passed = _new(tx, asked, kept, order, got)
+    waiting = (each.position for each in asked.candidates if each.position not in passed)
+    looked = max(next(waiting, asked.beyond), asked.floor)
+    if all(member.bus != asked.bus or member.looked != looked for member in members):
+        tx.join(Member(asked.name, asked.bus, looked))
+        others = [member.looked for member in members if member.bus != asked.bus]
+        forget_before(tx, kept, [*others, looked])
+    return Claims(got, sorted(passed), stale, is_member=True, others=len(members) > 1)
+
+
+def _free(tx: Transaction, asked: Claiming, order: Order) -> list[Flight]:
+    """What others have let go of, one at a time if it may be what killed them."""
+    got: list[Flight] = []
+    if not asked.offers or asked.room <= 0:
+        return got
+    found = tx.flights_at(asked.name, [each.position for each in asked.offers])
+    for flight in asked.offers:
+        tried = flight.attempts > 0 and (asked.has_tried or any(e.attempts > 1 for e in got))
+        if (
+            flight in found
+            and flight.holder is None
+            and not flight.done
+            and len(got) < asked.room
+            and not tried
+            and order.allows(flight.publisher, flight)
+        ):
+            taken = replace(flight, holder=asked.bus, attempts=flight.attempts + 1)
+            tx.fly([taken])
+            got.append(taken)
+    return got
+
+
+def _new(tx: Transaction, asked: Claiming, kept: Kept, order: Order, got: list[Flight]) -> set[int]:
+    """Claim what nobody has, as far as there is room; the candidates that somebody has now."""
+    ahead = [each.position for each in asked.candidates if each.position >= kept.cursor]
+    taken = {each.position for each in tx.flights_at(asked.name, ahead)} if ahead else set()
+    known = [each.position for each in asked.candidates]
+    passed = {each for each in known if each < kept.cursor or each in taken}
+    token = tx.revision() + 1
+    for each in asked.candidates:
+        if len(got) >= asked.room:
+            break
+        if each.position not in passed and order.allows(each.publisher, None):
+            passed.add(each.position)
+            about = (asked.name, each.position, each.publisher, asked.bus, token)
+            flight = Flight(*about, attempts=1)
+            if tx.claim(flight):
+                got.append(flight)
+    return passed
+
+
+class Order:
+    """What order forbids to claim: what comes after something that somebody else has."""
+
+    def __init__(self, order: str, under_way: Iterable[Flight], bus: int) -> None:
+        self._order = order
+        others = () if order == "none" else under_way
+        self._others = [each for each in others if each.holder != bus]
+        self._publishers = {each.publisher for each in self._others}
+
+    def allows(self, publisher: str, flight: Flight | None) -> bool:
+        """Whether an event of a publisher may be claimed; or a flight that is free."""
+        if not self._others:
+            return True
+        if flight is None:
+            return self._order == "fifo" and publisher not in self._publishers
+        # Of those that are free the first comes first; what somebody holds has to end before.
+        return all(
+            each.holder is None and each.position >= flight.position
+            for each in self._others
+            if self._order == "total" or each.publisher == publisher
+        )
+
+
+def tidy(tx: Transaction, kept: Kept) -> None:
+    """Forget what all members of a group have looked past; a group without any may be over."""
+    forget_before(tx, kept, [member.looked for member in tx.members(kept.name)])
+
+
+def forget_before(tx: Transaction, kept: Kept, looked: Sequence[int]) -> None:
+    """Forget what all members have looked past, who have looked so far."""
+    if looked:
+        tx.land_before(kept.name, min(looked))
+        tx.move(kept.name, token=kept.token, cursor=max(kept.cursor, min(looked)))
+    elif not kept.durable:
+        tx.remove(kept.name)

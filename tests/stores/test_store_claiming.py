@@ -1,0 +1,182 @@
+"""Claims of a group: what is asked is data, and every store does the same with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from store_drafts import make_drafts
+
+from polycast.stores import Flight, Kept, Member, MemoryStore, Store, Transaction
+from polycast.stores.claiming import (
+    Candidate,
+    Claiming,
+    Claims,
+    Errand,
+    Settled,
+    Settling,
+    settle,
+    take_claims,
+)
+
+GROUP = "desk"
+
+
+class Claim(Errand[Claims]):
+    """Claims, and remembers what it has heard."""
+
+    def __init__(self, bus: int, positions: list[int], **options: Any) -> None:
+        self.replies: list[Claims] = []
+        about = {"order": "none", "room": 10, "settled": [], "offers": [], "has_tried": False}
+        wanted = [Candidate(each, "till") for each in positions]
+        about |= {"candidates": wanted, "beyond": 100, "floor": 1}
+        self._asked = Claiming(GROUP, bus, **(about | options))
+
+    def asked(self) -> Claiming:
+        return self._asked
+
+    def done(self, tx: Transaction, asked: Claiming) -> Claims:
+        return take_claims(tx, asked)
+
+    def heard(self, reply: Claims) -> None:
+        self.replies.append(reply)
+
+
+class Settle(Errand[list[tuple[int, int]]]):
+    """Says what became of claims."""
+
+    def __init__(self, *settled: Settled) -> None:
+        self._asked = Settling(GROUP, list(settled))
+
+    def asked(self) -> Settling:
+        return self._asked
+
+    def done(self, tx: Transaction, asked: Settling) -> list[tuple[int, int]]:
+        return settle(tx, asked)
+
+    def heard(self, reply: list[tuple[int, int]]) -> None:
+        del reply
+
+
+def begin(store: Store, *buses: int) -> None:
+    """A group over a few events."""
+    store.append(make_drafts(*range(1, 9)))
+
+    def work(tx: Transaction) -> None:
+        tx.save(Kept(GROUP, b"", 1, 1, durable=False, group=True))
+        for bus in buses:
+            tx.join(Member(GROUP, bus, 1))
+
+    store.write(work).result(10)
+
+
+def positions(claims: Claims) -> list[int]:
+    return [each.position for each in claims.got]
+
+
+def done(flight: Flight) -> Settled:
+    return Settled(flight.position, flight.token, flight.holder, done=True)
+
+
+def passed_on(flight: Flight, **about: Any) -> Settled:
+    return Settled(flight.position, flight.token, flight.holder, done=False, **about)
+
+
+def test_what_one_has_claimed_the_other_passes(store: Store) -> None:
+    begin(store, 1, 2)
+    first = store.write(Claim(1, [1, 2, 3], room=2)).result(10)
+    assert positions(first) == [1, 2]
+    assert first.others
+    second = store.write(Claim(2, [1, 2, 3])).result(10)
+    assert (positions(second), second.passed) == ([3], [1, 2, 3])
+
+
+def test_who_asked_has_heard_before_the_result_is_there(store: Store) -> None:
+    begin(store, 1)
+    claim = Claim(1, [1])
+    assert store.write(claim).result(10) == claim.replies[-1]
+
+
+def test_who_is_no_member_gets_nothing_and_settles_nothing(store: Store) -> None:
+    begin(store, 1)
+    [flight] = store.write(Claim(1, [1])).result(10).got
+    assert store.write(Claim(7, [2], settled=[done(flight)])).result(10) == Claims()
+    with store.view() as view:
+        assert view.flights(GROUP) == [flight]
+
+
+def test_what_all_have_looked_past_is_forgotten_when_it_is_done(store: Store) -> None:
+    begin(store, 1, 2)
+    [flight] = store.write(Claim(1, [4], beyond=6)).result(10).got
+    store.write(Claim(2, [], beyond=5, settled=[done(flight)])).result(10)
+    with store.view() as view:
+        kept = view.subscription(GROUP)
+        assert kept is not None
+        assert (kept.cursor, view.flights(GROUP)) == (5, [])
+
+
+def test_a_claim_that_was_taken_away_is_stale(store: Store) -> None:
+    begin(store, 1, 2)
+    [flight] = store.write(Claim(1, [1])).result(10).got
+    assert store.write(Settle(passed_on(flight, attempts=1, due=3.0))).result(10) == []
+    with store.view() as view:
+        [free] = view.standing(GROUP, at=5.0, limit=9).free
+    assert (free.holder, free.token, free.attempts) == (None, flight.token + 1, 1)
+    [taken] = store.write(Claim(2, [], offers=[free])).result(10).got
+    assert taken.holder == 2
+    assert store.write(Settle(done(flight))).result(10) == [(1, flight.token)]
+    with store.view() as view:
+        assert view.standing(GROUP, at=5.0, limit=9).under_way == [taken]
+
+
+def test_an_offer_that_somebody_holds_is_not_given(store: Store) -> None:
+    begin(store, 1, 2)
+    [flight] = store.write(Claim(1, [1])).result(10).got
+    assert store.write(Claim(2, [], offers=[flight])).result(10).got == []
+
+
+def test_what_was_tried_before_is_given_one_at_a_time(store: Store) -> None:
+    begin(store, 1, 2)
+    claimed = store.write(Claim(1, [1, 2])).result(10).got
+    store.write(Settle(*(passed_on(each, attempts=1) for each in claimed))).result(10)
+    with store.view() as view:
+        free = view.standing(GROUP, at=0.0, limit=9).free
+    assert positions(store.write(Claim(2, [], offers=free)).result(10)) == [1]
+
+
+def test_order_holds_back_what_comes_after_what_another_has(store: Store) -> None:
+    begin(store, 1, 2)
+    [flight] = store.write(Claim(1, [1], order="fifo")).result(10).got
+    mixed = [Candidate(2, "till"), Candidate(3, "other")]
+    by_publisher = store.write(Claim(2, [], candidates=mixed, order="fifo")).result(10)
+    assert positions(by_publisher) == [3]
+    assert store.write(Claim(2, [4], order="total")).result(10).got == []
+    freed = Claim(1, [4], order="total", settled=[done(flight), done(by_publisher.got[0])])
+    store.write(freed).result(10)
+
+
+@settings(max_examples=60, suppress_health_check=[*HealthCheck])
+@given(
+    asked=st.lists(
+        st.tuples(st.integers(1, 3), st.lists(st.integers(1, 8), unique=True), st.integers(0, 4)),
+        max_size=12,
+    )
+)
+def test_an_event_has_one_holder_at_most_and_none_is_forgotten_unclaimed(
+    asked: list[tuple[int, list[int], int]],
+) -> None:
+    store = MemoryStore()
+    begin(store, 1, 2, 3)
+    claimed: set[int] = set()
+    for bus, wanted, room in asked:
+        left = [each for each in range(1, 9) if each not in claimed or each in wanted]
+        reply = store.write(Claim(bus, left, room=room, beyond=9)).result(10)
+        assert claimed.isdisjoint(positions(reply))
+        assert set(reply.passed) <= claimed | set(positions(reply))
+        claimed.update(positions(reply))
+        with store.view() as view:
+            kept = view.subscription(GROUP)
+            assert kept is not None
+            assert all(each in claimed for each in range(1, min(9, kept.cursor)))
+    store.close()
