@@ -411,8 +411,6 @@ def _followed(step: tuple[Any, ...], value: Any) -> Any:  # noqa: C901 - as abov
             return only_if(counts, value.value)
         case ("tag", "boolean", flag):
             tag = discriminator(union(value))
-            if isinstance(tag, enum.Enum):
-                tag = list(type(tag)).index(tag)
             return only_if(is_number(tag) and number(tag) == int(flag), value.value)
         case ("default",):
             there = union(value).default_member is not None

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Path", "Step", "path_of", "scan_path"]
 
 ACCEPTED = "a member, a position, a tag in parentheses, _d, _length, _type_id or _repos_id"
-MOST_STEPS = 100
-PATHS_KEPT = 4_096
+LONGEST = 2_000  # characters
+PATHS_KEPT = 1_024
 LAST = {
     "_d": structures.discriminator,
     "_length": structures.length,
@@ -66,7 +66,9 @@ class Path:
 
     def by(self, clock: Clock) -> Callable[[Any], Any]:
         """The same by another clock."""
-        return _reader(self.steps, clock)
+        read = _reader(self.steps, clock)
+        read.__qualname__ = self.text  # by which a store knows it again
+        return read
 
     def is_default(self, event: Any) -> bool:
         """Whether the union whose discriminator it asks for has its default member active."""
@@ -152,12 +154,13 @@ def scan_path(scanner: Scanner) -> Path:
         scanner.space()
         at, last = scanner.at, steps[-1].kind if steps else ""
         step = _step(scanner)
+        if scanner.at - begin > LONGEST:
+            accepted = f"at most {LONGEST} characters"
+            scanner.wrong(begin, "the component is too long", accepted=accepted)
         if step is None:
             return Path(tuple(steps))
         if last in LAST:
             scanner.wrong(at, f"nothing can follow {last}", accepted="an operator")
-        if len(steps) == MOST_STEPS:
-            scanner.wrong(begin, "the component is too long", accepted=f"{MOST_STEPS} parts")
         steps.append(step)
 
 

@@ -256,7 +256,7 @@ def tagged(value: Any, tag: Any) -> Any:
     """`.(3)`: the active member, if its discriminator is exactly that; a number is an ordinal."""
     union = _union(value)
     mine = union.tag
-    if isinstance(mine, enum.Enum) and isinstance(tag, int):
+    if isinstance(mine, enum.Enum) and type(tag) is int:
         mine = list(type(mine)).index(mine)
     try:
         if equal(_tag(mine), tag):

@@ -197,7 +197,7 @@ def differs(left: Any, right: Any, /) -> bool:
     return not equal(left, right)
 
 
-def _ordered(compare: Callable[[Any, Any], Any], sign: str) -> Callable[[Any, Any], bool]:
+def _ordered(compare: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], bool]:
     def ordered(left: Any, right: Any, /) -> bool:
         if type(left) in NUMBERS and type(right) in NUMBERS:
             return bool(compare(left, right))
@@ -205,15 +205,15 @@ def _ordered(compare: Callable[[Any, Any], Any], sign: str) -> Callable[[Any, An
             return bool(compare(left, right))
         return bool(compare(*_pair(left, right)))
 
-    ordered.__doc__ = f"`left {sign} right`."
+    ordered.__qualname__ = ordered.__name__ = name
     return ordered
 
 
-less = _ordered(operator.lt, "<")
-at_most = _ordered(operator.le, "<=")
-greater = _ordered(operator.gt, ">")
-at_least = _ordered(operator.ge, ">=")
 ORDERED = {"less": "<", "at_most": "<=", "greater": ">", "at_least": ">="}
+less = _ordered(operator.lt, "less")
+at_most = _ordered(operator.le, "at_most")
+greater = _ordered(operator.gt, "greater")
+at_least = _ordered(operator.ge, "at_least")
 
 
 def contains(part: Any, whole: Any, /) -> bool:
