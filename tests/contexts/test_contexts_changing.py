@@ -353,7 +353,7 @@ def restless() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-EACH = 100
+EACH = 40
 
 
 def test_every_event_is_seen_by_one_version_and_once(

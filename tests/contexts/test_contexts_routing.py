@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
@@ -31,6 +32,8 @@ import polycast as pc
 from polycast.matching import selector_for
 from polycast.server.broker import Broker
 from polycast.server.serving import Serving
+
+MORE = 20 if os.environ.get("POLYCAST_STRESS") == "long" else 1
 
 DEADLINE = 5.0  # only a broken program reaches it
 CONTEXTS = ["root", "us", "uk", "ca"]
@@ -377,14 +380,14 @@ def check(place: str, wanted: list[Sub], events: list[Sent]) -> None:
         check_groups(model, story, expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30 * MORE, deadline=None)
 @given(stories())
 def test_in_memory_everybody_gets_what_the_model_says(story: tuple[list[Sub], list[Sent]]) -> None:
     check("memory", *story)
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12 * MORE, deadline=None)
 @given(stories())
 def test_over_a_file_everybody_gets_what_the_model_says(
     story: tuple[list[Sub], list[Sent]],
@@ -393,7 +396,7 @@ def test_over_a_file_everybody_gets_what_the_model_says(
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6 * MORE, deadline=None)
 @given(stories())
 def test_over_a_broker_everybody_gets_what_the_model_says(
     story: tuple[list[Sub], list[Sent]],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from polycast.routing import crowd
 from polycast.routing.codegen import UNROLLED, Shape, source_of
 from polycast.routing.reference import takers
 from polycast.testing import TestBus
+
+MORE = 20 if os.environ.get("POLYCAST_STRESS") == "long" else 1
 
 
 class Marked(ABC):  # noqa: B024
@@ -159,7 +162,7 @@ class Run:
 @pytest.mark.parametrize("many", [0, 3, crowd.MANY])
 @pytest.mark.parametrize("history", [0, 100])
 @settings(
-    max_examples=150,
+    max_examples=75 * MORE,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,9 +26,11 @@ from polycast.routing.reference import routes_taking
 from polycast.stores import Route, Stored
 from polycast.typesystem import Registry
 
+MORE = 20 if os.environ.get("POLYCAST_STRESS") == "long" else 1
+
 LEVEL = level_named("sorted_set")
 SLOW = settings(
-    max_examples=120,
+    max_examples=60 * MORE,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -15,6 +15,7 @@ from polycast.contexts.fitting import (
     holds,
     keys_fit,
     met_fits,
+    shape_fits,
     takes_any,
 )
 from polycast.contexts.recipes import (
@@ -27,7 +28,7 @@ from polycast.contexts.recipes import (
     Missing,
     Otherwise,
 )
-from polycast.contexts.shapes import Shape
+from polycast.contexts.shapes import Shape, shape_of
 from polycast.contexts.values import NoMaker, is_closed, is_unchangeable, maker_of
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard import is_machinery, is_standard
@@ -65,6 +66,7 @@ class Builder:
         self._unfilled: set[Build] = set()
         self._later: deque[tuple[Node, Build]] = deque()
         self._mappings: dict[type, list[Mapping]] = {}
+        self._shapes: dict[int, tuple[Any, Shape]] = {}
         self._where = ""
         self.findings: list[Finding] = []
 
@@ -276,7 +278,8 @@ class Builder:
         assert function is not None
         result = node.met if function.is_identity else function.result
         is_kept = function.is_identity and (result is tuple or result in held.literal)
-        if not (met_fits(node.met, held, wanted) if is_kept else fits(result, wanted.hint)):
+        given = held if is_kept else self._shape_of(result)
+        if not (met_fits(node.met, given, wanted) if is_kept else shape_fits(given, wanted)):
             text = (
                 f"at {node.path} {str(rule.pattern)!r} wins, and {function.name} gives "
                 f"{hint_text(result)}; {hint_text(wanted.hint)} is wanted there"
@@ -284,6 +287,13 @@ class Builder:
             self._error("bad-result", text)
         before = _copied(node.met)
         return before if function.is_identity else Apply(rule, before)
+
+    def _shape_of(self, result: Any) -> Shape:
+        """What functions give is asked at every path where they win."""
+        known = self._shapes.get(id(result))
+        if known is None or known[0] is not result:
+            known = self._shapes[id(result)] = (result, shape_of(result))
+        return known[1]
 
     def _same(self, node: Node) -> Recipe:
         """A value that stays of its class: rebuilt if rules may apply in it."""

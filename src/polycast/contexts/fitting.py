@@ -14,7 +14,16 @@ from polycast.typesystem.kinds import is_protocol
 if TYPE_CHECKING:
     from polycast.contexts.shapes import Container, Shape
 
-__all__ = ["class_fits", "fits", "hint_text", "holds", "keys_fit", "met_fits", "takes_any"]
+__all__ = [
+    "class_fits",
+    "fits",
+    "hint_text",
+    "holds",
+    "keys_fit",
+    "met_fits",
+    "shape_fits",
+    "takes_any",
+]
 
 _WIDER: dict[type, tuple[type, ...]] = {int: (float, complex), float: (complex,)}
 
