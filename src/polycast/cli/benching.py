@@ -104,6 +104,11 @@ def bench(given: Namespace, terminal: Terminal) -> int:
         "rounds": {name: msgspec.to_builtins(each) for name, each in rounds.items()},
     }
     _show(given, data, rounds, terminal)
+    left = count(sum(each.events for each in rounds.values()), "event")
+    terminal.note(
+        f"{left} of this stay in the log until its retention lets go of them; nobody gets them "
+        f"after {EXPIRES / 60:g} minutes"
+    )
     return 0
 
 
