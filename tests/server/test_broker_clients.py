@@ -20,6 +20,7 @@ from websockets.sync.client import connect
 import polycast as pc
 from polycast.matching import Definition
 from polycast.server.serving import Serving
+from polycast.stores.claiming import Errand, Settling
 from polycast.testing import Recorder
 from polycast.wire.frames import decode_from_broker, encode, frames
 from polycast.wire.messages import PATH, PROTOCOL, Call, Hello, Limits, Refused, Welcome
@@ -124,6 +125,40 @@ def test_the_clock_is_that_of_the_broker(serve: Serve, open_bus: OpenBus) -> Non
     bus.publish(Order(1), expires=60.0)
     assert bus.flush(5)
     assert seen.deliveries[0].time.timestamp() == clock.time()
+
+
+def test_what_can_wait_comes_after_what_waits_and_before_what_comes_later(
+    serve: Serve, open_bus: OpenBus
+) -> None:
+    store = open_bus(serve().url)._engine.store  # type: ignore[attr-defined]
+    order, may_begin = list[str](), threading.Event()
+
+    class Patient(Errand[list[Any]]):
+        can_wait = True
+
+        def asked(self) -> Settling:
+            order.append("patient")
+            return Settling("desk", [])
+
+        def needless(self, asked: Settling) -> list[Any]:
+            return []
+
+        def done(self, tx: Any, asked: Settling) -> list[Any]:
+            return []
+
+        def heard(self, reply: list[Any]) -> None: ...
+
+    def work(name: str) -> Callable[[Any], None]:
+        return lambda tx: order.append(name)
+
+    store.write(lambda tx: may_begin.wait(10))
+    patient, first = store.write(Patient()), store.write(work("first"))
+    later = list[Any]()
+    first.add_done_callback(lambda done: later.append(store.write(work("later"))))
+    may_begin.set()
+    assert patient.result(10) == []
+    later[0].result(10)
+    assert order == ["first", "patient", "later"]
 
 
 # -- protocol --------------------------------------------------------------------------------------
