@@ -37,5 +37,11 @@ def test_the_table_has_a_row_for_each_round(run: Any, store: Any) -> None:
     ]
 
 
+def test_it_says_what_it_leaves(run: Any, store: Any) -> None:
+    assert "10 events of this stay in the log" in run("bench", store, "--events", 5).err
+    said = run("bench", store, "--events", 5, "--json")
+    assert (said.data["left"], said.err) == (10, "")
+
+
 def test_nothing_cannot_be_measured(run: Any, store: Any) -> None:
     assert run("bench", store, "--events", 0).status == 2

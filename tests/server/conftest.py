@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 from broker_process import BrokerProcess
 
 import polycast as pc
+from polycast.server.access import load_tokens, new_token
 from polycast.server.broker import Broker
 from polycast.server.serving import Serving
 
@@ -50,3 +52,20 @@ def elsewhere() -> Iterator[str]:
     """The URL of a broker in a process of its own."""
     with BrokerProcess("memory:") as broker:
         yield broker.url
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Callable[..., tuple[Any, dict[str, str]]]:
+    """A file of tokens, and the secret of each."""
+
+    def make(**rights: str) -> tuple[Any, dict[str, str]]:
+        secrets, lines = {}, []
+        for name, text in rights.items():
+            secrets[name], digest = new_token()
+            lines.append(f'[[token]]\nname = "{name}"\nsha256 = "{digest}"\n{text}\n')
+        path = tmp_path / "tokens.toml"
+        path.write_text("\n".join(lines))
+        path.chmod(0o600)
+        return load_tokens(str(path)), secrets
+
+    return make

@@ -96,14 +96,21 @@ def bench(given: Namespace, terminal: Terminal) -> int:
             f"batches of {BATCH}": _many(given, publisher, topic, collectors),
             "one by one": _single(given, publisher, topic, collectors),
         }
+    left = sum(each.events for each in rounds.values())
     data = {
         "place": place.text,
+        "left": left,
         "events": given.events,
         "size": given.size,
         "subscribers": given.subscribers,
         "rounds": {name: msgspec.to_builtins(each) for name, each in rounds.items()},
     }
     _show(given, data, rounds, terminal)
+    if not terminal.as_json:
+        terminal.note(
+            f"{count(left, 'event')} of this stay in the log until its retention lets go of them; "
+            f"nobody gets them after {EXPIRES / 60:g} minutes"
+        )
     return 0
 
 

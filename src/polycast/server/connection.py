@@ -400,7 +400,9 @@ class Connection:
         working.add_done_callback(lambda done: self._later(done, message.number, bytes))
 
     def _want(self, message: Want) -> None:
-        if message.definitions and self._hub.wants(self) >= self._limits.subscriptions:
+        many = len(message.definitions)
+        others = self._hub.wants(self, but=message.name)
+        if many and others + many > self._limits.subscriptions:
             text = f"more than {self._limits.subscriptions} subscriptions on one connection"
             raise LimitReached("subscriptions", text, {"limit": self._limits.subscriptions})
         try:

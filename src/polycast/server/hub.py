@@ -6,6 +6,7 @@ behind: it is served from its own place in the log when it has, and costs nobody
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from polycast.routing.loading import RoutingPlan
@@ -60,6 +61,7 @@ class Hub:
         self._plan = RoutingPlan(Registry())
         self._owners: dict[int, Reader] = {}
         self._numbers: dict[Reader, dict[str, list[int]]] = {}
+        self._counts: Counter[Reader] = Counter()  # definitions of each
         self._last = 0
         self._names: dict[tuple[str, str], tuple[str, ...]] = {}
         self._idle: dict[Reader, None] = {}  # they wait for nothing
@@ -92,11 +94,13 @@ class Hub:
         self._plan.add(Route(self._last, name, definition, 0))
         self._owners[self._last] = reader
         self._numbers.setdefault(reader, {}).setdefault(name, []).append(self._last)
+        self._counts[reader] += 1
         reader.groups += self._is_group(self._last)
 
     def _remove(self, reader: Reader, name: str) -> None:
         for number in self._numbers.get(reader, {}).pop(name, ()):
             reader.groups -= self._is_group(number)
+            self._counts[reader] -= 1
             self._plan.remove(number)
             del self._owners[number]
 
@@ -151,9 +155,9 @@ class Hub:
         """How many readers are served from an earlier place of the log."""
         return len(self._behind)
 
-    def wants(self, reader: Reader) -> int:
-        """How many subscriptions of a reader there are."""
-        return len(self._numbers.get(reader, ()))
+    def wants(self, reader: Reader, *, but: str) -> int:
+        """How many definitions a reader has, but for those of one subscription."""
+        return self._counts[reader] - len(self._of(reader, but))
 
     def join(self, reader: Reader) -> None:
         """Tell somebody that something has changed, and nothing more."""
@@ -176,6 +180,7 @@ class Hub:
         for name in list(self._numbers.get(reader, ())):
             self._remove(reader, name)
         self._numbers.pop(reader, None)
+        self._counts.pop(reader, None)
 
     # -- what is new -------------------------------------------------------------------------------
 

@@ -288,17 +288,17 @@ class RemoteStore(Handlers):
                 future.set_exception(error)
             del work, future, item  # nothing is held while it waits
 
-    def _next_work(self, waiting: deque[Job]) -> Job | None:
-        """The first that cannot wait, or else the first; None when there will be no more."""
+    def _next_work(self, waiting: deque[Job]) -> Job:
+        """What is to be done next; None is the end.
+
+        Of what waits by now, what can wait comes last; but before what comes later.
+        """
         if not waiting:
-            waiting.append(self._work.get())
-        with suppress(Empty):
-            while True:
-                waiting.append(self._work.get_nowait())
-        for at, job in enumerate(waiting):
-            if job is not None and not getattr(job[0], "can_wait", False):
-                del waiting[at]
-                return job
+            found = [self._work.get()]
+            with suppress(Empty):
+                while True:
+                    found.append(self._work.get_nowait())
+            waiting.extend(sorted(found, key=_turn))
         return waiting.popleft()
 
     # -- its life ----------------------------------------------------------------------------------
@@ -334,6 +334,11 @@ class RemoteStore(Handlers):
         if threading.current_thread() is not self._writer:
             self._writer.join(self._within if self._connection.is_up else 0.0)
         self._connection.close()
+
+
+def _turn(job: Job) -> int:
+    """Whose turn it is among those that wait."""
+    return 2 if job is None else int(getattr(job[0], "can_wait", False))
 
 
 def _run_of(draft: Draft) -> Run:
