@@ -293,6 +293,25 @@ def test_replace_keeps_the_place_and_asks_the_new_definition(
     assert second.state == "active"
 
 
+def test_who_has_not_seen_a_replacement_elsewhere_attaches_to_what_it_is_now(
+    shop: pc.Bus, other: pc.Bus, eventually: Eventually
+) -> None:
+    go, begun = threading.Event(), threading.Event()
+    # In line, so that the thread that would see the replacement is busy.
+    shop.subscribe(Refund, lambda refund: (begun.set(), go.wait(10)), dispatch="inline")
+    first, _ = attach(shop)
+    shop.publish(Refund(0))
+    assert begun.wait(10)
+    attach(other, object, where=big, replace=True)
+    try:
+        third, after = attach(shop, object, where=big)
+    finally:
+        go.set()
+    shop.publish_many([Sale(1), Refund(21)])
+    eventually(lambda: after.events)
+    assert (after.events, first.state, third.state) == ([Refund(21)], "taken over", "active")
+
+
 def test_a_group_can_become_a_subscription_and_back(
     shop: pc.Bus, other: pc.Bus, eventually: Eventually
 ) -> None:

@@ -21,6 +21,7 @@ from polycast.errors import (
     BadOption,
     Cancelled,
     CutOff,
+    DurableChanged,
     LeaseExpired,
     NotSettled,
     StoreClosed,
@@ -119,6 +120,23 @@ class StoredRoster(Roster):
         self.feed.ring()
         mailbox.pump()
         return self.handle(consumer)
+
+    def _known(self, interest: Interest, *, replace: bool) -> Mailbox | None:
+        try:
+            return super()._known(interest, replace=replace)
+        except DurableChanged:
+            if not self._is_taken_over(self._durables[interest.durable or ""]):
+                raise
+            return None  # the store tells what it is by now
+
+    def _is_taken_over(self, mailbox: Mailbox) -> bool:
+        """Whether another bus has attached to it, which nobody here has seen yet."""
+        keeper = mailbox.keeper
+        if not isinstance(keeper, CursorKeeper):
+            return False
+        with self.store.view() as view:
+            kept = view.subscription(mailbox.name)
+        return kept is None or kept.token != keeper.number
 
     def _describe(self) -> None:
         """Tell the store what others have to know of the types that are subscribed to."""
