@@ -15,7 +15,7 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="memory is read fr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])  # `make torture` has more
 def test_killed_and_paused_processes_keep_the_guarantees(tmp_path: Path, seed: int) -> None:
     with Troupe(tmp_path, seed=seed) as troupe:
         for _ in range(KILLS):
