@@ -1,0 +1,201 @@
+/* What an event finds in a segment: numbers of filters, and what has to be asked in Python. */
+#include "kernel.h"
+#include <string.h>
+
+#define AT_ONCE 64 /* blocks that are scanned before their hits are looked at */
+
+void found_begin(Found *found) {
+    found->numbers = found->local;
+    found->room = sizeof found->local / sizeof *found->local;
+    found->count = 0;
+    found->asked = NULL;
+    found->asks = found->asks_room = 0;
+}
+
+void found_end(Found *found) {
+    if (found->numbers != found->local) PyMem_RawFree(found->numbers);
+    PyMem_RawFree(found->asked);
+}
+
+static int grow(Found *found) {
+    size_t room = found->room * 2;
+    uint32_t *old = found->numbers == found->local ? NULL : found->numbers;
+    uint32_t *numbers = PyMem_RawRealloc(old, room * sizeof *numbers);
+    if (numbers == NULL) return -1;
+    if (old == NULL) memcpy(numbers, found->local, found->count * sizeof *numbers);
+    found->numbers = numbers;
+    found->room = room;
+    return 0;
+}
+
+static inline int put(Found *found, uint32_t number) {
+    if (found->count == found->room && grow(found)) return -1;
+    found->numbers[found->count++] = number;
+    return 0;
+}
+
+int found_put(Found *found, uint32_t number) { return put(found, number); }
+
+int found_ask(Found *found, uint32_t number, uint32_t what) {
+    if (found->asks == found->asks_room) {
+        size_t room = found->asks_room * 2 + 16;
+        uint32_t *asked = PyMem_RawRealloc(found->asked, 2 * room * sizeof *asked);
+        if (asked == NULL) return -1;
+        found->asked = asked;
+        found->asks_room = room;
+    }
+    found->asked[2 * found->asks] = number;
+    found->asked[2 * found->asks++ + 1] = what;
+    return 0;
+}
+
+/* Whether a value lies in a code that is not wholly in its interval. */
+static inline int is_doubtful(const Boxes *boxes, const Tags *tags, int i, const uint8_t *codes) {
+    unsigned doubtful = tags->doubtful[i];
+    if (doubtful & MUST_ASK) return 1;
+    for (int slot = 0; slot < SLOTS; slot++) {
+        uint8_t code = codes[boxes->column[slot][i]];
+        if ((doubtful >> slot & 1 && code == boxes->low[slot][i]) ||
+            (doubtful >> (SLOTS + slot) & 1 && code == boxes->high[slot][i]))
+            return 1;
+    }
+    return 0;
+}
+
+typedef struct {
+    const Segment *segment;
+    const Column *columns;
+    const Value *values;
+    uint8_t codes[MOST_COLUMNS];
+    Found *found;
+} Search;
+
+static int ask_record(const Search *search, uint32_t at) {
+    const Record *record = record_at(search->segment, at);
+    if (record_check(record, search->columns, search->values, 0) == NO) return 0;
+    if (record->residual >= 0)
+        return found_ask(search->found, record->number, (uint32_t)record->residual);
+    return put(search->found, record->number);
+}
+
+static int search_blocks(const Search *search, size_t from, size_t to) {
+    uint32_t hits[AT_ONCE * BLOCK];
+    const Segment *segment = search->segment;
+    while (from < to) {
+        size_t blocks = to - from < AT_ONCE ? to - from : AT_ONCE;
+        size_t count = scan(segment->boxes + from, blocks, search->codes, hits);
+        for (size_t hit = 0; hit < count; hit++) {
+            size_t block = from + hits[hit] / BLOCK;
+            int i = hits[hit] % BLOCK;
+            const Tags *tags = segment->tags + block;
+            int result;
+            if (tags->doubtful[i] &&
+                is_doubtful(segment->boxes + block, tags, i, search->codes))
+                result = ask_record(search, tags->record[i]);
+            else
+                result = put(search->found, tags->number[i]);
+            if (result) return -1;
+        }
+        from += blocks;
+    }
+    return 0;
+}
+
+/* Records one by one: what is anchored on an odd or unexpected value, and where the others lead.
+ * `unknown` values decide nothing; what depends on them is unsure. */
+static int check_record(const Search *search, uint32_t at, uint32_t unknown, Found *unsure) {
+    const Record *record = record_at(search->segment, at);
+    int verdict = record_check(record, search->columns, search->values, unknown);
+    if (verdict == NO) return 0;
+    if (verdict == DEPENDS) return put(unsure, record->number);
+    if (record->residual < 0) return put(search->found, record->number);
+    if (unknown) return put(unsure, record->number);
+    return found_ask(search->found, record->number, (uint32_t)record->residual);
+}
+
+static int check_blocks(const Search *search, size_t from, size_t to, uint32_t unknown,
+                        Found *unsure) {
+    for (; from < to; from++)
+        for (int i = 0; i < BLOCK; i++) {
+            const Tags *tags = search->segment->tags + from;
+            if (tags->doubtful[i] & NOBODY) continue;
+            if (check_record(search, tags->record[i], unknown, unsure))
+                return -1;
+        }
+    return 0;
+}
+
+static int check_lane(const Search *search, int column, uint32_t unknown, Found *unsure) {
+    const Lane *lane = search->segment->lanes + column;
+    int code = search->codes[column] - C_FIRST;
+    for (int level = 0; level < lane->count; level++) {
+        const Level *lists = lane->levels + level;
+        int list = code >> lists->shift;
+        if (check_blocks(search, lists->first[list], lists->first[list + 1], unknown, unsure))
+            return -1;
+    }
+    return 0;
+}
+
+static int check_all(const Search *search, uint32_t walk, uint32_t unknown, Found *unsure) {
+    const Segment *segment = search->segment;
+    for (int column = 0; column < segment->columns; column++) {
+        const Lane *lane = segment->lanes + column;
+        if (walk >> column & 1) {
+            for (size_t i = 0; i < lane->anchors; i++)
+                if (check_record(search, lane->anchored[i], unknown, unsure)) return -1;
+        } else if (search->codes[column] - C_FIRST <= lane->cuts.count &&
+                   search->codes[column] >= C_FIRST) {
+            if (check_lane(search, column, unknown, unsure)) return -1;
+        }
+    }
+    return check_blocks(search, segment->always, segment->blocks, unknown, unsure);
+}
+
+/* Codes of all values; the columns where a float came and integers were expected. */
+static uint32_t encode(Search *search) {
+    const Segment *segment = search->segment;
+    uint32_t apart = 0;
+    memset(search->codes, C_ABSENT, sizeof search->codes);
+    for (int column = 0; column < segment->columns; column++) {
+        if (!(segment->used >> column & 1)) continue;
+        uint8_t code = cuts_code(&segment->lanes[column].cuts, search->values + column);
+        search->codes[column] = code;
+        apart |= (uint32_t)(code == C_APART) << column;
+    }
+    return apart;
+}
+
+/* `anchors`: only what is anchored on these columns; what has no anchor goes with column 31. */
+int segment_find(const Segment *segment, const Column *columns, const Value *values, Found *found,
+                 uint32_t anchors, size_t *asked) {
+    Search search = {segment, columns, values, {0}, found};
+    uint32_t apart = encode(&search);
+    if (apart) {
+        if (anchors == UINT32_MAX) return check_all(&search, apart, 0, NULL);
+        return anchors & 1 ? check_all(&search, apart, 0, NULL) : 0; /* one of several does it */
+    }
+    for (int column = 0; column < segment->columns; column++) {
+        const Lane *lane = segment->lanes + column;
+        int code = search.codes[column] - C_FIRST;
+        if (lane->count == 0 || !(anchors >> column & 1)) continue;
+        if (code < 0 || code > lane->cuts.count) continue;
+        for (int level = 0; level < lane->count; level++) {
+            const Level *lists = lane->levels + level;
+            uint32_t from = lists->first[code >> lists->shift];
+            uint32_t to = lists->first[(code >> lists->shift) + 1];
+            *asked += to - from;
+            if (from < to && search_blocks(&search, from, to)) return -1;
+        }
+    }
+    if (!(anchors >> 31 & 1)) return 0;
+    *asked += segment->blocks - segment->always;
+    return search_blocks(&search, segment->always, segment->blocks);
+}
+
+int segment_find_odd(const Segment *segment, const Column *columns, const Value *values,
+                     uint32_t odd, Found *sure, Found *unsure) {
+    Search search = {segment, columns, values, {0}, sure};
+    uint32_t apart = encode(&search);
+    return check_all(&search, apart | odd, odd, unsure);
+}
