@@ -57,6 +57,13 @@ class Columns:
 
     def row(self, conjunction: Conjunction) -> Row | None:
         """A conjunction as the kernel takes it; None if it takes no part of it."""
+        before = len(self.all)
+        row = self._row(conjunction)
+        if len(self.all) > before and row.residual:
+            row = self._row(conjunction)  # what came first may be of a column now
+        return row if row.asked or not conjunction else None
+
+    def _row(self, conjunction: Conjunction) -> Row:
         asked: list[Native] = []
         residual: list[Predicate] = []
         for predicate in conjunction:
@@ -65,7 +72,7 @@ class Columns:
                 residual.append(predicate)
             else:
                 asked.append(native)
-        return Row(tuple(asked), tuple(residual)) if asked or not conjunction else None
+        return Row(tuple(asked), tuple(residual))
 
     def _native(self, predicate: Predicate) -> Native | None:
         term, form = predicate.term, predicate.form

@@ -173,9 +173,11 @@ static int put_foreign(const Column *column, PyObject *value, Value *found) {
     plain = PyObject_CallOneArg(column->coerce, value);
     if (plain == NULL)
         result = make_odd(found);
-    else if (plain == absent)
-        result = loose == NULL ? put_other(Py_True, found) : put_other(loose, found);
-    else {
+    else if (plain == absent) { /* `!=` of a signalling NaN fails */
+        found->kind = loose == NULL ? V_OTHER : V_ODD;
+        found->key = 1;
+        result = 0;
+    } else {
         result = 0;
         if (!place_in(column, plain, found)) found->kind = V_ODD;
     }
