@@ -49,19 +49,6 @@ int found_ask(Found *found, uint32_t number, uint32_t what) {
     return 0;
 }
 
-/* Whether a value lies in a code that is not wholly in its interval. */
-static inline int is_doubtful(const Boxes *boxes, const Tags *tags, int i, const uint8_t *codes) {
-    unsigned doubtful = tags->doubtful[i];
-    if (doubtful & MUST_ASK) return 1;
-    for (int slot = 0; slot < SLOTS; slot++) {
-        uint8_t code = codes[boxes->column[slot][i]];
-        if ((doubtful >> slot & 1 && code == boxes->low[slot][i]) ||
-            (doubtful >> (SLOTS + slot) & 1 && code == boxes->high[slot][i]))
-            return 1;
-    }
-    return 0;
-}
-
 typedef struct {
     const Segment *segment;
     const Column *columns;
@@ -69,6 +56,20 @@ typedef struct {
     uint8_t codes[MOST_COLUMNS];
     Found *found;
 } Search;
+
+/* Whether a value lies in a code that is not wholly in its interval. */
+static inline int is_doubtful(const Search *search, uint32_t at, uint32_t doubtful) {
+    const Boxes *boxes = search->segment->boxes + at / BLOCK;
+    int i = at % BLOCK;
+    if (doubtful & MUST_ASK) return 1;
+    for (int slot = 0; slot < SLOTS; slot++) {
+        uint8_t code = search->codes[boxes->column[slot][i]];
+        if ((doubtful >> slot & 1 && code == boxes->low[slot][i]) ||
+            (doubtful >> (SLOTS + slot) & 1 && code == boxes->high[slot][i]))
+            return 1;
+    }
+    return 0;
+}
 
 static int ask_record(const Search *search, uint32_t at) {
     const Record *record = record_at(search->segment, at);
@@ -78,27 +79,49 @@ static int ask_record(const Search *search, uint32_t at) {
     return put(search->found, record->number);
 }
 
-static int search_blocks(const Search *search, size_t from, size_t to) {
-    uint32_t hits[AT_ONCE * BLOCK];
-    const Segment *segment = search->segment;
-    while (from < to) {
-        size_t blocks = to - from < AT_ONCE ? to - from : AT_ONCE;
-        size_t count = scan(segment->boxes + from, blocks, search->codes, hits);
-        for (size_t hit = 0; hit < count; hit++) {
-            size_t block = from + hits[hit] / BLOCK;
-            int i = hits[hit] % BLOCK;
-            const Tags *tags = segment->tags + block;
-            int result;
-            if (tags->doubtful[i] &&
-                is_doubtful(segment->boxes + block, tags, i, search->codes))
-                result = ask_record(search, tags->record[i]);
-            else
-                result = put(search->found, tags->number[i]);
-            if (result) return -1;
-        }
-        from += blocks;
+/* All that is far in memory is called for before any of it is looked at. */
+static int look_at(const Search *search, const uint32_t *hits, size_t count) {
+    uint32_t doubtful[AT_ONCE * BLOCK];
+    size_t doubts = 0;
+    const Tag *tags = search->segment->tags;
+    for (size_t hit = 0; hit < count; hit++) FETCH(tags + hits[hit]);
+    for (size_t hit = 0; hit < count; hit++) {
+        const Tag *tag = tags + hits[hit];
+        if (tag->doubtful && is_doubtful(search, hits[hit], tag->doubtful)) {
+            const char *record = (const char *)record_at(search->segment, tag->record);
+            FETCH(record);
+            FETCH(record + 64);
+            FETCH(record + 128);
+            doubtful[doubts++] = tag->record;
+        } else if (put(search->found, tag->number))
+            return -1;
     }
+    for (size_t i = 0; i < doubts; i++)
+        if (ask_record(search, doubtful[i])) return -1;
     return 0;
+}
+
+typedef struct {
+    uint32_t from, to;
+} Range;
+
+static int search_ranges(const Search *search, const Range *ranges, int count) {
+    uint32_t hits[AT_ONCE * BLOCK];
+    size_t found = 0;
+    for (int i = 0; i < count; i++)
+        for (uint32_t from = ranges[i].from; from < ranges[i].to;) {
+            uint32_t room = (uint32_t)(AT_ONCE - (found + BLOCK - 1) / BLOCK);
+            uint32_t blocks = ranges[i].to - from < room ? ranges[i].to - from : room;
+            if (blocks == 0) {
+                if (look_at(search, hits, found)) return -1;
+                found = 0;
+                continue;
+            }
+            found += scan(search->segment->boxes + from, blocks, search->codes, from * BLOCK,
+                          hits + found);
+            from += blocks;
+        }
+    return look_at(search, hits, found);
 }
 
 /* Records one by one: what is anchored on an odd or unexpected value, and where the others lead.
@@ -115,13 +138,10 @@ static int check_record(const Search *search, uint32_t at, uint32_t unknown, Fou
 
 static int check_blocks(const Search *search, size_t from, size_t to, uint32_t unknown,
                         Found *unsure) {
-    for (; from < to; from++)
-        for (int i = 0; i < BLOCK; i++) {
-            const Tags *tags = search->segment->tags + from;
-            if (tags->doubtful[i] & NOBODY) continue;
-            if (check_record(search, tags->record[i], unknown, unsure))
-                return -1;
-        }
+    const Tag *tag = search->segment->tags + from * BLOCK, *end = search->segment->tags + to * BLOCK;
+    for (; tag < end; tag++)
+        if (!(tag->doubtful & NOBODY) && check_record(search, tag->record, unknown, unsure))
+            return -1;
     return 0;
 }
 
@@ -175,6 +195,8 @@ int segment_find(const Segment *segment, const Column *columns, const Value *val
         if (anchors == UINT32_MAX) return check_all(&search, apart, 0, NULL);
         return anchors & 1 ? check_all(&search, apart, 0, NULL) : 0; /* one of several does it */
     }
+    Range ranges[2 * MOST_COLUMNS + 1];
+    int count = 0;
     for (int column = 0; column < segment->columns; column++) {
         const Lane *lane = segment->lanes + column;
         int code = search.codes[column] - C_FIRST;
@@ -182,15 +204,18 @@ int segment_find(const Segment *segment, const Column *columns, const Value *val
         if (code < 0 || code > lane->cuts.count) continue;
         for (int level = 0; level < lane->count; level++) {
             const Level *lists = lane->levels + level;
-            uint32_t from = lists->first[code >> lists->shift];
-            uint32_t to = lists->first[(code >> lists->shift) + 1];
-            *asked += to - from;
-            if (from < to && search_blocks(&search, from, to)) return -1;
+            const uint32_t *first = lists->first + (code >> lists->shift);
+            if (first[0] == first[1]) continue;
+            FETCH(segment->boxes + first[0]);
+            FETCH((const char *)(segment->boxes + first[0]) + 64);
+            FETCH((const char *)(segment->boxes + first[0]) + 128);
+            ranges[count++] = (Range){first[0], first[1]};
         }
     }
-    if (!(anchors >> 31 & 1)) return 0;
-    *asked += segment->blocks - segment->always;
-    return search_blocks(&search, segment->always, segment->blocks);
+    if (anchors >> 31 & 1 && segment->always < segment->blocks)
+        ranges[count++] = (Range){(uint32_t)segment->always, (uint32_t)segment->blocks};
+    for (int i = 0; i < count; i++) *asked += ranges[i].to - ranges[i].from;
+    return search_ranges(&search, ranges, count);
 }
 
 int segment_find_odd(const Segment *segment, const Column *columns, const Value *values,

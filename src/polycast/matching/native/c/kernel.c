@@ -66,6 +66,10 @@ static int append_keys(const Kernel *kernel, const uint32_t *numbers, size_t cou
 static PyObject *list_of_keys(const Kernel *kernel, const uint32_t *numbers, size_t count) {
     PyObject *list = PyList_New((Py_ssize_t)count);
     if (list == NULL) return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (numbers[i] < kernel->numbers) FETCH(kernel->keys + numbers[i]);
+    for (size_t i = 0; i < count; i++)
+        if (numbers[i] < kernel->numbers) FETCH(kernel->keys[numbers[i]]);
     for (size_t i = 0; i < count; i++) {
         PyObject *key = numbers[i] < kernel->numbers ? kernel->keys[numbers[i]] : NULL;
         if (key == NULL || IS_SEVERAL(key)) {

@@ -156,15 +156,17 @@ typedef struct {
 } Boxes;
 
 typedef struct {
-    uint16_t doubtful[BLOCK]; /* bits: low end of slot 0 to 3, high end; MUST_ASK */
-    uint32_t number[BLOCK];
-    uint32_t record[BLOCK]; /* where, in units of 8 bytes */
-} Tags;
+    uint32_t number;   /* of the filter */
+    uint32_t record;   /* where, in units of 8 bytes */
+    uint32_t doubtful; /* bits: low end of slot 0 to 3, high end; MUST_ASK */
+} Tag;
 
 #define MUST_ASK 0x100
 #define NOBODY 0x200 /* an empty place */
 
-extern size_t (*scan)(const Boxes *boxes, size_t blocks, const uint8_t *codes, uint32_t *hits);
+/* Which of some boxes have room for the codes; the first box has this number. */
+extern size_t (*scan)(const Boxes *boxes, size_t blocks, const uint8_t *codes, uint32_t first,
+                      uint32_t *hits);
 int choose_scan(const char *name);
 const char *scan_name(void);
 
@@ -190,7 +192,7 @@ typedef struct {
     int columns;
     uint32_t used; /* columns that any predicate asks */
     Boxes *boxes;
-    Tags *tags;
+    Tag *tags; /* of each box */
     size_t blocks, always; /* the last list: conjunctions without an anchor */
     size_t entries;
     double loads[MOST_COLUMNS]; /* blocks that an event should meet; what always is met is last */
@@ -198,6 +200,12 @@ typedef struct {
 } Segment;
 
 extern PyTypeObject SegmentType;
+
+#if defined(__GNUC__)
+#define FETCH(address) __builtin_prefetch(address)
+#else
+#define FETCH(address) ((void)(address))
+#endif
 
 static inline const Record *record_at(const Segment *segment, uint32_t at) {
     return (const Record *)(segment->records.data + (size_t)at * 8);
@@ -210,6 +218,46 @@ typedef struct {
 int segment_build(Segment *segment, const uint8_t *kinds, int columns, const Value *sample,
                   int sampled, Limits limits);
 size_t segment_bytes(const Segment *segment);
+
+/* -- boxes.c: conjunctions while a segment is built ---------------------------------------------- */
+
+#define NOWHERE 0xff
+#define MOST_INTERVALS 256 /* of one predicate */
+
+typedef struct {
+    uint8_t column[SLOTS], low[SLOTS], high[SLOTS];
+    uint16_t doubtful;
+    uint8_t anchor_slot, anchor; /* its column, or NOWHERE */
+    uint8_t level;
+    uint32_t record;
+} Entry;
+
+typedef struct {
+    uint8_t low, high, doubtful; /* bits: the low end, the high end, all of it */
+} Span;
+
+typedef struct {
+    const Predicate *predicate[SLOTS];
+    Span spans[SLOTS][MOST_INTERVALS];
+    int counts[SLOTS];
+    int slots;
+    Entry common;
+} Shape;
+
+typedef struct {
+    Segment *segment;
+    Entry *entries;
+    size_t count, room;
+    uint8_t *anchor_of; /* each record */
+    size_t described;
+    uint32_t seen[MOST_COLUMNS][257]; /* sampled events with a lower code */
+    int sampled;
+    uint32_t *cursors[MOST_COLUMNS][2], always;
+    Shape shape;
+} Build;
+
+void count_sample(Build *build, const Value *sample);
+int describe(Build *build, uint32_t at, int anchored);
 
 /* -- found.c: what is found for one event -------------------------------------------------------- */
 

@@ -7,6 +7,8 @@
 
 #include "scan.c"
 
+#include "boxes.c"
+
 #include "segments.c"
 
 #include "found.c"

@@ -11,7 +11,7 @@
 #endif
 
 static size_t scan_plainly(const Boxes *boxes, size_t blocks, const uint8_t *codes,
-                           uint32_t *hits) {
+                           uint32_t first, uint32_t *hits) {
     size_t found = 0;
     for (size_t block = 0; block < blocks; block++, boxes++) {
         uint8_t bad[BLOCK] = {0};
@@ -21,7 +21,7 @@ static size_t scan_plainly(const Boxes *boxes, size_t blocks, const uint8_t *cod
                 bad[i] |= (code < boxes->low[slot][i]) | (code > boxes->high[slot][i]);
             }
         for (uint32_t i = 0; i < BLOCK; i++)
-            if (!bad[i]) hits[found++] = (uint32_t)(block * BLOCK) + i;
+            if (!bad[i]) hits[found++] = first + (uint32_t)(block * BLOCK) + i;
     }
     return found;
 }
@@ -49,7 +49,8 @@ __attribute__((target("avx2"))) static inline __m256i pair(const Boxes *boxes, i
 
 __attribute__((target("avx2"))) static inline size_t scan_wide(const Boxes *boxes, size_t blocks,
                                                                const uint8_t *codes,
-                                                               uint32_t *hits, int wide) {
+                                                               uint32_t first, uint32_t *hits,
+                                                               int wide) {
     size_t found = 0;
     const __m256i zero = _mm256_setzero_si256();
     Codes both = {_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)codes)),
@@ -63,7 +64,7 @@ __attribute__((target("avx2"))) static inline size_t scan_wide(const Boxes *boxe
         good = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bad, zero));
         good &= good >> 16;
         while (good) {
-            hits[found++] = (uint32_t)(block * BLOCK) + (uint32_t)__builtin_ctz(good);
+            hits[found++] = first + (uint32_t)(block * BLOCK) + (uint32_t)__builtin_ctz(good);
             good &= good - 1;
         }
     }
@@ -71,8 +72,9 @@ __attribute__((target("avx2"))) static inline size_t scan_wide(const Boxes *boxe
 }
 
 __attribute__((target("avx2"))) static size_t scan_avx2(const Boxes *boxes, size_t blocks,
-                                                        const uint8_t *codes, uint32_t *hits) {
-    return scan_wide(boxes, blocks, codes, hits, 1);
+                                                        const uint8_t *codes, uint32_t first,
+                                                        uint32_t *hits) {
+    return scan_wide(boxes, blocks, codes, first, hits, 1);
 }
 
 static int has_avx2(void) { return __builtin_cpu_supports("avx2"); }
@@ -81,7 +83,7 @@ static int has_avx2(void) { return 0; }
 #define scan_avx2 scan_plainly
 #endif
 
-size_t (*scan)(const Boxes *, size_t, const uint8_t *, uint32_t *) = scan_plainly;
+size_t (*scan)(const Boxes *, size_t, const uint8_t *, uint32_t, uint32_t *) = scan_plainly;
 
 /* "" changes nothing. */
 int choose_scan(const char *name) {
