@@ -23,7 +23,7 @@ from polycast.filters import nodes
 from polycast.filters.backends import interpreter
 from polycast.matching.index import Index, filters, layout
 from polycast.matching.native import available, use
-from polycast.matching.native.filters import NativeIndex
+from polycast.matching.native.filters import Limits, NativeIndex
 
 Settings = settings(
     max_examples=400,
@@ -241,8 +241,8 @@ def made(way: str) -> Index | NativeIndex:
         return Index()
     kernel = available()
     assert kernel is not None
-    small = {"few": 0, "cuts": 3} if way.endswith("anchored") else {}
-    return NativeIndex(threading.RLock(), kernel, **small)
+    limits = Limits(few=0, cuts=6, codes=3) if way.endswith("anchored") else None
+    return NativeIndex(threading.RLock(), kernel, limits=limits)
 
 
 def expected(wanted: dict[int, nodes.Node], event: Any) -> list[int]:

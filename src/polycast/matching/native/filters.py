@@ -6,7 +6,7 @@ loses its key at once, and its place when segments are merged.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters.backends.python import generate
 from polycast.filters.predicates import conjunctions
@@ -26,23 +26,31 @@ if TYPE_CHECKING:
     from polycast.matching.native.rows import Sharing
     from polycast.matching.native.translation import Row
 
-__all__ = ["NativeIndex"]
+__all__ = ["Limits", "NativeIndex"]
 
-FEW = 48  # conjunctions that are asked one after the other
+FEW = 48
 FEW_GONE = 256  # filters that are gone before that is looked at
 GONE = object()
 ELSEWHERE = -1  # the number of a filter that the kernel does not take
+
+
+class Limits(NamedTuple):
+    """What tests make smaller, so that few filters do all that many do."""
+
+    few: int  # conjunctions that are asked one after the other
+    cuts: int  # of the values of one column
+    codes: int  # of them
 
 
 class NativeIndex:
     """Filters by their keys. Safe to ask while it is changed."""
 
     def __init__(
-        self, lock: threading.RLock, module: Any, *, few: int = FEW, cuts: int | None = None
+        self, lock: threading.RLock, module: Any, *, limits: Limits | None = None
     ) -> None:
         self._lock = lock
-        # May be asked itself, if it is `direct`.
-        self.kernel = module.Kernel(self._match_odd, few, cuts or module.MOST_CUTS)
+        limits = limits or Limits(FEW, module.MOST_CUTS, module.MOST_CODES)
+        self.kernel = module.Kernel(self._match_odd, *limits)  # asked itself, if it is `direct`
         self._columns = Columns(self.kernel, module.MOST_COLUMNS)
         self._segments = Segments(self.kernel, lock)
         self._residuals = Residuals(self.kernel.residuals)

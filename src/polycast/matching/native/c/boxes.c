@@ -4,6 +4,8 @@
 #include <string.h>
 
 #define PRIOR 16.0   /* the constants count as much as so many events */
+#define WHOLLY 4
+#define BY_PLACE 8
 #define MOST_BOXES 8 /* of one conjunction and one span of its anchor */
 
 /* -- how often a predicate is true ----------------------------------------------------------------- */
@@ -11,18 +13,20 @@
 void count_sample(Build *build, const Value *sample) {
     for (int column = 0; column < build->segment->columns; column++) {
         uint32_t *seen = build->seen[column];
-        for (int i = 0; i < build->sampled; i++)
-            seen[1 + cuts_code(&build->segment->lanes[column].cuts,
-                               sample + i * MOST_COLUMNS + column)]++;
+        const Cuts *cuts = &build->segment->lanes[column].cuts;
+        for (int i = 0; i < build->sampled; i++) {
+            uint8_t code;
+            cuts_place(cuts, sample + i * MOST_COLUMNS + column, &code);
+            seen[1 + code]++;
+        }
         for (int code = 0; code < 256; code++) seen[code + 1] += seen[code];
     }
 }
 
-/* Which part of the constants between two cuts lies in an interval. */
+/* Which part of the constants of a code lies in an interval. */
 static double part(const Cuts *cuts, int code, size_t low, size_t high) {
-    int at = code - C_FIRST;
-    size_t begin = at == 0 ? 0 : cuts->rank[at - 1];
-    size_t end = at == cuts->count ? cuts->many : cuts->rank[at];
+    size_t begin = code == C_FIRST ? 0 : cuts->rank[code - C_FIRST - 1];
+    size_t end = code == cuts->last_code ? cuts->many : cuts->rank[code - C_FIRST];
     if (end <= begin) return 1.0;
     size_t from = low > begin ? low : begin, to = high < end ? high : end;
     return to > from ? (double)(to - from) / (double)(end - begin) : 0.5 / (double)(end - begin);
@@ -37,12 +41,10 @@ static double share_of_interval(const Build *build, int column, const Record *re
     double prior = ((double)(high > low ? high - low : 0) + 1) / ((double)cuts->many + 2);
     cuts_span(cuts, record, interval, span, certain);
     if (span[0] > span[1]) return 0.0;
-    double count = seen[span[1] + 1] - seen[span[0]];
-    double first = seen[span[0] + 1] - seen[span[0]], last = seen[span[1] + 1] - seen[span[1]];
-    if (!certain[0] || !certain[1]) {
-        count -= first * (1 - part(cuts, span[0], low, high));
-        if (span[1] > span[0]) count -= last * (1 - part(cuts, span[1], low, high));
-    }
+    int first = cuts->code_of[span[0]], last = cuts->code_of[span[1]];
+    double count = seen[last + 1] - seen[first];
+    count -= (seen[first + 1] - seen[first]) * (1 - part(cuts, first, low, high));
+    if (last > first) count -= (seen[last + 1] - seen[last]) * (1 - part(cuts, last, low, high));
     return (count + PRIOR * prior) / (build->sampled + PRIOR);
 }
 
@@ -61,25 +63,37 @@ static double share_of(const Build *build, const Record *record, const Predicate
 /* -- boxes ------------------------------------------------------------------------------------------ */
 
 static int order_of_spans(const void *one, const void *other) {
-    return ((const Span *)one)->low - ((const Span *)other)->low;
+    return ((const Span *)one)->first - ((const Span *)other)->first;
 }
 
-/* The spans of codes that a predicate allows, in order: no two touch the same code. */
+/* A span of places, in codes: an end is doubtful if it is so by place, or if the code has more. */
+static Span span_between(const Cuts *cuts, const int span[2], const int certain[2]) {
+    Span made = {(uint16_t)span[0], (uint16_t)span[1], cuts->code_of[span[0]],
+                 cuts->code_of[span[1]], 0};
+    int whole[2] = {span[0] == 0 || cuts->code_of[span[0] - 1] != made.low,
+                    span[1] == cuts->count || cuts->code_of[span[1] + 1] != made.high};
+    for (int end = 0; end < 2; end++) {
+        if (!certain[end]) made.doubtful |= (uint8_t)(BY_PLACE << end);
+        if (!certain[end] || !whole[end]) made.doubtful |= (uint8_t)(1 << end);
+    }
+    return made;
+}
+
+/* The spans that a predicate allows, in order: no two touch the same place, or `by_code` code. */
 static int spans_of(const Segment *segment, const Record *record, const Predicate *predicate,
-                    Span *spans) {
+                    Span *spans, int by_code) {
     const Cuts *cuts = &segment->lanes[predicate->column].cuts;
     int count = 0, kept = 0, span[2], certain[2];
     for (uint32_t i = 0; i < predicate->intervals; i++) {
         cuts_span(cuts, record, intervals_of(predicate) + i, span, certain);
-        if (span[0] > span[1]) continue; /* nothing is in it */
-        spans[count++] = (Span){(uint8_t)span[0], (uint8_t)span[1],
-                                (uint8_t)((certain[0] ? 0 : 1) | (certain[1] ? 0 : 2))};
+        if (span[0] <= span[1]) spans[count++] = span_between(cuts, span, certain);
     }
     qsort(spans, (size_t)count, sizeof *spans, order_of_spans);
     for (int i = 0; i < count; i++) {
-        if (kept && spans[i].low <= spans[kept - 1].high) {
-            if (spans[i].high > spans[kept - 1].high) spans[kept - 1].high = spans[i].high;
-            spans[kept - 1].doubtful = 4;
+        Span *last = spans + kept - 1;
+        if (kept && (by_code ? spans[i].low <= last->high : spans[i].first <= last->last)) {
+            if (spans[i].last > last->last) last->last = spans[i].last, last->high = spans[i].high;
+            last->doubtful = WHOLLY | WHOLLY * BY_PLACE;
         } else
             spans[kept++] = spans[i];
     }
@@ -88,25 +102,26 @@ static int spans_of(const Segment *segment, const Record *record, const Predicat
 
 /* The same for any form; what a box does not tell has to be asked. */
 static int allowed(const Segment *segment, const Record *record, const Predicate *predicate,
-                   Span *spans) {
+                   Span *spans, int by_code) {
     switch (predicate->form) {
     case F_NONE:
-        spans[0] = (Span){C_NONE, C_NONE, 0};
+        spans[0] = (Span){0, 0, C_NONE, C_NONE, 0};
         return 1;
     case F_NOT_NONE:
-        spans[0] = (Span){C_OTHER, C_NAN, 0};
+        spans[0] = (Span){0, 0, C_OTHER, C_NAN, 0};
         return 1;
     case F_IN:
-        if (!predicate->nan_too) return spans_of(segment, record, predicate, spans);
+        if (!predicate->nan_too) return spans_of(segment, record, predicate, spans, by_code);
     }
-    spans[0] = (Span){C_OTHER, C_NONE, 4};
+    spans[0] = (Span){0, 0, C_OTHER, C_NONE, WHOLLY};
     return 1;
 }
 
 /* So many spans that they would be too many boxes: one around them. */
 static void enclose(Span *spans, int *count) {
     spans[0].high = spans[*count - 1].high;
-    spans[0].doubtful = 4;
+    spans[0].last = spans[*count - 1].last;
+    spans[0].doubtful = WHOLLY | WHOLLY * BY_PLACE;
     *count = 1;
 }
 
@@ -121,18 +136,33 @@ static Entry *new_entry(Build *build) {
     return build->entries + build->count++;
 }
 
+/* What leads to the box is known by place, which is finer than a code. */
+static void anchor(Entry *entry, Span span) {
+    int doubtful = span.doubtful / BY_PLACE;
+    entry->first = span.first;
+    entry->last = span.last;
+    entry->doubtful |= (uint32_t)span.first << FIRST_PLACE | (uint32_t)span.last << LAST_PLACE;
+    if (doubtful & 1) entry->doubtful |= AT_FIRST;
+    if (doubtful & 2) entry->doubtful |= AT_LAST;
+    if (doubtful & WHOLLY) entry->doubtful |= MUST_ASK;
+}
+
 static int put_box(Build *build, const Shape *shape, const int chosen[SLOTS]) {
     Entry *entry = new_entry(build);
     if (entry == NULL) return -1;
     *entry = shape->common;
     for (int slot = 0; slot < SLOTS; slot++) {
         int used = slot < shape->slots;
-        Span span = used ? shape->spans[slot][chosen[slot]] : (Span){0, 255, 0};
+        Span span = used ? shape->spans[slot][chosen[slot]] : (Span){0, 0, 0, 255, 0};
         entry->column[slot] = used ? shape->predicate[slot]->column : 0;
         entry->low[slot] = span.low;
         entry->high[slot] = span.high;
-        entry->doubtful |= (span.doubtful & 1) << slot | (span.doubtful >> 1 & 1) << (SLOTS + slot);
-        if (span.doubtful & 4) entry->doubtful |= MUST_ASK;
+        if (slot == entry->anchor_slot && entry->anchor != NOWHERE)
+            anchor(entry, span);
+        else {
+            uint32_t ends = (span.doubtful & 1) | (span.doubtful >> 1 & 1) << SLOTS;
+            entry->doubtful |= ends << slot | (span.doubtful & WHOLLY ? MUST_ASK : 0);
+        }
     }
     return 0;
 }
@@ -195,16 +225,16 @@ int describe(Build *build, uint32_t at, int anchored) {
     shape->common.record = at;
     rank_predicates(build, record, shape);
     choose_anchor(shape);
+    if (!anchored) shape->common.anchor = NOWHERE;
     if (record->count > SLOTS || record->residual >= 0) shape->common.doubtful = MUST_ASK;
     for (int slot = 0; slot < shape->slots; slot++) {
         int *count = shape->counts + slot;
-        *count = allowed(segment, record, shape->predicate[slot], shape->spans[slot]);
         int is_anchor = shape->common.anchor != NOWHERE && slot == shape->common.anchor_slot;
-        if (*count > 1 && (!anchored || !is_anchor) && boxes * *count > MOST_BOXES)
+        *count = allowed(segment, record, shape->predicate[slot], shape->spans[slot], !is_anchor);
+        if (*count > 1 && !is_anchor && boxes * *count > MOST_BOXES)
             enclose(shape->spans[slot], count);
         if (!is_anchor) boxes *= *count;
     }
-    if (!anchored) shape->common.anchor = NOWHERE;
     build->anchor_of[build->described++] = shape->common.anchor;
     return put_boxes(build, shape);
 }

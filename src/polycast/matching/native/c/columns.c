@@ -270,23 +270,19 @@ static PyObject *key_of(const Kernel *kernel, uint32_t number) {
     return number < kernel->numbers ? kernel->keys[number] : NULL;
 }
 
-/* 1 if all keys are numbers of 64 bits, which are put in place. */
-static int whole_keys(const Kernel *kernel, const uint32_t *numbers, const int64_t *offsets,
-                      Py_ssize_t rows, int64_t *ids, int64_t *ends) {
+/* All keys are numbers of 64 bits. */
+static void put_ids(const Kernel *kernel, const uint32_t *numbers, const int64_t *offsets,
+                    Py_ssize_t rows, int64_t *ids, int64_t *ends) {
     int64_t count = 0;
     for (Py_ssize_t row = 0; row < rows; row++) {
         ends[row] = count;
         for (int64_t i = offsets[row]; i < offsets[row + 1]; i++) {
-            PyObject *key = key_of(kernel, numbers[i]);
-            int overflow;
-            if (key == NULL) continue;
-            if (IS_SEVERAL(key) || !PyLong_CheckExact(key)) return 0;
-            ids[count++] = PyLong_AsLongLongAndOverflow(key, &overflow);
-            if (overflow) return 0;
+            int64_t id = numbers[i] < kernel->numbers ? kernel->ids[numbers[i]] : NOBODY_HERE;
+            ids[count] = id;
+            count += id != NOBODY_HERE;
         }
     }
     ends[rows] = count;
-    return 1;
 }
 
 static PyObject *listed_keys(const Kernel *kernel, const uint32_t *numbers, const int64_t *offsets,
@@ -327,10 +323,13 @@ PyObject *kernel_keys_for(Kernel *kernel, PyObject *arguments) {
     if (ends != NULL && keys != NULL) {
         int64_t *to = (int64_t *)PyByteArray_AS_STRING(ends);
         int64_t *ids = (int64_t *)PyByteArray_AS_STRING(keys);
-        if (!whole_keys(kernel, numbers.buf, starts, rows, ids, to))
+        if (kernel->others)
             Py_SETREF(keys, listed_keys(kernel, numbers.buf, starts, rows, to));
-        else if (to[rows] < count)
-            PyByteArray_Resize(keys, (Py_ssize_t)to[rows] * (Py_ssize_t)sizeof(int64_t));
+        else {
+            put_ids(kernel, numbers.buf, starts, rows, ids, to);
+            if (to[rows] < count)
+                PyByteArray_Resize(keys, (Py_ssize_t)to[rows] * (Py_ssize_t)sizeof(int64_t));
+        }
         if (keys != NULL) answer = PyTuple_Pack(2, ends, keys);
     }
     Py_XDECREF(ends);

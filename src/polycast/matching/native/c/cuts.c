@@ -1,7 +1,7 @@
-/* The values of a column in at most 249 codes, cut where many constants of filters lie.
+/* The values of a column in places, cut where many constants of filters lie; and places in codes.
  *
- * A cut lies between values: it has a place among the floats and one among the integers, and both
- * are in the same order. What lies on the same side of all cuts has the same code.
+ * A cut lies between values: it is somewhere among the floats and somewhere among the integers, and
+ * cuts are in the same order in both. What lies on the same side of all cuts has the same place.
  */
 #include "kernel.h"
 #include <math.h>
@@ -113,13 +113,29 @@ static void choose(Cuts *cuts, Order order, size_t most) {
     for (size_t i = 0; i < steps; i++) {
         const Cut *cut = cuts->all + (few ? i : (i + 1) * cuts->many / (most + 1));
         if (cuts->count && order(&cuts->cuts[cuts->count - 1], cut) == 0) continue;
-        cuts->rank[cuts->count] = (uint32_t)count_before(cuts->all, cuts->many, cut, 0, order);
         cuts->cuts[cuts->count++] = *cut;
     }
 }
 
+/* Codes of about as many constants each, or of one place if that is enough for all. */
+static void give_codes(Cuts *cuts, Order order, int most) {
+    size_t rank = 0;
+    int code = C_FIRST;
+    cuts->code_of[0] = (uint8_t)code;
+    for (int i = 0; i < cuts->count; i++) {
+        while (rank < cuts->many && order(&cuts->all[rank], &cuts->cuts[i]) < 0) rank++;
+        size_t due = cuts->many * (size_t)(code - C_FIRST + 1) / (size_t)most;
+        if (cuts->count < most || (rank >= due && code < most)) {
+            cuts->rank[code - C_FIRST] = (uint32_t)rank;
+            code++;
+        }
+        cuts->code_of[i + 1] = (uint8_t)code;
+    }
+    cuts->last_code = code;
+}
+
 /* How many steps are not above a key; `before`: how many are below it. */
-static int code_by_search(const int64_t *steps, int from, int to, int64_t key, int before) {
+static int place_by_search(const int64_t *steps, int from, int to, int64_t key, int before) {
     while (from < to) {
         int middle = (from + to) / 2;
         if (before ? steps[middle] < key : steps[middle] <= key)
@@ -144,7 +160,7 @@ static void fill_integers(Cuts *cuts) {
     int next = 0;
     for (uint64_t cell = 0; cell <= CELLS; cell++) {
         while (next < cuts->count && integer_cell(cuts, cuts->steps[1][next]) < cell) next++;
-        cuts->of_integers[cell] = (uint8_t)next;
+        cuts->of_integers[cell] = (uint16_t)next;
     }
 }
 
@@ -153,7 +169,7 @@ static void fill_floats(Cuts *cuts) {
     for (int cell = 0; cell <= CELLS; cell++) {
         while (next < cuts->count && float_cell(cuts, float_of_key(cuts->steps[0][next])) < cell)
             next++;
-        cuts->of_floats[cell] = (uint8_t)next;
+        cuts->of_floats[cell] = (uint16_t)next;
     }
 }
 
@@ -163,7 +179,7 @@ static int make_grids(Cuts *cuts) {
     cuts->least = integers[0];
     cuts->last = integers[last];
     while (integer_cell(cuts, cuts->last) >= CELLS) cuts->shift++;
-    if ((cuts->of_integers = PyMem_RawMalloc(CELLS + 1)) == NULL) return -1;
+    if ((cuts->of_integers = PyMem_RawMalloc((CELLS + 1) * sizeof(uint16_t))) == NULL) return -1;
     fill_integers(cuts);
     if (cuts->kind != NUMBER || cuts->integral) return 0;
     cuts->floor = float_of_key(floats[0]);
@@ -171,7 +187,7 @@ static int make_grids(Cuts *cuts) {
     double reach = cuts->ceiling - cuts->floor;
     if (!(reach > 0) || !isfinite(reach) || !isfinite(CELLS / reach)) return 0;
     cuts->scale = (CELLS - 1) / reach;
-    if ((cuts->of_floats = PyMem_RawMalloc(CELLS + 1)) == NULL) return -1;
+    if ((cuts->of_floats = PyMem_RawMalloc((CELLS + 1) * sizeof(uint16_t))) == NULL) return -1;
     fill_floats(cuts);
     return 0;
 }
@@ -191,7 +207,7 @@ static uint64_t text_hash(const char *data, Py_ssize_t size) {
     return hash | 1; /* zero is an empty place */
 }
 
-static uint8_t text_code(const Cuts *cuts, const Value *value) {
+static int text_place(const Cuts *cuts, const Value *value) {
     int from = 0, to = cuts->count;
     while (from < to) {
         int middle = (from + to) / 2;
@@ -201,7 +217,7 @@ static uint8_t text_code(const Cuts *cuts, const Value *value) {
         else
             to = middle;
     }
-    return (uint8_t)(C_FIRST + from);
+    return from;
 }
 
 static void make_known(Cuts *cuts, const Cut *cut) {
@@ -212,7 +228,8 @@ static void make_known(Cuts *cuts, const Cut *cut) {
         if (cuts->known[at].hash == hash) return; /* the same, or another: that is searched for */
         at = (at + 1) & cuts->mask;
     }
-    cuts->known[at] = (Known){hash, cut->data, (uint32_t)cut->size, text_code(cuts, &value)};
+    cuts->known[at] = (Known){hash, cut->data, (uint32_t)cut->size,
+                              (uint16_t)text_place(cuts, &value)};
 }
 
 static int make_all_known(Cuts *cuts) {
@@ -227,21 +244,24 @@ static int make_all_known(Cuts *cuts) {
 
 /* -- made of records, and a sample ---------------------------------------------------------------- */
 
-int cuts_make(Cuts *cuts, const Value *sample, int sampled, int most) {
+int cuts_make(Cuts *cuts, const Value *sample, int sampled, int most, int codes) {
     cuts->integral = (uint8_t)is_integral(cuts, sample, sampled);
-    if (cuts->many == 0) return 0;
     Order order = order_of(cuts);
+    size_t room = cuts->many < (size_t)most ? cuts->many : (size_t)most;
     qsort(cuts->all, cuts->many, sizeof *cuts->all, order);
-    cuts->cuts = PyMem_RawMalloc(MOST_CUTS * sizeof *cuts->cuts);
-    cuts->rank = PyMem_RawMalloc(MOST_CUTS * sizeof *cuts->rank);
-    cuts->steps[0] = PyMem_RawMalloc(2 * MOST_CUTS * sizeof(int64_t));
-    if (cuts->cuts == NULL || cuts->rank == NULL || cuts->steps[0] == NULL) return -1;
-    cuts->steps[1] = cuts->steps[0] + MOST_CUTS;
+    cuts->cuts = PyMem_RawMalloc((room + 1) * sizeof *cuts->cuts);
+    cuts->code_of = PyMem_RawMalloc(room + 1);
+    cuts->rank = PyMem_RawMalloc((MOST_CODES + 1) * sizeof *cuts->rank);
+    cuts->steps[0] = PyMem_RawMalloc(2 * (room + 1) * sizeof(int64_t));
+    if (!cuts->cuts || !cuts->code_of || !cuts->rank || !cuts->steps[0]) return -1;
+    cuts->steps[1] = cuts->steps[0] + room + 1;
     choose(cuts, order, (size_t)most);
+    give_codes(cuts, order, codes);
     for (int i = 0; i < cuts->count; i++) {
         cuts->steps[0][i] = cuts->cuts[i].at[0];
         cuts->steps[1][i] = cuts->cuts[i].at[1];
     }
+    if (cuts->count == 0) return 0;
     return is_textual(cuts->kind) ? make_all_known(cuts) : make_grids(cuts);
 }
 
@@ -255,6 +275,7 @@ void cuts_forget(Cuts *cuts) {
 void cuts_free(Cuts *cuts) {
     cuts_forget(cuts);
     PyMem_RawFree(cuts->cuts);
+    PyMem_RawFree(cuts->code_of);
     PyMem_RawFree(cuts->steps[0]);
     PyMem_RawFree(cuts->of_integers);
     PyMem_RawFree(cuts->of_floats);
@@ -262,22 +283,22 @@ void cuts_free(Cuts *cuts) {
 }
 
 size_t cuts_bytes(const Cuts *cuts) {
-    size_t bytes = cuts->cuts ? MOST_CUTS * (sizeof(Cut) + 2 * sizeof(int64_t)) : 0;
-    bytes += (cuts->of_integers ? CELLS : 0) + (cuts->of_floats ? CELLS : 0);
+    size_t bytes = (size_t)cuts->count * (sizeof(Cut) + 2 * sizeof(int64_t) + 1);
+    bytes += ((cuts->of_integers ? CELLS : 0) + (cuts->of_floats ? CELLS : 0)) * sizeof(uint16_t);
     return bytes + (cuts->known ? (cuts->mask + 1) * sizeof(Known) : 0);
 }
 
 /* -- asking ---------------------------------------------------------------------------------------- */
 
-static uint8_t integer_code(const Cuts *cuts, int64_t key) {
-    if (cuts->count == 0 || key < cuts->least) return C_FIRST;
-    if (key >= cuts->last) return (uint8_t)(C_FIRST + cuts->count);
+static int integer_place(const Cuts *cuts, int64_t key) {
+    if (cuts->count == 0 || key < cuts->least) return 0;
+    if (key >= cuts->last) return cuts->count;
     uint64_t cell = integer_cell(cuts, key);
     int from = cuts->of_integers[cell], to = cuts->of_integers[cell + 1];
-    return (uint8_t)(C_FIRST + code_by_search(cuts->steps[1], from, to, key, 0));
+    return place_by_search(cuts->steps[1], from, to, key, 0);
 }
 
-static uint8_t float_code(const Cuts *cuts, int64_t key) {
+static int float_place(const Cuts *cuts, int64_t key) {
     int from = 0, to = cuts->count;
     double number = float_of_key(key);
     if (cuts->of_floats != NULL && number >= cuts->floor && number <= cuts->ceiling) {
@@ -285,37 +306,40 @@ static uint8_t float_code(const Cuts *cuts, int64_t key) {
         from = cuts->of_floats[cell];
         to = cuts->of_floats[cell + 1];
     }
-    return (uint8_t)(C_FIRST + code_by_search(cuts->steps[0], from, to, key, 0));
+    return place_by_search(cuts->steps[0], from, to, key, 0);
 }
 
-static uint8_t known_code(const Cuts *cuts, const Value *value) {
-    if (cuts->known == NULL) return text_code(cuts, value);
+static int known_place(const Cuts *cuts, const Value *value) {
+    if (cuts->known == NULL) return text_place(cuts, value);
     uint64_t hash = text_hash(value->data, value->size);
     for (uint64_t at = hash >> 1 & cuts->mask; cuts->known[at].hash; at = (at + 1) & cuts->mask) {
         const Known *known = cuts->known + at;
         if (known->hash == hash && known->size == (uint64_t)value->size &&
             memcmp(known->data, value->data, known->size) == 0)
-            return known->code;
+            return known->place;
     }
-    return text_code(cuts, value);
+    return text_place(cuts, value);
 }
 
-uint8_t cuts_code(const Cuts *cuts, const Value *value) {
-    switch (value->kind) {
-    case V_FLOAT:
-        return cuts->integral ? C_APART : float_code(cuts, value->key);
-    case V_INT:
-        return integer_code(cuts, value->key);
-    case V_TEXT:
-        return known_code(cuts, value);
-    case V_NAN:
-        return C_NAN;
-    case V_NONE:
-        return C_NONE;
-    case V_OTHER:
-        return C_OTHER;
+static const uint8_t APART[] = {
+    [V_FLOAT] = C_APART, [V_NAN] = C_NAN,       [V_NONE] = C_NONE,
+    [V_OTHER] = C_OTHER, [V_ABSENT] = C_ABSENT, [V_ODD] = C_ABSENT,
+};
+
+int cuts_place(const Cuts *cuts, const Value *value, uint8_t *code) {
+    int place;
+    if (value->kind == V_FLOAT && !cuts->integral)
+        place = float_place(cuts, value->key);
+    else if (value->kind == V_INT)
+        place = integer_place(cuts, value->key);
+    else if (value->kind == V_TEXT)
+        place = known_place(cuts, value);
+    else {
+        *code = APART[value->kind];
+        return NO_PLACE;
     }
-    return C_ABSENT;
+    *code = cuts->code_of[place];
+    return place;
 }
 
 size_t cuts_rank(const Cuts *cuts, const Record *record, const Interval *interval, int high) {
@@ -330,8 +354,8 @@ static int span_end(const Cuts *cuts, const Cut *cut, int high) {
     int after = !high, found, other;
     if (is_textual(cuts->kind) || cuts->integral)
         return (int)count_before(cuts->cuts, (size_t)cuts->count, cut, after, order_of(cuts));
-    found = code_by_search(cuts->steps[0], 0, cuts->count, cut->at[0], high);
-    other = code_by_search(cuts->steps[1], 0, cuts->count, cut->at[1], high);
+    found = place_by_search(cuts->steps[0], 0, cuts->count, cut->at[0], high);
+    other = place_by_search(cuts->steps[1], 0, cuts->count, cut->at[1], high);
     return (found < other) == high ? other : found;
 }
 
@@ -339,12 +363,12 @@ void cuts_span(const Cuts *cuts, const Record *record, const Interval *interval,
                int certain[2]) {
     for (int high = 0; high < 2; high++) {
         Cut cut;
-        span[high] = C_FIRST + (high ? cuts->count : 0);
+        span[high] = high ? cuts->count : 0;
         certain[high] = 1;
         if (is_open(cuts->kind, interval, high)) continue;
         cut_at(cuts->kind, record, interval, high, &cut);
         int end = span_end(cuts, &cut, high), at = high ? end : end - 1;
-        span[high] = C_FIRST + end;
+        span[high] = end;
         certain[high] = at >= 0 && at < cuts->count && order_of(cuts)(cuts->cuts + at, &cut) == 0;
     }
 }

@@ -53,15 +53,15 @@ typedef struct {
     const Segment *segment;
     const Column *columns;
     const Value *values;
-    uint8_t codes[MOST_COLUMNS];
     Found *found;
+    int16_t places[MOST_COLUMNS + 1]; /* the last: of what has no anchor */
+    uint8_t codes[MOST_COLUMNS];
 } Search;
 
 /* Whether a value lies in a code that is not wholly in its interval. */
 static inline int is_doubtful(const Search *search, uint32_t at, uint32_t doubtful) {
     const Boxes *boxes = search->segment->boxes + at / BLOCK;
     int i = at % BLOCK;
-    if (doubtful & MUST_ASK) return 1;
     for (int slot = 0; slot < SLOTS; slot++) {
         uint8_t code = search->codes[boxes->column[slot][i]];
         if ((doubtful >> slot & 1 && code == boxes->low[slot][i]) ||
@@ -69,6 +69,18 @@ static inline int is_doubtful(const Search *search, uint32_t at, uint32_t doubtf
             return 1;
     }
     return 0;
+}
+
+/* NO, YES, or DEPENDS on what the record says. */
+static inline int judge(const Search *search, uint32_t at, uint32_t doubtful, int column) {
+    int place = search->places[column];
+    int first = doubtful >> FIRST_PLACE & 1023, last = doubtful >> LAST_PLACE & 1023;
+    if (place < first || place > last) return NO;
+    if (doubtful & MUST_ASK) return DEPENDS;
+    if ((doubtful & AT_FIRST && place == first) || (doubtful & AT_LAST && place == last))
+        return DEPENDS;
+    if (doubtful & (LOW_ENDS | HIGH_ENDS)) return is_doubtful(search, at, doubtful) ? DEPENDS : YES;
+    return YES;
 }
 
 static int ask_record(const Search *search, uint32_t at) {
@@ -79,49 +91,58 @@ static int ask_record(const Search *search, uint32_t at) {
     return put(search->found, record->number);
 }
 
+typedef struct {
+    uint32_t at[AT_ONCE * BLOCK];
+    uint8_t column[AT_ONCE * BLOCK]; /* that led there */
+    size_t count;
+} Hits;
+
 /* All that is far in memory is called for before any of it is looked at. */
-static int look_at(const Search *search, const uint32_t *hits, size_t count) {
-    uint32_t doubtful[AT_ONCE * BLOCK];
+static int look_at(const Search *search, Hits *hits) {
     size_t doubts = 0;
     const Tag *tags = search->segment->tags;
-    for (size_t hit = 0; hit < count; hit++) FETCH(tags + hits[hit]);
-    for (size_t hit = 0; hit < count; hit++) {
-        const Tag *tag = tags + hits[hit];
-        if (tag->doubtful && is_doubtful(search, hits[hit], tag->doubtful)) {
+    for (size_t i = 0; i < hits->count; i++) FETCH(tags + hits->at[i]);
+    for (size_t i = 0; i < hits->count; i++) {
+        const Tag *tag = tags + hits->at[i];
+        int verdict = judge(search, hits->at[i], tag->doubtful, hits->column[i]);
+        if (verdict == DEPENDS) {
             const char *record = (const char *)record_at(search->segment, tag->record);
             FETCH(record);
             FETCH(record + 64);
             FETCH(record + 128);
-            doubtful[doubts++] = tag->record;
-        } else if (put(search->found, tag->number))
+            hits->at[doubts++] = tag->record;
+        } else if (verdict == YES && put(search->found, tag->number))
             return -1;
     }
+    hits->count = 0;
     for (size_t i = 0; i < doubts; i++)
-        if (ask_record(search, doubtful[i])) return -1;
+        if (ask_record(search, hits->at[i])) return -1;
     return 0;
 }
 
 typedef struct {
     uint32_t from, to;
+    uint8_t column;
 } Range;
 
 static int search_ranges(const Search *search, const Range *ranges, int count) {
-    uint32_t hits[AT_ONCE * BLOCK];
-    size_t found = 0;
+    Hits hits;
+    hits.count = 0;
     for (int i = 0; i < count; i++)
         for (uint32_t from = ranges[i].from; from < ranges[i].to;) {
-            uint32_t room = (uint32_t)(AT_ONCE - (found + BLOCK - 1) / BLOCK);
+            uint32_t room = (uint32_t)(AT_ONCE - (hits.count + BLOCK - 1) / BLOCK);
             uint32_t blocks = ranges[i].to - from < room ? ranges[i].to - from : room;
             if (blocks == 0) {
-                if (look_at(search, hits, found)) return -1;
-                found = 0;
+                if (look_at(search, &hits)) return -1;
                 continue;
             }
-            found += scan(search->segment->boxes + from, blocks, search->codes, from * BLOCK,
-                          hits + found);
+            size_t found = scan(search->segment->boxes + from, blocks, search->codes, from * BLOCK,
+                                hits.at + hits.count);
+            memset(hits.column + hits.count, ranges[i].column, found);
+            hits.count += found;
             from += blocks;
         }
-    return look_at(search, hits, found);
+    return look_at(search, &hits);
 }
 
 /* Records one by one: what is anchored on an odd or unexpected value, and where the others lead.
@@ -147,10 +168,9 @@ static int check_blocks(const Search *search, size_t from, size_t to, uint32_t u
 
 static int check_lane(const Search *search, int column, uint32_t unknown, Found *unsure) {
     const Lane *lane = search->segment->lanes + column;
-    int code = search->codes[column] - C_FIRST;
     for (int level = 0; level < lane->count; level++) {
         const Level *lists = lane->levels + level;
-        int list = code >> lists->shift;
+        int list = search->places[column] >> lists->shift;
         if (check_blocks(search, lists->first[list], lists->first[list + 1], unknown, unsure))
             return -1;
     }
@@ -164,8 +184,7 @@ static int check_all(const Search *search, uint32_t walk, uint32_t unknown, Foun
         if (walk >> column & 1) {
             for (size_t i = 0; i < lane->anchors; i++)
                 if (check_record(search, lane->anchored[i], unknown, unsure)) return -1;
-        } else if (search->codes[column] - C_FIRST <= lane->cuts.count &&
-                   search->codes[column] >= C_FIRST) {
+        } else if (search->places[column] != NO_PLACE) {
             if (check_lane(search, column, unknown, unsure)) return -1;
         }
     }
@@ -177,11 +196,13 @@ static uint32_t encode(Search *search) {
     const Segment *segment = search->segment;
     uint32_t apart = 0;
     memset(search->codes, C_ABSENT, sizeof search->codes);
+    search->places[MOST_COLUMNS] = 0;
     for (int column = 0; column < segment->columns; column++) {
+        search->places[column] = NO_PLACE;
         if (!(segment->used >> column & 1)) continue;
-        uint8_t code = cuts_code(&segment->lanes[column].cuts, search->values + column);
-        search->codes[column] = code;
-        apart |= (uint32_t)(code == C_APART) << column;
+        search->places[column] = (int16_t)cuts_place(
+            &segment->lanes[column].cuts, search->values + column, search->codes + column);
+        apart |= (uint32_t)(search->codes[column] == C_APART) << column;
     }
     return apart;
 }
@@ -189,38 +210,38 @@ static uint32_t encode(Search *search) {
 /* `anchors`: only what is anchored on these columns; what has no anchor goes with column 31. */
 int segment_find(const Segment *segment, const Column *columns, const Value *values, Found *found,
                  uint32_t anchors, size_t *asked) {
-    Search search = {segment, columns, values, {0}, found};
+    Search search = {.segment = segment, .columns = columns, .values = values, .found = found};
     uint32_t apart = encode(&search);
     if (apart) {
         if (anchors == UINT32_MAX) return check_all(&search, apart, 0, NULL);
         return anchors & 1 ? check_all(&search, apart, 0, NULL) : 0; /* one of several does it */
     }
-    Range ranges[2 * MOST_COLUMNS + 1];
+    Range ranges[LEVELS * MOST_COLUMNS + 1];
     int count = 0;
     for (int column = 0; column < segment->columns; column++) {
         const Lane *lane = segment->lanes + column;
-        int code = search.codes[column] - C_FIRST;
-        if (lane->count == 0 || !(anchors >> column & 1)) continue;
-        if (code < 0 || code > lane->cuts.count) continue;
+        int place = search.places[column];
+        if (lane->count == 0 || place == NO_PLACE || !(anchors >> column & 1)) continue;
         for (int level = 0; level < lane->count; level++) {
             const Level *lists = lane->levels + level;
-            const uint32_t *first = lists->first + (code >> lists->shift);
+            const uint32_t *first = lists->first + (place >> lists->shift);
             if (first[0] == first[1]) continue;
             FETCH(segment->boxes + first[0]);
             FETCH((const char *)(segment->boxes + first[0]) + 64);
             FETCH((const char *)(segment->boxes + first[0]) + 128);
-            ranges[count++] = (Range){first[0], first[1]};
+            ranges[count++] = (Range){first[0], first[1], (uint8_t)column};
         }
     }
     if (anchors >> 31 & 1 && segment->always < segment->blocks)
-        ranges[count++] = (Range){(uint32_t)segment->always, (uint32_t)segment->blocks};
+        ranges[count++] =
+            (Range){(uint32_t)segment->always, (uint32_t)segment->blocks, MOST_COLUMNS};
     for (int i = 0; i < count; i++) *asked += ranges[i].to - ranges[i].from;
     return search_ranges(&search, ranges, count);
 }
 
 int segment_find_odd(const Segment *segment, const Column *columns, const Value *values,
                      uint32_t odd, Found *sure, Found *unsure) {
-    Search search = {segment, columns, values, {0}, sure};
+    Search search = {.segment = segment, .columns = columns, .values = values, .found = sure};
     uint32_t apart = encode(&search);
     return check_all(&search, apart | odd, odd, unsure);
 }

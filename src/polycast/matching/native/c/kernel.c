@@ -16,14 +16,25 @@ static int room_for(Kernel *kernel, size_t number) {
     if (number < kernel->numbers) return 0;
     size_t room = number + number / 4 + 64;
     PyObject **keys = PyMem_Realloc(kernel->keys, room * sizeof *keys);
-    if (keys == NULL) {
+    if (keys != NULL) kernel->keys = keys;
+    int64_t *ids = PyMem_Realloc(kernel->ids, room * sizeof *ids);
+    if (ids != NULL) kernel->ids = ids;
+    if (keys == NULL || ids == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    memset(keys + kernel->numbers, 0, (room - kernel->numbers) * sizeof *keys);
-    kernel->keys = keys;
-    kernel->numbers = room;
+    for (; kernel->numbers < room; kernel->numbers++) {
+        keys[kernel->numbers] = NULL;
+        ids[kernel->numbers] = NOBODY_HERE;
+    }
     return 0;
+}
+
+static int64_t id_of(PyObject *key) {
+    int overflow = 0;
+    if (key == NULL || IS_SEVERAL(key) || !PyLong_CheckExact(key)) return NOBODY_HERE;
+    int64_t id = PyLong_AsLongLongAndOverflow(key, &overflow);
+    return overflow ? NOBODY_HERE : id;
 }
 
 /* set_key(number, key, several): a key; a container of several of them; or None of them. */
@@ -34,10 +45,13 @@ static PyObject *set_key(Kernel *kernel, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "nOi", &number, &key, &several)) return NULL;
     if (number < 0 || room_for(kernel, (size_t)number)) return NULL;
     PyObject *old = kernel->keys[number];
+    kernel->others -= old != NULL && kernel->ids[number] == NOBODY_HERE;
     if (several < 0)
         kernel->keys[number] = NULL;
     else
         kernel->keys[number] = (PyObject *)((uintptr_t)Py_NewRef(key) | (several ? 1 : 0));
+    kernel->ids[number] = id_of(kernel->keys[number]);
+    kernel->others += kernel->keys[number] != NULL && kernel->ids[number] == NOBODY_HERE;
     drop_key(old);
     Py_RETURN_NONE;
 }
@@ -410,7 +424,7 @@ static PyObject *get_watched(Kernel *kernel, void *closure) {
 }
 
 static PyObject *get_bytes(Kernel *kernel, void *closure) {
-    size_t bytes = kernel->numbers * sizeof(PyObject *) + kernel->pending.room;
+    size_t bytes = kernel->numbers * (sizeof(PyObject *) + sizeof(int64_t)) + kernel->pending.room;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kernel->segments); i++)
         bytes += segment_bytes((Segment *)PyTuple_GET_ITEM(kernel->segments, i));
     return PyLong_FromSize_t(bytes);
@@ -419,9 +433,11 @@ static PyObject *get_bytes(Kernel *kernel, void *closure) {
 static PyObject *kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *options) {
     PyObject *elsewhere;
     Limits limits;
-    if (!PyArg_ParseTuple(arguments, "Oii", &elsewhere, &limits.few, &limits.cuts)) return NULL;
-    if (limits.few < 0 || limits.cuts < 1 || limits.cuts > MOST_CUTS) {
-        PyErr_SetString(PyExc_ValueError, "limits of a kernel that it cannot have");
+    if (!PyArg_ParseTuple(arguments, "Oiii", &elsewhere, &limits.few, &limits.cuts, &limits.codes))
+        return NULL;
+    if (limits.few < 0 || limits.cuts < 1 || limits.cuts > MOST_CUTS || limits.codes < 1 ||
+        limits.codes > MOST_CODES) {
+        PyErr_SetString(PyExc_ValueError, "a kernel cannot have such limits");
         return NULL;
     }
     Kernel *kernel = (Kernel *)type->tp_alloc(type, 0);
@@ -472,6 +488,8 @@ static int kernel_clear(Kernel *kernel) {
     kernel->numbers = 0;
     for (size_t i = 0; i < numbers; i++) drop_key(keys[i]);
     PyMem_Free(keys);
+    PyMem_Free(kernel->ids);
+    kernel->ids = NULL;
     if (kernel->residuals) PyList_SetSlice(kernel->residuals, 0, PY_SSIZE_T_MAX, NULL);
     Py_XSETREF(kernel->elsewhere, Py_NewRef(Py_None));
     return 0;

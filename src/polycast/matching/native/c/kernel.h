@@ -13,7 +13,9 @@
 #define MOST_COLUMNS 32
 #define SLOTS 4       /* predicates of a conjunction that stand in its box */
 #define BLOCK 16      /* boxes that are asked at once */
-#define MOST_CUTS 248 /* of one column; the codes of its values are 1 to 249 */
+#define MOST_CUTS 1023 /* of one column: between them are the places of its values */
+#define MOST_CODES 249 /* some places next to each other have one code, a byte */
+#define LEVELS 3
 
 /* -- values.c: what an event has in a column ---------------------------------------------------- */
 
@@ -99,9 +101,10 @@ static inline const char *cut_text(const Record *record, int64_t where, Py_ssize
     return (const char *)record + (where >> 32);
 }
 
-/* -- cuts.c: the values of a column in at most 249 codes --------------------------------------- */
+/* -- cuts.c: the values of a column in 1,024 places and 249 codes ------------------------------- */
 
 /* C_APART: a float where integers are expected. */
+#define NO_PLACE (-1)
 enum { C_OTHER = 0, C_FIRST = 1, C_NAN = 250, C_NONE = 251, C_APART = 254, C_ABSENT = 255 };
 
 typedef struct {
@@ -114,7 +117,7 @@ typedef struct {
     uint64_t hash;
     const char *data;
     uint32_t size;
-    uint8_t code;
+    uint16_t place;
 } Known;
 
 typedef struct {
@@ -123,11 +126,13 @@ typedef struct {
     int count;
     uint8_t kind;
     uint8_t integral; /* only integers are expected: floats have no code */
-    Cut *all;         /* every end of an interval, while a segment is built */
+    uint8_t *code_of; /* each place */
+    int last_code;
+    Cut *all; /* every end of an interval, while a segment is built */
     size_t many, room;
-    uint32_t *rank; /* how many of all come before each cut */
+    uint32_t *rank; /* how many of all come before each code but the first */
     /* Where to begin to look: a grid of cells over the integers and over the floats. */
-    uint8_t *of_integers, *of_floats;
+    uint16_t *of_integers, *of_floats;
     int64_t least, last;
     int shift;
     double floor, ceiling, scale;
@@ -136,14 +141,15 @@ typedef struct {
 } Cuts;
 
 int cuts_collect(Cuts *cuts, const Record *record, const Predicate *predicate);
-int cuts_make(Cuts *cuts, const Value *sample, int sampled, int most);
+int cuts_make(Cuts *cuts, const Value *sample, int sampled, int most, int codes);
 void cuts_forget(Cuts *cuts); /* what only building needs */
 void cuts_free(Cuts *cuts);
 size_t cuts_bytes(const Cuts *cuts);
-uint8_t cuts_code(const Cuts *cuts, const Value *value);
+/* The place of a value; or its code, if that is NO_PLACE. */
+int cuts_place(const Cuts *cuts, const Value *value, uint8_t *code);
 /* How many ends of intervals come before the low or the high end of one. */
 size_t cuts_rank(const Cuts *cuts, const Record *record, const Interval *interval, int high);
-/* The codes that an interval touches, and whether the first and the last are wholly in it. */
+/* The places that an interval touches, and whether the first and the last are wholly in it. */
 void cuts_span(const Cuts *cuts, const Record *record, const Interval *interval, int span[2],
                int certain[2]);
 
@@ -158,10 +164,19 @@ typedef struct {
 typedef struct {
     uint32_t number;   /* of the filter */
     uint32_t record;   /* where, in units of 8 bytes */
-    uint32_t doubtful; /* bits: low end of slot 0 to 3, high end; MUST_ASK */
+    uint32_t doubtful; /* see below */
 } Tag;
 
-#define MUST_ASK 0x100
+/* Bits of `doubtful`: at the code of its low end, a predicate may be true or not, by slot; at that
+ * of its high end; and the same for the places of the anchor, whose first and last follow. */
+#define LOW_ENDS 0x0f
+#define HIGH_ENDS 0xf0
+#define FIRST_PLACE 10
+#define LAST_PLACE 20
+#define AT_FIRST 0x40000000
+#define AT_LAST 0x80000000
+
+#define MUST_ASK 0x100 /* in any case */
 #define NOBODY 0x200 /* an empty place */
 
 /* Which of some boxes have room for the codes; the first box has this number. */
@@ -179,7 +194,7 @@ typedef struct {
 
 typedef struct {
     Cuts cuts;
-    Level levels[2];
+    Level levels[LEVELS];
     int count; /* of levels with anything on them */
     uint32_t *anchored; /* records, for values that are odd */
     size_t anchors;
@@ -211,8 +226,9 @@ static inline const Record *record_at(const Segment *segment, uint32_t at) {
     return (const Record *)(segment->records.data + (size_t)at * 8);
 }
 typedef struct {
-    int few;  /* conjunctions that are asked one after the other */
-    int cuts; /* at most, of one column */
+    int few;   /* conjunctions that are asked one after the other */
+    int cuts;  /* at most, of one column */
+    int codes; /* the same */
 } Limits;
 
 int segment_build(Segment *segment, const uint8_t *kinds, int columns, const Value *sample,
@@ -226,14 +242,17 @@ size_t segment_bytes(const Segment *segment);
 
 typedef struct {
     uint8_t column[SLOTS], low[SLOTS], high[SLOTS];
-    uint16_t doubtful;
     uint8_t anchor_slot, anchor; /* its column, or NOWHERE */
     uint8_t level;
+    uint32_t doubtful;
+    uint16_t first, last;        /* places of the anchor */
     uint32_t record;
 } Entry;
 
 typedef struct {
-    uint8_t low, high, doubtful; /* bits: the low end, the high end, all of it */
+    uint16_t first, last; /* places */
+    uint8_t low, high;    /* codes */
+    uint8_t doubtful;     /* bits: the low end, the high end, all of it; 3 bits up, by place */
 } Span;
 
 typedef struct {
@@ -252,7 +271,7 @@ typedef struct {
     size_t described;
     uint32_t seen[MOST_COLUMNS][257]; /* sampled events with a lower code */
     int sampled;
-    uint32_t *cursors[MOST_COLUMNS][2], always;
+    uint32_t *cursors[MOST_COLUMNS][LEVELS], always;
     Shape shape;
 } Build;
 
@@ -295,7 +314,9 @@ typedef struct {
     Column columns[MOST_COLUMNS];
     int count;
     PyObject **keys; /* by the number of a filter; tagged, a tuple or dict of several */
+    int64_t *ids;    /* the same, if they are numbers; NOBODY_HERE where there is no key */
     size_t numbers;
+    size_t others; /* keys that are no such numbers */
     PyObject *residuals; /* a list of functions */
     PyObject *elsewhere; /* asked about events with odd values */
     Records pending;
@@ -321,6 +342,7 @@ PyObject *kernel_match_many(Kernel *kernel, PyObject *events);
 PyObject *kernel_match_columns(Kernel *kernel, PyObject *arguments);
 PyObject *kernel_keys_for(Kernel *kernel, PyObject *arguments);
 
+#define NOBODY_HERE INT64_MIN
 #define IS_SEVERAL(key) ((uintptr_t)(key) & 1)
 #define SEVERAL(key) ((PyObject *)((uintptr_t)(key) & ~(uintptr_t)1))
 

@@ -61,7 +61,8 @@ PyMODINIT_FUNC PyInit__kernel(void) {
         PyModule_AddObjectRef(module, "Segment", (PyObject *)&SegmentType) ||
         PyModule_AddObjectRef(module, "Dispatch", (PyObject *)&DispatchType) ||
         PyModule_AddIntConstant(module, "MOST_COLUMNS", MOST_COLUMNS) ||
-        PyModule_AddIntConstant(module, "MOST_CUTS", MOST_CUTS))
+        PyModule_AddIntConstant(module, "MOST_CUTS", MOST_CUTS) ||
+        PyModule_AddIntConstant(module, "MOST_CODES", MOST_CODES))
         Py_CLEAR(module);
     return module;
 }

@@ -12,11 +12,11 @@
 /* -- lists ------------------------------------------------------------------------------------------ */
 
 static int first_list(const Entry *entry, int shift) {
-    return (entry->low[entry->anchor_slot] - C_FIRST) >> shift;
+    return entry->first >> shift;
 }
 
 static int last_list(const Entry *entry, int shift) {
-    return (entry->high[entry->anchor_slot] - C_FIRST) >> shift;
+    return entry->last >> shift;
 }
 
 static int lists_of(const Entry *entry, int shift) {
@@ -52,7 +52,7 @@ static int make_levels(Build *build) {
         while (codes >> shift > 1 && (codes >> shift) * FULL >
                                          many[column] + ((touched[column] - many[column]) >> shift))
             shift++;
-        for (int level = 0; level < 2; level++)
+        for (int level = 0; level < LEVELS; level++)
             if (make_level(build, column, level, shift + level * COARSE)) return -1;
     }
     return 0;
@@ -67,7 +67,9 @@ static void count_entries(Build *build) {
             continue;
         }
         Lane *lane = segment->lanes + entry->anchor;
-        entry->level = lists_of(entry, lane->levels[0].shift) > WIDE;
+        while (entry->level < LEVELS - 1 &&
+               lists_of(entry, lane->levels[entry->level].shift) > WIDE)
+            entry->level++;
         if (lane->count <= entry->level) lane->count = entry->level + 1;
         int shift = lane->levels[entry->level].shift;
         uint32_t *cursors = build->cursors[entry->anchor][entry->level];
@@ -154,24 +156,26 @@ static void fill_blocks(Build *build) {
 }
 
 /* The blocks that an event of the sample meets, by the column that leads to them. */
-static void expect(const Build *build) {
+static void expect(const Build *build, const Value *sample) {
     Segment *segment = build->segment;
     segment->loads[MOST_COLUMNS - 1] = (double)(segment->blocks - segment->always);
-    for (int column = 0; column < segment->columns && build->sampled; column++)
+    for (int column = 0; column < segment->columns; column++)
         for (int level = 0; level < segment->lanes[column].count; level++) {
+            const Cuts *cuts = &segment->lanes[column].cuts;
             const Level *lists = segment->lanes[column].levels + level;
-            for (int code = C_FIRST; code <= C_FIRST + segment->lanes[column].cuts.count; code++) {
-                int list = (code - C_FIRST) >> lists->shift;
-                double often = build->seen[column][code + 1] - build->seen[column][code];
-                segment->loads[column] +=
-                    often / build->sampled * (lists->first[list + 1] - lists->first[list]);
+            for (int i = 0; i < build->sampled; i++) {
+                uint8_t code;
+                int place = cuts_place(cuts, sample + i * MOST_COLUMNS + column, &code);
+                if (place == NO_PLACE) continue;
+                const uint32_t *first = lists->first + (place >> lists->shift);
+                segment->loads[column] += (double)(first[1] - first[0]) / build->sampled;
             }
         }
 }
 
 /* -- building ---------------------------------------------------------------------------------------- */
 
-static int make_cuts(Segment *segment, const Value *sample, int sampled, int most) {
+static int make_cuts(Segment *segment, const Value *sample, int sampled, Limits limits) {
     const char *at = segment->records.data;
     for (size_t i = 0; i < segment->records.count; i++) {
         const Record *record = (const Record *)at;
@@ -183,7 +187,9 @@ static int make_cuts(Segment *segment, const Value *sample, int sampled, int mos
         at += record->size;
     }
     for (int column = 0; column < segment->columns; column++)
-        if (cuts_make(&segment->lanes[column].cuts, sample + column, sampled, most)) return -1;
+        if (cuts_make(&segment->lanes[column].cuts, sample + column, sampled, limits.cuts,
+                      limits.codes))
+            return -1;
     return 0;
 }
 
@@ -200,7 +206,7 @@ static int build_lists(Build *build, const Value *sample, size_t few) {
     count_entries(build);
     if (make_blocks(build)) return -1;
     fill_blocks(build);
-    expect(build);
+    expect(build, sample);
     return 0;
 }
 
@@ -218,13 +224,12 @@ int segment_build(Segment *segment, const uint8_t *kinds, int columns, const Val
     build->segment = segment;
     build->sampled = sampled;
     build->anchor_of = PyMem_RawMalloc(segment->records.count + 1);
-    if (build->anchor_of == NULL || make_cuts(segment, sample, sampled, limits.cuts))
+    if (build->anchor_of == NULL || make_cuts(segment, sample, sampled, limits))
         goto end;
     result = build_lists(build, sample, (size_t)limits.few);
 end:
     for (int column = 0; build != NULL && column < columns; column++) {
-        PyMem_RawFree(build->cursors[column][0]);
-        PyMem_RawFree(build->cursors[column][1]);
+        for (int level = 0; level < LEVELS; level++) PyMem_RawFree(build->cursors[column][level]);
         if (segment->lanes != NULL) cuts_forget(&segment->lanes[column].cuts);
     }
     if (build != NULL) PyMem_RawFree(build->entries), PyMem_RawFree(build->anchor_of);
@@ -247,8 +252,7 @@ static void segment_dealloc(Segment *segment) {
     for (int column = 0; segment->lanes != NULL && column < segment->columns; column++) {
         Lane *lane = segment->lanes + column;
         cuts_free(&lane->cuts);
-        PyMem_RawFree(lane->levels[0].first);
-        PyMem_RawFree(lane->levels[1].first);
+        for (int level = 0; level < LEVELS; level++) PyMem_RawFree(lane->levels[level].first);
         PyMem_RawFree(lane->anchored);
     }
     PyMem_RawFree(segment->lanes);
