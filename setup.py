@@ -16,7 +16,9 @@ def flags() -> dict[str, list[str]]:
         return {}
     if os.environ.get("POLYCAST_SANITIZE"):
         return {"extra_compile_args": SANITIZED, "extra_link_args": SANITIZED[-1:]}
-    return {"extra_compile_args": ["-O3", "-std=gnu11", "-fno-strict-aliasing"]}
+    return {
+        "extra_compile_args": ["-O3", "-std=gnu11", "-fno-strict-aliasing", "-fvisibility=hidden"]
+    }
 
 
 setup(

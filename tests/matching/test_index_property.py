@@ -285,9 +285,7 @@ def test_also_while_filters_come_and_go(way: str, data: st.DataObject) -> None:
 
 @Settings
 @given(found=st.lists(trees, max_size=12), events=st.lists(items, max_size=6))
-def test_a_batch_says_what_one_by_one_says(
-    way: str, found: list[Any], events: list[Any]
-) -> None:
+def test_a_batch_says_what_one_by_one_says(way: str, found: list[Any], events: list[Any]) -> None:
     matcher: pc.Matcher[int] = pc.Matcher(native=way.startswith("native"))
     for key, tree in enumerate(found):
         matcher.add(key, Item, pc.Filter(tree))

@@ -160,9 +160,9 @@ class Rows:
         """The column of a term, if its values can be used in a domain as they are."""
         import pyarrow as pa
 
-        array = self._arrays.get(term.name) if _is_attribute(term) else None
-        if array is None:
+        if not _is_attribute(term) or term.name not in self._arrays:
             return None
+        array = self._arrays[term.name]
         kind = array.type
         if domain in (NUMBERS, BIG_NUMBERS):
             half = pa.types.is_float16(kind)

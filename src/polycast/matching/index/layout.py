@@ -412,4 +412,3 @@ class Layout:
             self.always.append(row)
         else:
             anchor.lane.place(row, anchor.predicate)
-

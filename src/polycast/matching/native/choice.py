@@ -50,7 +50,7 @@ def missing() -> NotAvailable:
 
 
 def use(scan: str) -> str:
-    """Have boxes scanned by `scalar` code, with `avx2`, or the `best` there is; says which it is."""
+    """Have boxes scanned in `scalar` code, with `avx2`, or the `best` way; says which it is."""
     module = available()
     if module is None:
         raise missing()

@@ -45,9 +45,7 @@ class Limits(NamedTuple):
 class NativeIndex:
     """Filters by their keys. Safe to ask while it is changed."""
 
-    def __init__(
-        self, lock: threading.RLock, module: Any, *, limits: Limits | None = None
-    ) -> None:
+    def __init__(self, lock: threading.RLock, module: Any, *, limits: Limits | None = None) -> None:
         self._lock = lock
         limits = limits or Limits(FEW, module.MOST_CUTS, module.MOST_CODES)
         self.kernel = module.Kernel(self._match_odd, *limits)  # asked itself, if it is `direct`
@@ -183,7 +181,7 @@ class NativeIndex:
             kernel.direct = not self._elsewhere
 
     def _move(self) -> None:
-        """Let the kernel have those of the rest that it can take now that there are more columns."""
+        """Let the kernel have those of the rest that it can take with the columns there are now."""
         self._tried = self.kernel.columns
         found = [(known, self._rows(known.tree)) for known in self._elsewhere]
         moving = [(known, rows) for known, rows in found if rows is not None]

@@ -7,6 +7,7 @@ filters: then each asks, for all events, those that are anchored on some of the 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.matching.index import Matches
@@ -100,7 +101,7 @@ def _parts(kernel: Any, sources: tuple[Any, ...], size: int, sharing: Sharing) -
         tasks = [(0, size, group) for group in _groups(kernel, count)]
     else:
         ends = [size * number // count for number in range(count + 1)]
-        tasks = [(*ends[number : number + 2], EVERYTHING) for number in range(count)]
+        tasks = [(begin, end, EVERYTHING) for begin, end in pairwise(ends)]
     with ThreadPoolExecutor(count, "polycast-matching") as pool:
         return list(pool.map(lambda each: kernel.match_columns(sources, *each), tasks))
 

@@ -1,4 +1,4 @@
-"""When segments of the kernel are made and merged: so that there are few, and most are made once."""
+"""When segments of the kernel are made and merged: there are few, and most are made once."""
 
 from __future__ import annotations
 

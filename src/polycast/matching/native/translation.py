@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from polycast.filters import nodes
 from polycast.filters.domains import NUMBERS, Domain, domain_of, loose
@@ -104,16 +104,14 @@ class Columns:
                 return None
         kind, of = (KINDS[domain.name], None) if domain.ordered else (MEMBER, *domain.exact)
         name, reader = (term.name, None) if is_attribute(term) else (None, term_function(term))
-        number = self._kernel.add_column(
-            name, reader, kind, domain.never, domain.coerce, loose, of
-        )
+        number = self._kernel.add_column(name, reader, kind, domain.never, domain.coerce, loose, of)
         self.all.append(column)
         self._numbers[column] = number
         self._of_term.setdefault(term, number)
         return int(number)
 
 
-def is_attribute(term: nodes.Node) -> bool:
+def is_attribute(term: nodes.Node) -> TypeGuard[nodes.Attribute]:
     """Whether it is an attribute of the event itself."""
     return type(term) is nodes.Attribute and type(term.of) is nodes.Event
 

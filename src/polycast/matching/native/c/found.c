@@ -127,6 +127,7 @@ typedef struct {
 
 static int search_ranges(const Search *search, const Range *ranges, int count) {
     Hits hits;
+    int wide = search->segment->columns > 16;
     hits.count = 0;
     for (int i = 0; i < count; i++)
         for (uint32_t from = ranges[i].from; from < ranges[i].to;) {
@@ -136,8 +137,8 @@ static int search_ranges(const Search *search, const Range *ranges, int count) {
                 if (look_at(search, &hits)) return -1;
                 continue;
             }
-            size_t found = scan(search->segment->boxes + from, blocks, search->codes, from * BLOCK,
-                                hits.at + hits.count);
+            size_t found = scan(search->segment->boxes + from, blocks, search->codes, wide,
+                                from * BLOCK, hits.at + hits.count);
             memset(hits.column + hits.count, ranges[i].column, found);
             hits.count += found;
             from += blocks;

@@ -179,9 +179,10 @@ typedef struct {
 #define MUST_ASK 0x100 /* in any case */
 #define NOBODY 0x200 /* an empty place */
 
-/* Which of some boxes have room for the codes; the first box has this number. */
-extern size_t (*scan)(const Boxes *boxes, size_t blocks, const uint8_t *codes, uint32_t first,
-                      uint32_t *hits);
+/* Which of some boxes the codes fit into; `wide`: there are more than 16 columns. The first box has
+ * this number. */
+extern size_t (*scan)(const Boxes *boxes, size_t blocks, const uint8_t *codes, int wide,
+                      uint32_t first, uint32_t *hits);
 int choose_scan(const char *name);
 const char *scan_name(void);
 

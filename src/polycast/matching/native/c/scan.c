@@ -10,8 +10,9 @@
 #include <immintrin.h>
 #endif
 
-static size_t scan_plainly(const Boxes *boxes, size_t blocks, const uint8_t *codes,
+static size_t scan_plainly(const Boxes *boxes, size_t blocks, const uint8_t *codes, int wide,
                            uint32_t first, uint32_t *hits) {
+    (void)wide;
     size_t found = 0;
     for (size_t block = 0; block < blocks; block++, boxes++) {
         uint8_t bad[BLOCK] = {0};
@@ -72,9 +73,10 @@ __attribute__((target("avx2"))) static inline size_t scan_wide(const Boxes *boxe
 }
 
 __attribute__((target("avx2"))) static size_t scan_avx2(const Boxes *boxes, size_t blocks,
-                                                        const uint8_t *codes, uint32_t first,
-                                                        uint32_t *hits) {
-    return scan_wide(boxes, blocks, codes, first, hits, 1);
+                                                        const uint8_t *codes, int wide,
+                                                        uint32_t first, uint32_t *hits) {
+    if (wide) return scan_wide(boxes, blocks, codes, first, hits, 1);
+    return scan_wide(boxes, blocks, codes, first, hits, 0);
 }
 
 static int has_avx2(void) { return __builtin_cpu_supports("avx2"); }
@@ -83,7 +85,7 @@ static int has_avx2(void) { return 0; }
 #define scan_avx2 scan_plainly
 #endif
 
-size_t (*scan)(const Boxes *, size_t, const uint8_t *, uint32_t, uint32_t *) = scan_plainly;
+size_t (*scan)(const Boxes *, size_t, const uint8_t *, int, uint32_t, uint32_t *) = scan_plainly;
 
 /* "" changes nothing. */
 int choose_scan(const char *name) {
