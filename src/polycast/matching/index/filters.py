@@ -398,6 +398,7 @@ def with_key(keys: Any, key: Hashable) -> Any:
 
 
 def without_key(keys: Any, key: Hashable) -> Any:
+    """The same without one of them."""
     if isinstance(keys, dict):
         del keys[key]
         return keys

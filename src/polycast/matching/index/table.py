@@ -268,6 +268,7 @@ def _ranges(starts: Integers, lengths: Integers) -> Integers:
 
 
 def together(predicates: list[Predicate]) -> nodes.Node:
+    """All of them as one expression."""
     if len(predicates) == 1:
         return predicates[0].node
     return nodes.And(tuple(each.node for each in predicates))
