@@ -6,6 +6,7 @@ import datetime
 import enum
 import math
 import operator
+import os
 import threading
 import uuid
 from collections.abc import Iterator
@@ -25,8 +26,10 @@ from polycast.matching.index import Index, filters, layout
 from polycast.matching.native import available, use
 from polycast.matching.native.filters import Limits, NativeIndex
 
+LONG = os.environ.get("POLYCAST_STRESS") == "long"
 Settings = settings(
-    max_examples=400,
+    max_examples=400 if LONG else 60,
+    derandomize=not LONG,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

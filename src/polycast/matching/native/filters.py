@@ -14,7 +14,7 @@ from polycast.matching.index import Index, Matches
 from polycast.matching.index.filters import Known, with_key, without_key
 from polycast.matching.native.residuals import NOTHING, Residuals
 from polycast.matching.native.rows import ALONE, match_columns
-from polycast.matching.native.segments import Segments
+from polycast.matching.native.segments import QUICK, Segments
 from polycast.matching.native.translation import Columns
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Limits(NamedTuple):
     few: int  # conjunctions that are asked one after the other
     cuts: int  # of the values of one column
     codes: int  # of them
+    quick: int = QUICK  # conjunctions that are merged while others wait
 
 
 class NativeIndex:
@@ -48,9 +49,9 @@ class NativeIndex:
     def __init__(self, lock: threading.RLock, module: Any, *, limits: Limits | None = None) -> None:
         self._lock = lock
         limits = limits or Limits(FEW, module.MOST_CUTS, module.MOST_CODES)
-        self.kernel = module.Kernel(self._match_odd, *limits)  # asked itself, if it is `direct`
+        self.kernel = module.Kernel(self._match_odd, *limits[:3])  # asked itself, if `direct`
         self._columns = Columns(self.kernel, module.MOST_COLUMNS)
-        self._segments = Segments(self.kernel, lock)
+        self._segments = Segments(self.kernel, lock, limits.quick)
         self._residuals = Residuals(self.kernel.residuals)
         self._numbers: dict[Known, int] = {}
         self._trees: list[nodes.Node | None] = []  # by number
@@ -148,7 +149,7 @@ class NativeIndex:
         for each in self._asked.pop(number, ()):
             self._residuals.leave(each)
         self._dead.append(number)
-        if len(self._dead) > FEW_GONE + len(self._numbers) // 4:
+        if self._are_many_gone():
             self._merge()
 
     def _merge(self) -> None:
@@ -160,10 +161,16 @@ class NativeIndex:
         residuals = self._residuals.take_dead()
 
         def finish(free: bool) -> None:  # noqa: FBT001
+            again = self._are_many_gone()  # meanwhile
             (self._free if free else self._dead).extend(dead)
             self._residuals.give_back(residuals, free=free)
+            if again:
+                self._merge()
 
         self._segments.merge(finish)
+
+    def _are_many_gone(self) -> bool:
+        return len(self._dead) > FEW_GONE + len(self._numbers) // 4
 
     # -- keeping it in order -----------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Segments"]
+__all__ = ["QUICK", "Segments"]
 
 GROWTH = 4  # a segment is at least so many times as large as the next
 SMALL = 64  # conjunctions that are merged again and again
@@ -22,8 +22,8 @@ Finish = Callable[[bool], None]
 class Segments:
     """Those of one kernel. Everything here is done with the lock held, except merging aside."""
 
-    def __init__(self, kernel: Any, lock: threading.RLock) -> None:
-        self._kernel, self._lock = kernel, lock
+    def __init__(self, kernel: Any, lock: threading.RLock, quick: int) -> None:
+        self._kernel, self._lock, self._quick = kernel, lock, quick
         self._aside = 0  # the first so many are being merged
 
     def settle(self) -> None:
@@ -34,7 +34,7 @@ class Segments:
             return
         joined = 0
         for last in kernel.segments[: self._aside - 1 if self._aside else None : -1]:
-            if not _joins(len(last), size):
+            if not self._joins(len(last), size):
                 break
             size += len(last)
             joined += 1
@@ -65,7 +65,7 @@ class Segments:
         """All as one, without what is gone. `finish` is told whether nobody reads an old one."""
         sizes = [len(each) for each in self._kernel.segments]
         self._aside = len(sizes)
-        if sum(sizes) <= QUICK or not self._merge_aside(finish):
+        if sum(sizes) <= self._quick or not self._merge_aside(finish):
             self._merge(finish)
 
     def _merge_aside(self, finish: Finish) -> bool:
@@ -77,15 +77,15 @@ class Segments:
         return True
 
     def _merge(self, finish: Finish) -> None:
-        done = False
+        fresh, count = None, self._aside
         try:
-            self._kernel.merge(self._aside)
-            done = True
+            fresh = self._kernel.merged(count)
         finally:
             with self._lock:
+                if fresh is not None:
+                    self._kernel.swap(count, fresh)
                 self._aside = 0
-                finish(done and self._kernel.readers == 0)
+                finish(fresh is not None and self._kernel.readers == 0)
 
-
-def _joins(last: int, size: int) -> bool:
-    return last <= SMALL or (last < GROWTH * size and last + size <= QUICK)
+    def _joins(self, last: int, size: int) -> bool:
+        return last <= SMALL or (last < GROWTH * size and last + size <= self._quick)

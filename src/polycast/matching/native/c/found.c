@@ -71,11 +71,17 @@ static inline int is_doubtful(const Search *search, uint32_t at, uint32_t doubtf
     return 0;
 }
 
+/* Whether the anchor of a box leads to it from a place. */
+static inline int is_there(uint32_t doubtful, int place) {
+    int first = doubtful >> FIRST_PLACE & 1023, last = doubtful >> LAST_PLACE & 1023;
+    return first <= place && place <= last;
+}
+
 /* NO, YES, or DEPENDS on what the record says. */
 static inline int judge(const Search *search, uint32_t at, uint32_t doubtful, int column) {
     int place = search->places[column];
     int first = doubtful >> FIRST_PLACE & 1023, last = doubtful >> LAST_PLACE & 1023;
-    if (place < first || place > last) return NO;
+    if (!is_there(doubtful, place)) return NO;
     if (doubtful & MUST_ASK) return DEPENDS;
     if ((doubtful & AT_FIRST && place == first) || (doubtful & AT_LAST && place == last))
         return DEPENDS;
@@ -158,12 +164,17 @@ static int check_record(const Search *search, uint32_t at, uint32_t unknown, Fou
     return found_ask(search->found, record->number, (uint32_t)record->residual);
 }
 
-static int check_blocks(const Search *search, size_t from, size_t to, uint32_t unknown,
+/* A record may have several boxes in a list, one after the other: it is asked once. */
+static int check_blocks(const Search *search, size_t from, size_t to, int column, uint32_t unknown,
                         Found *unsure) {
+    int place = search->places[column];
     const Tag *tag = search->segment->tags + from * BLOCK, *end = search->segment->tags + to * BLOCK;
-    for (; tag < end; tag++)
-        if (!(tag->doubtful & NOBODY) && check_record(search, tag->record, unknown, unsure))
-            return -1;
+    for (uint32_t last = UINT32_MAX; tag < end; tag++) {
+        if (tag->doubtful & NOBODY || tag->record == last || !is_there(tag->doubtful, place))
+            continue;
+        last = tag->record;
+        if (check_record(search, last, unknown, unsure)) return -1;
+    }
     return 0;
 }
 
@@ -172,7 +183,8 @@ static int check_lane(const Search *search, int column, uint32_t unknown, Found 
     for (int level = 0; level < lane->count; level++) {
         const Level *lists = lane->levels + level;
         int list = search->places[column] >> lists->shift;
-        if (check_blocks(search, lists->first[list], lists->first[list + 1], unknown, unsure))
+        if (check_blocks(search, lists->first[list], lists->first[list + 1], column, unknown,
+                         unsure))
             return -1;
     }
     return 0;
@@ -189,7 +201,7 @@ static int check_all(const Search *search, uint32_t walk, uint32_t unknown, Foun
             if (check_lane(search, column, unknown, unsure)) return -1;
         }
     }
-    return check_blocks(search, segment->always, segment->blocks, unknown, unsure);
+    return check_blocks(search, segment->always, segment->blocks, MOST_COLUMNS, unknown, unsure);
 }
 
 /* Codes of all values; the columns where a float came and integers were expected. */

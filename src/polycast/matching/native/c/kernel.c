@@ -6,97 +6,6 @@
 #include "kernel.h"
 #include <string.h>
 
-/* -- keys ----------------------------------------------------------------------------------------- */
-
-static void drop_key(PyObject *key) {
-    if (key != NULL) Py_DECREF(SEVERAL(key));
-}
-
-static int room_for(Kernel *kernel, size_t number) {
-    if (number < kernel->numbers) return 0;
-    size_t room = number + number / 4 + 64;
-    PyObject **keys = PyMem_Realloc(kernel->keys, room * sizeof *keys);
-    if (keys != NULL) kernel->keys = keys;
-    int64_t *ids = PyMem_Realloc(kernel->ids, room * sizeof *ids);
-    if (ids != NULL) kernel->ids = ids;
-    if (keys == NULL || ids == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (; kernel->numbers < room; kernel->numbers++) {
-        keys[kernel->numbers] = NULL;
-        ids[kernel->numbers] = NOBODY_HERE;
-    }
-    return 0;
-}
-
-static int64_t id_of(PyObject *key) {
-    int overflow = 0;
-    if (key == NULL || IS_SEVERAL(key) || !PyLong_CheckExact(key)) return NOBODY_HERE;
-    int64_t id = PyLong_AsLongLongAndOverflow(key, &overflow);
-    return overflow ? NOBODY_HERE : id;
-}
-
-/* set_key(number, key, several): a key; a container of several of them; or None of them. */
-static PyObject *set_key(Kernel *kernel, PyObject *arguments) {
-    Py_ssize_t number;
-    PyObject *key;
-    int several;
-    if (!PyArg_ParseTuple(arguments, "nOi", &number, &key, &several)) return NULL;
-    if (number < 0 || room_for(kernel, (size_t)number)) return NULL;
-    PyObject *old = kernel->keys[number];
-    kernel->others -= old != NULL && kernel->ids[number] == NOBODY_HERE;
-    if (several < 0)
-        kernel->keys[number] = NULL;
-    else
-        kernel->keys[number] = (PyObject *)((uintptr_t)Py_NewRef(key) | (several ? 1 : 0));
-    kernel->ids[number] = id_of(kernel->keys[number]);
-    kernel->others += kernel->keys[number] != NULL && kernel->ids[number] == NOBODY_HERE;
-    drop_key(old);
-    Py_RETURN_NONE;
-}
-
-static int append_keys(const Kernel *kernel, const uint32_t *numbers, size_t count,
-                       PyObject *into) {
-    for (size_t i = 0; i < count; i++) {
-        PyObject *key = numbers[i] < kernel->numbers ? kernel->keys[numbers[i]] : NULL;
-        if (key == NULL) continue;
-        if (!IS_SEVERAL(key)) {
-            if (PyList_Append(into, key)) return -1;
-            continue;
-        }
-        key = Py_NewRef(SEVERAL(key));
-        PyObject *several = PySequence_List(key);
-        Py_DECREF(key);
-        if (several == NULL) return -1;
-        int result = PyList_SetSlice(into, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX, several);
-        Py_DECREF(several);
-        if (result) return -1;
-    }
-    return 0;
-}
-
-/* In one step: nothing of it runs in Python, so no key changes meanwhile. */
-static PyObject *list_of_keys(const Kernel *kernel, const uint32_t *numbers, size_t count) {
-    PyObject *list = PyList_New((Py_ssize_t)count);
-    if (list == NULL) return NULL;
-    for (size_t i = 0; i < count; i++)
-        if (numbers[i] < kernel->numbers) FETCH(kernel->keys + numbers[i]);
-    for (size_t i = 0; i < count; i++)
-        if (numbers[i] < kernel->numbers) FETCH(kernel->keys[numbers[i]]);
-    for (size_t i = 0; i < count; i++) {
-        PyObject *key = numbers[i] < kernel->numbers ? kernel->keys[numbers[i]] : NULL;
-        if (key == NULL || IS_SEVERAL(key)) {
-            Py_DECREF(list);
-            list = PyList_New(0);
-            if (list != NULL && append_keys(kernel, numbers, count, list)) Py_CLEAR(list);
-            return list;
-        }
-        PyList_SET_ITEM(list, (Py_ssize_t)i, Py_NewRef(key));
-    }
-    return list;
-}
-
 /* -- matching -------------------------------------------------------------------------------------- */
 
 /* What is left to ask of an event: -1 only to stop the program. */
@@ -298,117 +207,6 @@ static PyObject *put_conjunction(Kernel *kernel, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static int take_records(const Kernel *kernel, Records *into, const Records *from) {
-    const char *at = from->data;
-    for (size_t i = 0; i < from->count; i++) {
-        const Record *record = (const Record *)at;
-        if (record->number < kernel->numbers && kernel->keys[record->number] != NULL &&
-            records_copy(into, record))
-            return -1;
-        at += record->size;
-    }
-    return 0;
-}
-
-static Value *copy_sample(const Kernel *kernel) {
-    size_t count = (size_t)kernel->sampled * MOST_COLUMNS;
-    Value *copy = PyMem_RawCalloc(count + 1, sizeof *copy);
-    for (size_t i = 0; copy != NULL && i < count; i++) {
-        copy[i] = kernel->sample[i];
-        if (copy[i].data == NULL) continue;
-        char *text = PyMem_RawMalloc((size_t)copy[i].size + 1);
-        if (text == NULL)
-            copy[i].kind = V_ABSENT;
-        else
-            memcpy(text, kernel->sample[i].data, (size_t)copy[i].size);
-        copy[i].data = text;
-    }
-    return copy;
-}
-
-static void free_sample(Value *sample, int rows) {
-    for (size_t i = 0; sample != NULL && i < (size_t)rows * MOST_COLUMNS; i++)
-        PyMem_RawFree((char *)sample[i].data);
-    PyMem_RawFree(sample);
-}
-
-/* The records of some segments, and of what waits if so, as one; NULL with an exception. Nothing
- * of Python's is made after the first step, so no finaliser runs in between. */
-static Segment *make_segment(Kernel *kernel, PyObject *from, Py_ssize_t begin, Py_ssize_t end,
-                             int pending) {
-    uint8_t kinds[MOST_COLUMNS];
-    Limits limits = kernel->limits;
-    int failed = 0, rows = kernel->sampled, columns = kernel->count;
-    Segment *segment = PyObject_New(Segment, &SegmentType);
-    if (segment == NULL) return NULL;
-    memset((char *)segment + sizeof(PyObject), 0, sizeof *segment - sizeof(PyObject));
-    for (Py_ssize_t i = begin; i < end && !failed; i++)
-        failed = take_records(kernel, &segment->records,
-                              &((Segment *)PyTuple_GET_ITEM(from, i))->records);
-    if (pending && !failed) failed = take_records(kernel, &segment->records, &kernel->pending);
-    Value *sample = copy_sample(kernel);
-    for (int i = 0; i < columns; i++) kinds[i] = kernel->columns[i].kind;
-    Py_BEGIN_ALLOW_THREADS
-    failed = failed || sample == NULL || segment_build(segment, kinds, columns, sample, rows, limits);
-    Py_END_ALLOW_THREADS
-    free_sample(sample, rows);
-    if (!failed) return segment;
-    Py_DECREF(segment);
-    PyErr_NoMemory();
-    return NULL;
-}
-
-/* A segment instead of those from one place to another: the rest is as it is by then. */
-static int replace(Kernel *kernel, Py_ssize_t begin, Py_ssize_t end, PyObject *fresh) {
-    PyObject *segments = NULL;
-    Py_ssize_t size, count;
-    do { /* making a tuple may run a finaliser, which may add filters */
-        Py_XDECREF(segments);
-        size = PyTuple_GET_SIZE(kernel->segments);
-        count = size - (end - begin) + 1;
-        if ((segments = PyTuple_New(count)) == NULL) return -1;
-    } while (size != PyTuple_GET_SIZE(kernel->segments));
-    for (Py_ssize_t i = 0, to = 0; to < count; to++) {
-        PyObject *each = to == begin ? fresh : PyTuple_GET_ITEM(kernel->segments, i);
-        PyTuple_SET_ITEM(segments, to, Py_NewRef(each));
-        i = to == begin ? end : i + 1;
-    }
-    Py_SETREF(kernel->segments, segments);
-    return 0;
-}
-
-/* settle(joined, kept): what waits, and the last so many segments, as one; but not the first. */
-static PyObject *settle(Kernel *kernel, PyObject *arguments) {
-    Py_ssize_t joined, kept, begin, end;
-    if (!PyArg_ParseTuple(arguments, "nn", &joined, &kept)) return NULL;
-    PyObject *from = Py_NewRef(kernel->segments);
-    end = PyTuple_GET_SIZE(from);
-    begin = joined < 0 || end - joined < kept ? kept : end - joined;
-    if (begin > end) begin = end;
-    Segment *fresh = make_segment(kernel, from, begin, end, 1);
-    Py_DECREF(from);
-    if (fresh == NULL) return NULL;
-    records_free(&kernel->pending); /* whoever settles lets nobody add meanwhile */
-    int result = replace(kernel, begin, end, (PyObject *)fresh);
-    Py_DECREF(fresh);
-    if (result) return NULL;
-    Py_RETURN_NONE;
-}
-
-/* merge(count): the first so many segments as one. They stay the first until then. */
-static PyObject *merge(Kernel *kernel, PyObject *arguments) {
-    Py_ssize_t count;
-    if (!PyArg_ParseTuple(arguments, "n", &count)) return NULL;
-    PyObject *from = Py_NewRef(kernel->segments);
-    if (count > PyTuple_GET_SIZE(from)) count = PyTuple_GET_SIZE(from);
-    Segment *fresh = count < 0 ? NULL : make_segment(kernel, from, 0, count, 0);
-    Py_DECREF(from);
-    int result = fresh == NULL ? -1 : replace(kernel, 0, count, (PyObject *)fresh);
-    Py_XDECREF(fresh);
-    if (result) return NULL;
-    Py_RETURN_NONE;
-}
-
 /* -- what Python sees -------------------------------------------------------------------------------- */
 
 static PyObject *get_segments(Kernel *kernel, void *closure) { return Py_NewRef(kernel->segments); }
@@ -524,7 +322,8 @@ static PyMethodDef methods[] = {
     {"set_key", (PyCFunction)set_key, METH_VARARGS, "Who wants what passes a filter."},
     {"put", (PyCFunction)put_conjunction, METH_VARARGS, "One more conjunction of a filter."},
     {"settle", (PyCFunction)settle, METH_VARARGS, "What waits becomes a segment, or part of one."},
-    {"merge", (PyCFunction)merge, METH_VARARGS, "The first segments become one."},
+    {"merged", (PyCFunction)merged, METH_VARARGS, "One segment of the first ones."},
+    {"swap", (PyCFunction)swap, METH_VARARGS, "Let a segment stand for the first ones."},
     {"match", (PyCFunction)kernel_match, METH_O, "The keys that an event is for."},
     {"match_many", (PyCFunction)kernel_match_many, METH_O, "The keys for each event of a list."},
     {"match_columns", (PyCFunction)kernel_match_columns, METH_VARARGS, "Filters for each row."},

@@ -15,6 +15,10 @@
 
 #include "reading.c"
 
+#include "keys.c"
+
+#include "building.c"
+
 #include "kernel.c"
 
 #include "columns.c"
