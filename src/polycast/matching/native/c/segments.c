@@ -263,9 +263,11 @@ static void segment_dealloc(Segment *segment) {
 }
 
 static PyObject *segment_facts(Segment *segment, void *closure) {
-    return Py_BuildValue("{snsnsnsi}", "conjunctions", (Py_ssize_t)segment->records.count,
+    Py_ssize_t aligned = (Py_ssize_t)(segment->blocks * (sizeof(Boxes) + BLOCK * sizeof(Tag)));
+    return Py_BuildValue("{snsnsnsnsi}", "conjunctions", (Py_ssize_t)segment->records.count,
                          "entries", (Py_ssize_t)segment->entries, "bytes",
-                         (Py_ssize_t)segment_bytes(segment), "sampled", segment->sampled);
+                         (Py_ssize_t)segment_bytes(segment), "aligned", aligned, "sampled",
+                         segment->sampled);
 }
 
 static PyObject *segment_loads(Segment *segment, void *closure) {
