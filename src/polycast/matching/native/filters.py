@@ -57,6 +57,7 @@ class NativeIndex:
         self._trees: list[nodes.Node | None] = []  # by number
         self._keys: list[Any] = []  # a key; several, if the number is one of these:
         self._several: set[int] = set()
+        self._strange = 0  # keys that are no numbers of 64 bits
         self._asked: dict[int, list[int]] = {}  # residuals of filters that have any
         self._free: list[int] = []
         self._dead: list[int] = []  # numbers that segments may still have
@@ -75,6 +76,7 @@ class NativeIndex:
         """Let events that pass a filter be for a key, too."""
         with self._lock:
             known = Known(tree)
+            self._count(key, 1)
             rows = None if known in self._numbers else self._rows(tree)
             number = self._numbers.get(known)  # a finaliser may have added it meanwhile
             if number is None:
@@ -85,6 +87,12 @@ class NativeIndex:
             else:
                 keys = self._keys[number]
                 self._set(number, with_key(keys if number in self._several else (keys,), key))
+
+    def _count(self, key: Hashable, by: int) -> None:
+        """Arrays of keys are made of numbers, if all of them are."""
+        if type(key) is not int or abs(key) >= 2**63:
+            self._strange += by
+        self.kernel.whole = not self._strange
 
     def _place(self, known: Known, key: Hashable, rows: list[Row] | None) -> int:
         if rows is not None:
@@ -126,6 +134,7 @@ class NativeIndex:
         with self._lock:
             known = Known(tree)
             number = self._numbers[known]
+            self._count(key, -1)
             if number == ELSEWHERE:
                 self._rest.remove(tree, key)
                 keys = self._elsewhere[known] = without_key(self._elsewhere[known], key)

@@ -270,19 +270,44 @@ static PyObject *key_of(const Kernel *kernel, uint32_t number) {
     return number < kernel->numbers ? kernel->keys[number] : NULL;
 }
 
+static int append_id(PyObject *ids, Py_ssize_t at, int64_t id) {
+    Py_ssize_t needed = (at + 1) * (Py_ssize_t)sizeof id;
+    if (needed > PyByteArray_GET_SIZE(ids) && PyByteArray_Resize(ids, needed + needed / 2)) return -1;
+    memcpy(PyByteArray_AS_STRING(ids) + at * (Py_ssize_t)sizeof id, &id, sizeof id);
+    return 0;
+}
+
+/* The numbers of several who want the same, if there is anybody. */
+static int64_t put_several(const Kernel *kernel, uint32_t number, PyObject *ids, int64_t count) {
+    PyObject *key = key_of(kernel, number);
+    if (key == NULL) return count;
+    PyObject *several = IS_SEVERAL(key) ? PySequence_List(SEVERAL(key)) : PyList_New(0);
+    if (several == NULL) return -1;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(several) && count >= 0; i++) {
+        int64_t id = PyLong_AsLongLong(PyList_GET_ITEM(several, i));
+        count = PyErr_Occurred() || append_id(ids, count, id) ? -1 : count + 1;
+    }
+    Py_DECREF(several);
+    return count;
+}
+
 /* All keys are numbers of 64 bits. */
-static void put_ids(const Kernel *kernel, const uint32_t *numbers, const int64_t *offsets,
-                    Py_ssize_t rows, int64_t *ids, int64_t *ends) {
+static int put_ids(const Kernel *kernel, const uint32_t *numbers, const int64_t *offsets,
+                   Py_ssize_t rows, PyObject *ids, int64_t *ends) {
     int64_t count = 0;
     for (Py_ssize_t row = 0; row < rows; row++) {
         ends[row] = count;
         for (int64_t i = offsets[row]; i < offsets[row + 1]; i++) {
-            int64_t id = numbers[i] < kernel->numbers ? kernel->ids[numbers[i]] : NOBODY_HERE;
-            ids[count] = id;
-            count += id != NOBODY_HERE;
+            int64_t id = numbers[i] < kernel->numbers ? kernel->ids[numbers[i]] : NOT_ONE;
+            if (id == NOT_ONE)
+                count = put_several(kernel, numbers[i], ids, count);
+            else
+                count = append_id(ids, count, id) ? -1 : count + 1;
+            if (count < 0) return -1;
         }
     }
     ends[rows] = count;
+    return PyByteArray_Resize(ids, (Py_ssize_t)count * (Py_ssize_t)sizeof(int64_t));
 }
 
 static PyObject *listed_keys(const Kernel *kernel, const uint32_t *numbers, const int64_t *offsets,
@@ -322,14 +347,10 @@ PyObject *kernel_keys_for(Kernel *kernel, PyObject *arguments) {
     }
     if (ends != NULL && keys != NULL) {
         int64_t *to = (int64_t *)PyByteArray_AS_STRING(ends);
-        int64_t *ids = (int64_t *)PyByteArray_AS_STRING(keys);
-        if (kernel->others)
+        if (!kernel->whole)
             Py_SETREF(keys, listed_keys(kernel, numbers.buf, starts, rows, to));
-        else {
-            put_ids(kernel, numbers.buf, starts, rows, ids, to);
-            if (to[rows] < count)
-                PyByteArray_Resize(keys, (Py_ssize_t)to[rows] * (Py_ssize_t)sizeof(int64_t));
-        }
+        else if (put_ids(kernel, numbers.buf, starts, rows, keys, to))
+            Py_CLEAR(keys);
         if (keys != NULL) answer = PyTuple_Pack(2, ends, keys);
     }
     Py_XDECREF(ends);

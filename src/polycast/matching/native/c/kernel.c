@@ -336,6 +336,7 @@ static PyMemberDef members[] = {
     {"readers", T_PYSSIZET, offsetof(Kernel, readers), READONLY, "Who is matching now."},
     {"direct", T_BOOL, offsetof(Kernel, direct), 0, "Whether it may be asked without its index."},
     {"attention", T_BOOL, offsetof(Kernel, attention), 0, "Whether its index should look at it."},
+    {"whole", T_BOOL, offsetof(Kernel, whole), 0, "Whether all keys are numbers of 64 bits."},
     {"sampled", T_INT, offsetof(Kernel, sampled), READONLY, "Events to learn from."},
     {"columns", T_INT, offsetof(Kernel, count), READONLY, "How many columns there are."},
     {NULL},

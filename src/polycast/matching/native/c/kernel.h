@@ -315,9 +315,9 @@ typedef struct {
     Column columns[MOST_COLUMNS];
     int count;
     PyObject **keys; /* by the number of a filter; tagged, a tuple or dict of several */
-    int64_t *ids;    /* the same, if they are numbers; NOBODY_HERE where there is no key */
+    int64_t *ids; /* the same, if it is one, and a number of 64 bits; else NOT_ONE */
     size_t numbers;
-    size_t others; /* keys that are no such numbers */
+    char whole; /* all keys are such numbers */
     PyObject *residuals; /* a list of functions */
     PyObject *elsewhere; /* asked about events with odd values */
     Records pending;
@@ -343,7 +343,7 @@ PyObject *kernel_match_many(Kernel *kernel, PyObject *events);
 PyObject *kernel_match_columns(Kernel *kernel, PyObject *arguments);
 PyObject *kernel_keys_for(Kernel *kernel, PyObject *arguments);
 
-#define NOBODY_HERE INT64_MIN
+#define NOT_ONE INT64_MIN
 #define IS_SEVERAL(key) ((uintptr_t)(key) & 1)
 #define SEVERAL(key) ((PyObject *)((uintptr_t)(key) & ~(uintptr_t)1))
 

@@ -19,16 +19,16 @@ static int room_for(Kernel *kernel, size_t number) {
     }
     for (; kernel->numbers < room; kernel->numbers++) {
         keys[kernel->numbers] = NULL;
-        ids[kernel->numbers] = NOBODY_HERE;
+        ids[kernel->numbers] = NOT_ONE;
     }
     return 0;
 }
 
 static int64_t id_of(PyObject *key) {
     int overflow = 0;
-    if (key == NULL || IS_SEVERAL(key) || !PyLong_CheckExact(key)) return NOBODY_HERE;
+    if (key == NULL || IS_SEVERAL(key) || !PyLong_CheckExact(key)) return NOT_ONE;
     int64_t id = PyLong_AsLongLongAndOverflow(key, &overflow);
-    return overflow ? NOBODY_HERE : id;
+    return overflow ? NOT_ONE : id;
 }
 
 /* set_key(number, key, several): a key; a container of several of them; or None of them. */
@@ -39,13 +39,11 @@ static PyObject *set_key(Kernel *kernel, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "nOi", &number, &key, &several)) return NULL;
     if (number < 0 || room_for(kernel, (size_t)number)) return NULL;
     PyObject *old = kernel->keys[number];
-    kernel->others -= old != NULL && kernel->ids[number] == NOBODY_HERE;
     if (several < 0)
         kernel->keys[number] = NULL;
     else
         kernel->keys[number] = (PyObject *)((uintptr_t)Py_NewRef(key) | (several ? 1 : 0));
     kernel->ids[number] = id_of(kernel->keys[number]);
-    kernel->others += kernel->keys[number] != NULL && kernel->ids[number] == NOBODY_HERE;
     drop_key(old);
     Py_RETURN_NONE;
 }
