@@ -71,7 +71,7 @@ sanitized: $(VENV)/.ready
 	@LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 		PYTHONMALLOC=malloc PYTHONPATH=build/sanitized POLYCAST_NATIVE=require \
-		$(BIN)/pytest -q tests/matching
+		$(BIN)/pytest -q --capture=no tests/matching
 
 docs: $(VENV)/.ready  ## Run every snippet of the documentation.
 	@$(BIN)/pytest tests/test_docs.py

@@ -262,7 +262,7 @@ int cuts_make(Cuts *cuts, const Value *sample, int sampled, int most, int codes)
     cuts->integral = (uint8_t)is_integral(cuts, sample, sampled);
     Order order = order_of(cuts);
     size_t room = cuts->many < (size_t)most ? cuts->many : (size_t)most;
-    qsort(cuts->all, cuts->many, sizeof *cuts->all, order);
+    if (cuts->many) qsort(cuts->all, cuts->many, sizeof *cuts->all, order);
     cuts->cuts = PyMem_RawMalloc((room + 1) * sizeof *cuts->cuts);
     cuts->code_of = PyMem_RawMalloc(room + 1);
     cuts->rank = PyMem_RawMalloc((MOST_CODES + 1) * sizeof *cuts->rank);
