@@ -49,6 +49,7 @@ bench: java $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/wire.py
 	@$(BIN)/python benchmarks/filters.py
 	@$(BIN)/python benchmarks/matching.py
+	@$(BIN)/python benchmarks/matching_parallel.py
 	@$(BIN)/python benchmarks/durable.py
 	@$(BIN)/python benchmarks/pipeline.py
 	@$(BIN)/python benchmarks/broker.py

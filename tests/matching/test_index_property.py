@@ -28,7 +28,7 @@ from polycast.matching.native.filters import Limits, NativeIndex
 
 LONG = os.environ.get("POLYCAST_STRESS") == "long"
 Settings = settings(
-    max_examples=400 if LONG else 60,
+    max_examples=400 if LONG else 40,
     derandomize=not LONG,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -61,10 +61,18 @@ static PyObject *match_all(PyObject *kernels, PyObject *event) {
     return found;
 }
 
+/* Just an event, or `topic=None` with it. */
+static int is_usual(PyObject *const *arguments, size_t flags, PyObject *names) {
+    if (PyVectorcall_NARGS(flags) != 1) return 0;
+    if (names == NULL || PyTuple_GET_SIZE(names) == 0) return 1;
+    return PyTuple_GET_SIZE(names) == 1 && arguments[1] == Py_None &&
+           PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "topic") == 0;
+}
+
 static PyObject *dispatch_call(PyObject *self, PyObject *const *arguments, size_t flags,
                                PyObject *names) {
     Dispatch *dispatch = (Dispatch *)self;
-    if (PyVectorcall_NARGS(flags) == 1 && (names == NULL || PyTuple_GET_SIZE(names) == 0)) {
+    if (is_usual(arguments, flags, names)) {
         PyObject *kernels = kernels_for(dispatch, Py_TYPE(arguments[0]));
         if (kernels != NULL) {
             PyObject *found = match_all(kernels, arguments[0]);

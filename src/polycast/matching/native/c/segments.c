@@ -8,7 +8,7 @@
 
 #define WIDE 12       /* lists of the fine level that one may stand on; else on those of the coarse */
 #define COARSE 3      /* eight lists of the fine level are one of the coarse level */
-#define FULL 12       /* entries that a list should have */
+#define FULL 16       /* entries that a list should have */
 /* -- lists ------------------------------------------------------------------------------------------ */
 
 static int first_list(const Entry *entry, int shift) {
