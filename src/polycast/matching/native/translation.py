@@ -26,6 +26,7 @@ IN, NOT_IN, NONE, NOT_NONE, TRUE, FALSE = range(6)
 LOW_AFTER, HIGH_AFTER, NAN_TOO = 1, 2, 4
 MOST_VALUES = 256  # of one predicate
 MOST_DAYS = 100_000_000
+LONGEST = 100_000  # characters of a constant
 WORTH_READING = 4  # predicates on a term that is no attribute
 
 Native = tuple[int, int, Any, Any, int, tuple[Any, ...] | None]
@@ -139,6 +140,8 @@ def _fits(form: Form) -> bool:
 
 def _has_place(value: Any) -> bool:
     """Lone surrogates have no UTF-8; a duration is counted in microseconds, with 64 bits."""
+    if isinstance(value, (str, bytes)) and len(value) > LONGEST:
+        return False
     if isinstance(value, str) and not value.isascii():
         return not any("\ud800" <= each <= "\udfff" for each in value)
     return not isinstance(value, datetime.timedelta) or abs(value.days) <= MOST_DAYS

@@ -199,7 +199,11 @@ static PyObject *put_conjunction(Kernel *kernel, PyObject *arguments) {
     PyObject *predicates;
     if (!PyArg_ParseTuple(arguments, "nnO!", &number, &residual, &PyTuple_Type, &predicates))
         return NULL;
-    if (number < 0 || number > INT32_MAX || check_predicates(kernel, predicates)) return NULL;
+    if (number < 0 || number > INT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "more filters than there are numbers");
+        return NULL;
+    }
+    if (check_predicates(kernel, predicates)) return NULL;
     if (records_add(&kernel->pending, kernel->columns, (uint32_t)number, (int32_t)residual,
                     predicates))
         return NULL;
@@ -290,6 +294,7 @@ static int kernel_clear(Kernel *kernel) {
     kernel->ids = NULL;
     if (kernel->residuals) PyList_SetSlice(kernel->residuals, 0, PY_SSIZE_T_MAX, NULL);
     Py_XSETREF(kernel->elsewhere, Py_NewRef(Py_None));
+    if (kernel->segments) Py_SETREF(kernel->segments, PyTuple_New(0)); /* there is one of these */
     return 0;
 }
 

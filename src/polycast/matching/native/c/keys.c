@@ -37,7 +37,11 @@ static PyObject *set_key(Kernel *kernel, PyObject *arguments) {
     PyObject *key;
     int several;
     if (!PyArg_ParseTuple(arguments, "nOi", &number, &key, &several)) return NULL;
-    if (number < 0 || room_for(kernel, (size_t)number)) return NULL;
+    if (number < 0 || number > INT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "more filters than there are numbers");
+        return NULL;
+    }
+    if (room_for(kernel, (size_t)number)) return NULL;
     PyObject *old = kernel->keys[number];
     if (several < 0)
         kernel->keys[number] = NULL;

@@ -125,6 +125,7 @@ static int put_predicate(Records *records, const Column *columns, PyObject *from
     Predicate made = {(uint8_t)column, (uint8_t)form, (uint8_t)(flags >> 2 & 1), 0, 0};
     if (form <= F_NOT_IN) made.intervals = values == Py_None ? 1 : (uint32_t)PyTuple_Size(values);
     if (PyErr_Occurred()) return -1;
+    if (made.intervals > MOST_INTERVALS) return refuse();
     if (append(records, &made, sizeof made)) {
         PyErr_NoMemory();
         return -1;
