@@ -2,13 +2,16 @@
 
 VENV := .venv
 BIN  := $(VENV)/bin
+KERNEL := $(wildcard src/polycast/matching/native/c/*)
+# Where there is a compiler, the matching kernel in C has to be there.
+NATIVE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),require,auto)
 WORKERS := 2
 EXAMPLES := examples/talks.py examples/chat.py examples/alerts.py examples/orders.py \
 	examples/market_data.py examples/traffic.py examples/versions.py examples/hosts.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test java check bench torture docs lock clean lint
+.PHONY: help demo examples test java check bench torture docs lock clean lint sanitized
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,7 +26,7 @@ examples: $(VENV)/.ready  ## Run the small examples.
 	done
 
 test: java lint  ## Everything: format, lint, types, then all tests.
-	@$(BIN)/pytest -n $(WORKERS) --no-loadscope-reorder
+	@POLYCAST_NATIVE=$(NATIVE) $(BIN)/pytest -n $(WORKERS) --no-loadscope-reorder
 
 # Spark needs Java 17 or newer; JAVA_HOME is looked at first, as Spark does.
 java:
@@ -47,6 +50,7 @@ bench: java $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/filters.py
 	@$(BIN)/python benchmarks/matching.py
 	@$(BIN)/python benchmarks/matching_peers.py
+	@$(BIN)/python benchmarks/matching_parallel.py
 	@$(BIN)/python benchmarks/durable.py
 	@$(BIN)/python benchmarks/pipeline.py
 	@$(BIN)/python benchmarks/broker.py
@@ -57,6 +61,19 @@ bench: java $(VENV)/.ready  ## Measure against the peers, side by side.
 torture: $(VENV)/.ready  ## Kill, pause, flood, cut the power, fail the disk, flip bits; and stress.
 	@$(BIN)/python tests/proof/torture.py
 	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress tests/contexts
+	@$(MAKE) --no-print-directory sanitized
+
+# The kernel in C under the sanitizers. Leaks are not looked for: the interpreter keeps much until
+# it ends; the tests count what the kernel holds instead.
+sanitized: $(VENV)/.ready
+	@rm -rf build/sanitized && mkdir -p build && cp -r src build/sanitized
+	@rm -f build/sanitized/polycast/matching/native/*.so
+	@POLYCAST_SANITIZE=1 $(BIN)/python setup.py --quiet build_ext \
+		--build-lib build/sanitized --build-temp build/sanitized-objects
+	@LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+		PYTHONMALLOC=malloc PYTHONPATH=build/sanitized POLYCAST_NATIVE=require \
+		$(BIN)/pytest -q --capture=no tests/matching
 
 docs: $(VENV)/.ready  ## Run every snippet of the documentation.
 	@$(BIN)/pytest tests/test_docs.py
@@ -86,7 +103,7 @@ endef
 
 # The environment is kept when it works, so a changed lock only installs what changed. The build
 # tool comes from the lock too: nothing is installed that the lock does not name with its hash.
-$(VENV)/.ready: requirements.lock pyproject.toml
+$(VENV)/.ready: requirements.lock pyproject.toml setup.py $(KERNEL)
 	@$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		python=$$($(find_python)) || exit 1; \
 		echo "Setting up $(VENV) with $$($$python -V)"; \
@@ -110,4 +127,5 @@ lock:  ## Resolve requirements.lock again from pyproject.toml.
 
 clean:  ## Remove the environment and everything generated.
 	@rm -rf $(VENV) build dist .hypothesis .mypy_cache .ruff_cache .pytest_cache src/*.egg-info
+	@rm -f src/polycast/matching/native/*.so
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,161 +1,141 @@
-"""The tables and the picture of matching_peers.py."""
+"""The tables of matching.py: speed, its ratio to the scan, what else it costs, and the goals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from matching_contenders import NAMES, PEERS, POLYCAST, POLYCAST_JSON
-from matching_workloads import GROWING, SMALL
+import ready10
 from measure import duration, figures
 from tables import Table
 
 if TYPE_CHECKING:
-    from matching_peers import Found
+    import matching
 
-OTHERS = tuple(name for name in NAMES if name != POLYCAST_JSON)
-LOOKS = {  # colour and mark
-    POLYCAST: ("#56B4E9", "s"),
-    POLYCAST_JSON: ("#0072B2", "o"),
-    "event-ruler": ("#D55E00", "^"),
-    "hypermatch": ("#009E73", "D"),
-    "Quamina": ("#CC79A7", "P"),
+SCAN = "scan of lambdas"
+HOWS = ("one by one", "batches of objects", "batches of Arrow")
+ENGINES = ("python", "native")
+WAYS = tuple(f"{engine}: {how}" for engine in ENGINES for how in HOWS)
+MILLION = 1_000_000
+
+GOALS = {  # events per second at a rate of 0.11 %, with 1,000, 10,000 and 100,000 subscriptions
+    "python: one by one": (100_000, 40_000, 5_000),
+    "python: batches of objects": (500_000, 70_000, 5_000),
+    "python: batches of Arrow": (500_000, 70_000, 5_000),
+    "native: one by one": (2 * MILLION, 900_000, 150_000),
+    "native: batches of objects": (3 * MILLION, 1_200_000, 200_000),
+    "native: batches of Arrow": (3 * MILLION, 1_200_000, 200_000),
 }
+SIZES = (1_000, 10_000, 100_000)
 
-Cell = Callable[["Found", str], str]
+
+def tables(results: matching.Results, memory: matching.Memory) -> list[Table]:
+    """Speed, its ratio to the scan, what else it costs, and the goals last."""
+    every = [(rate, found) for rate, sizes in results.items() for found in sizes.values()]
+    shown = [
+        Table(title, ("match rate", "subscriptions", *cells), _rows(every, cells), note)
+        for title, cells, note in CELLS
+    ]
+    shown += [
+        Table(title, ("match rate", "subscriptions", "engine", *cells), _each(every, cells), note)
+        for title, cells, note in COSTS
+    ]
+    if memory:
+        shown.append(_memories(memory))
+    return [*shown, _goals(results.get(ready10.USUAL.name, {}))]
 
 
-def tables(found: Sequence[Found], missing: dict[str, str]) -> list[Table]:
-    """Who took part, speeds by both clocks, ratios, and what adding rules takes."""
-    many = [each for each in found if each.workload in GROWING]
+Cell = Callable[..., str]
+Cells = dict[str, Cell]
+
+
+def _rows(every: list[tuple[str, Any]], cells: Cells) -> list[tuple[str, ...]]:
     return [
-        _contenders(found, missing),
-        _table("Matching, with peers: events per second of CPU", found, NAMES, "{}", _speed),
-        _table("The same by the clock on the wall", found, NAMES, "{}, wall", _on_the_wall),
-        _table(
-            "Times slower than polycast with JSON, by CPU time",
-            found,
-            OTHERS,
-            "{} over polycast, JSON",
-            _ratio,
-        ),
-        _table("Adding all rules, on the wall", many, NAMES, "{}: adding", _adding),
+        (rate, f"{found.size:,}", *(cell(found) for cell in cells.values()))
+        for rate, found in every
     ]
 
 
-def _contenders(found: Sequence[Found], missing: dict[str, str]) -> Table:
-    kernels = ", ".join(sorted({each.kernel for each in found}))
-    rows = [(POLYCAST, f"kernel: {kernels}", "measured"), (POLYCAST_JSON, "the same", "measured")]
-    for peer in PEERS:
-        why = missing.get(peer.name)
-        rows.append((peer.name, peer.version, _state(why)))
-    return Table("Matching, with peers", ("contender", "version", "in this run"), rows)
+def _each(every: list[tuple[str, Any]], cells: Cells) -> list[tuple[str, ...]]:
+    return [
+        (rate, f"{found.size:,}", engine, *(cell(found, engine) for cell in cells.values()))
+        for rate, found in every
+        for engine in found.start
+    ]
 
 
-def _state(why: str | None) -> str:
-    """In a cell of a page, a bar would end it."""
-    return f"left out: {why.replace('|', '/')}" if why else "measured"
+def _speed(name: str) -> Cell:
+    return lambda f: figures(1 / f.samples[name].median) if name in f.samples else "-"
 
 
-def _table(
-    title: str, found: Sequence[Found], names: Sequence[str], heading: str, cell: Cell
-) -> Table:
-    columns = ("workload", "rules", "matches per event", *(heading.format(name) for name in names))
+def _over(name: str) -> Cell:
+    return lambda f: str(f.samples[SCAN].over(f.samples[name])) if name in f.samples else "-"
+
+
+SPEEDS: Cells = {
+    **{name: _speed(name) for name in (SCAN, *WAYS)},
+    "events in a batch": lambda f: f"{f.batch:,}",
+    "matches per event": lambda f: figures(f.matches),
+}
+RATIOS: Cells = {f"scan over {name}": _over(name) for name in WAYS}
+STARTING: Cells = {
+    "filter, each": lambda f, e: duration(f.start[e].lifting),
+    "add, each": lambda f, e: duration(f.start[e].building),
+    "first event": lambda f, e: duration(f.start[e].first),
+    "warm-up": lambda f, e: f"{duration(f.start[e].warming)}, {f.start[e].warmed:,} events",
+    "event while warming up": lambda f, e: duration(f.start[e].warming / f.start[e].warmed),
+    "event when warm": lambda f, e: duration(f.changes[e].event_before),
+    "first batch": lambda f, e: duration(f.first_batch[e]),
+}
+CHANGING: Cells = {
+    "add one": lambda f, e: duration(f.changes[e].adding),
+    "event after it": lambda f, e: duration(f.changes[e].after_adding),
+    "remove it": lambda f, e: duration(f.changes[e].removing),
+    "event after that": lambda f, e: duration(f.changes[e].after_removing),
+    "the same again": lambda f, e: duration(f.changes[e].again),
+    "any event, before 100 changes": lambda f, e: duration(f.changes[e].event_before),
+    "after them": lambda f, e: duration(f.changes[e].event_after),
+}
+CELLS = (
+    ("Matching: events per second", SPEEDS, None),
+    (
+        "Matching: times faster than a scan of compiled lambdas",
+        RATIOS,
+        "The time of the scan over that of the matcher, in the same round.",
+    ),
+)
+COSTS = (
+    ("Matching: before it is at full speed", STARTING, None),
+    ("Matching: changing a full index", CHANGING, "Means of 100 changes."),
+)
+
+
+def _memories(memory: matching.Memory) -> Table:
     rows = [
         (
-            each.workload,
-            f"{each.rules:,}",
-            figures(each.matches) if each.matches >= 0.005 else f"{each.matches:.4f}",
-            *(cell(each, name) for name in names),
+            engine,
+            f"{size:,}",
+            *(f"{each:,.0f}" for each in found.values()),
+            f"{sum(found.values()):,.0f}",
         )
-        for each in found
+        for engine, sizes in memory.items()
+        for size, found in sizes.items()
     ]
-    return Table(title, columns, rows)
+    first = next(iter(next(iter(memory.values())).values()))
+    columns = ("engine", "subscriptions", *first, "all")
+    note = "By tracemalloc; what the kernel aligns is added."
+    return Table("Matching: bytes per subscription", columns, rows, note)
 
 
-def _absent(each: Found, name: str) -> str:
-    return each.missing.get(name, "-")
-
-
-def _speed(each: Found, name: str) -> str:
-    return figures(1 / each.cpu[name].median) if name in each.cpu else _absent(each, name)
-
-
-def _on_the_wall(each: Found, name: str) -> str:
-    return figures(1 / each.wall[name].median) if name in each.wall else _absent(each, name)
-
-
-def _ratio(each: Found, name: str) -> str:
-    if name not in each.cpu or POLYCAST_JSON not in each.cpu:
-        return _absent(each, name)
-    return str(each.cpu[name].over(each.cpu[POLYCAST_JSON]))
-
-
-def _adding(each: Found, name: str) -> str:
-    return duration(each.building[name]) if name in each.building else _absent(each, name)
-
-
-# -- the picture -----------------------------------------------------------------------------------
-
-
-def draw(found: Sequence[Found], folder: Path) -> None:
-    """A panel for few rules, and one for each workload with many."""
-    import plots  # here, because it loads other peers
-
-    with plots.mpl.rc_context(plots.STYLE):
-        figure = plots.plt.figure(figsize=(12, 7.6))
-        grid = figure.add_gridspec(2, 3, width_ratios=(1.15, 1, 1))
-        few = figure.add_subplot(grid[:, 0])
-        _draw_few(plots, few, [each for each in found if each.workload in SMALL])
-        first = None
-        for number, name in enumerate(GROWING):
-            axes = figure.add_subplot(grid[number // 2, 1 + number % 2], sharey=first)
-            first = first or axes
-            _draw_many(plots, axes, [each for each in found if each.workload == name])
-            axes.set_title(name)
-            axes.set_xlabel("rules" if number >= 2 else "")
-            axes.set_ylabel("events per second" if number % 2 == 0 else "")
-        handles, labels = few.get_legend_handles_labels()
-        figure.tight_layout()
-        figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=5)
-        plots._save(figure, folder / "matching-peers.png")
-
-
-def _draw_few(plots: Any, axes: Any, found: Sequence[Found]) -> None:
-    """Events per second across, a line for each workload, the first on top."""
-    places = range(len(found))
-    for name, (colour, mark) in LOOKS.items():
-        across = [1 / each.cpu[name].median if name in each.cpu else None for each in found]
-        if name in (POLYCAST, POLYCAST_JSON) or any(across):
-            axes.scatter(
-                [value for value in across if value],
-                [place for place, value in zip(places, across, strict=True) if value],
-                label=name,
-                color=colour,
-                marker=mark,
-                s=42,
-                zorder=3,
-            )
-    axes.set_xscale("log")
-    axes.minorticks_off()
-    axes.xaxis.set_major_locator(plots.LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(plots.FuncFormatter(lambda value, _: _thousands(value)))
-    axes.set_yticks(places, [each.workload.removeprefix("city lots, ") for each in found])
-    axes.invert_yaxis()
-    axes.grid(visible=False, axis="y")
-    axes.set_title("city lots, 4 to 28 rules")
-    axes.set_xlabel("events per second")
-
-
-def _thousands(count: float) -> str:
-    return f"{count / 1e6:g} M" if count >= 1e6 else f"{count / 1e3:g} k"
-
-
-def _draw_many(plots: Any, axes: Any, found: Sequence[Found]) -> None:
-    for name, (colour, mark) in LOOKS.items():
-        across = [each.rules for each in found if name in each.cpu]
-        up = [1 / each.cpu[name].median for each in found if name in each.cpu]
-        axes.plot(across, up, color=colour, marker=mark)
-    plots._logarithmic(axes, sorted({each.rules for each in found}))
-    axes.yaxis.set_major_formatter(plots.FuncFormatter(lambda value, _: plots._round_count(value)))
+def _goals(sizes: dict[int, Any]) -> Table:
+    rows = []
+    for name, goals in GOALS.items():
+        for size, goal in zip(SIZES, goals, strict=True):
+            if size not in sizes or name not in sizes[size].samples:
+                continue
+            speed = 1 / sizes[size].samples[name].median
+            verdict = "met" if speed >= goal else "missed"
+            rows.append((name, f"{size:,}", f"{goal:,}", figures(speed), verdict))
+    columns = ("way", "subscriptions", "goal, events/s", "measured", "verdict")
+    note = "The goals are of a machine of about this speed; the ratios to the scan carry over."
+    return Table(f"Matching at {ready10.USUAL.name}, against the goals", columns, rows, note)

@@ -36,9 +36,9 @@ def built(work: Workload, way: str) -> tuple[Any, list[Any], Count]:
     return matcher, work.events, lambda event: len(match(decode(event)))
 
 
-def kernel(matcher: object) -> str:
-    """What the matcher says it runs on, if it says so."""
-    return str(getattr(matcher, "kernel", "") or "Python").replace(" ", "-")
+def kernel(matcher: pc.Matcher[int]) -> str:
+    """What matches, as one word."""
+    return matcher.engine.replace(", ", "-")
 
 
 def obey(events: list[Any], count: Count, commands: Iterable[str]) -> Iterable[str]:

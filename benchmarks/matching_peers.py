@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-import matching_figures
+import matching_peers_figures
 from matching_contenders import (
     PEERS,
     POLYCAST,
@@ -228,7 +228,7 @@ def write(found: list[Found], missing: dict[str, str]) -> None:
         "setting": {**setting(), "peers": {each.name: each.version for each in PEERS}},
         "left out": missing,
         "workloads": [asdict(each) for each in found],
-        "tables": [table.plain() for table in matching_figures.tables(found, missing)],
+        "tables": [table.plain() for table in matching_peers_figures.tables(found, missing)],
     }
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -261,8 +261,8 @@ def main() -> None:
     if everything:
         write(found, missing)
     if everything or picture:
-        matching_figures.draw(found, picture or IMAGES)
-    show(matching_figures.tables(found, missing))
+        matching_peers_figures.draw(found, picture or IMAGES)
+    show(matching_peers_figures.tables(found, missing))
 
 
 if __name__ == "__main__":

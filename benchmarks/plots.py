@@ -217,10 +217,13 @@ def draw_matching(results: matching.Results, folder: Path) -> None:
         figure, row = plt.subplots(1, len(results), figsize=(12, 4.6), sharey=True)
         for axes, (rate, sizes) in zip(row, results.items(), strict=True):
             lines = {
-                name: (list(sizes), [1 / found.samples[name].median for found in sizes.values()])
+                name: (
+                    [size for size, found in sizes.items() if name in found.samples],
+                    [1 / f.samples[name].median for f in sizes.values() if name in f.samples],
+                )
                 for name in matching.WAYS
             }
-            _draw(axes, lines, bold=matching.WAYS[1:], colours=MATCHING_COLOURS)
+            _draw(axes, lines, bold=matching.WAYS[4:], colours=MATCHING_COLOURS)
             _logarithmic(axes, list(sizes))
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
             axes.set_title(f"{rate} of the subscriptions match")
@@ -228,7 +231,7 @@ def draw_matching(results: matching.Results, folder: Path) -> None:
         _save(figure, folder / "matching.png")
 
 
-MATCHING_COLOURS = ("#555555", "#0072B2", "#E69F00", "#009E73")
+MATCHING_COLOURS = ("#555555", "#56B4E9", "#E69F00", "#CC79A7", "#0072B2", "#D55E00", "#009E73")
 
 
 def _by_kind(lines: Lines) -> list[str]:

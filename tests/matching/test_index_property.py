@@ -6,7 +6,10 @@ import datetime
 import enum
 import math
 import operator
+import os
+import threading
 import uuid
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
@@ -20,9 +23,13 @@ import polycast as pc
 from polycast.filters import nodes
 from polycast.filters.backends import interpreter
 from polycast.matching.index import Index, filters, layout
+from polycast.matching.native import available, use
+from polycast.matching.native.filters import Limits, NativeIndex
 
+LONG = os.environ.get("POLYCAST_STRESS") == "long"
 Settings = settings(
-    max_examples=400,
+    max_examples=400 if LONG else 40,
+    derandomize=not LONG,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -204,10 +211,21 @@ trees = st.recursive(
 )
 
 
-@pytest.fixture(autouse=True, params=["anchored", "as it is"])
-def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same with limits so small that a few filters are already many."""
-    if request.param == "anchored":
+WAYS = ["anchored", "as it is", "native, scalar", "native, avx2", "native, avx2, anchored"]
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Also with limits so small that a few filters are already many; and in C."""
+    name: str = request.param
+    if name.startswith("native"):
+        if available() is None:
+            pytest.skip("the kernel is not built")
+        try:
+            use(name.split(", ")[1])
+        except pc.BadOption:
+            pytest.skip("this processor has no such instructions")
+    if name == "anchored":
         monkeypatch.setattr(layout, "FEW", 0)
         monkeypatch.setattr(filters, "WAITING", 0)
         monkeypatch.setattr(filters, "SAMPLE", 3)
@@ -216,6 +234,18 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(layout, "COARSE", 2)
         monkeypatch.setattr(layout, "WIDE", 1)
         monkeypatch.setattr(filters, "SMALL", 0)
+    yield name
+    if name.startswith("native"):
+        use("best")
+
+
+def made(way: str) -> Index | NativeIndex:
+    if not way.startswith("native"):
+        return Index()
+    kernel = available()
+    assert kernel is not None
+    limits = Limits(few=0, cuts=6, codes=3) if way.endswith("anchored") else None
+    return NativeIndex(threading.RLock(), kernel, limits=limits)
 
 
 def expected(wanted: dict[int, nodes.Node], event: Any) -> list[int]:
@@ -224,8 +254,10 @@ def expected(wanted: dict[int, nodes.Node], event: Any) -> list[int]:
 
 @Settings
 @given(found=st.lists(trees, max_size=20), events=st.lists(items, max_size=6))
-def test_the_index_says_what_asking_every_filter_says(found: list[Any], events: list[Any]) -> None:
-    index, wanted = Index(), dict(enumerate(found))
+def test_the_index_says_what_asking_every_filter_says(
+    way: str, found: list[Any], events: list[Any]
+) -> None:
+    index, wanted = made(way), dict(enumerate(found))
     for key, tree in wanted.items():
         index.add(tree, key)
     for event in events:
@@ -234,8 +266,8 @@ def test_the_index_says_what_asking_every_filter_says(found: list[Any], events: 
 
 @Settings
 @given(data=st.data())
-def test_also_while_filters_come_and_go(data: st.DataObject) -> None:
-    index = Index()
+def test_also_while_filters_come_and_go(way: str, data: st.DataObject) -> None:
+    index = made(way)
     wanted: dict[int, nodes.Node] = {}
     pool = data.draw(st.lists(trees, min_size=1, max_size=8))
     for key in range(data.draw(st.integers(1, 40))):
@@ -256,8 +288,8 @@ def test_also_while_filters_come_and_go(data: st.DataObject) -> None:
 
 @Settings
 @given(found=st.lists(trees, max_size=12), events=st.lists(items, max_size=6))
-def test_a_batch_says_what_one_by_one_says(found: list[Any], events: list[Any]) -> None:
-    matcher: pc.Matcher[int] = pc.Matcher()
+def test_a_batch_says_what_one_by_one_says(way: str, found: list[Any], events: list[Any]) -> None:
+    matcher: pc.Matcher[int] = pc.Matcher(native=way.startswith("native"))
     for key, tree in enumerate(found):
         matcher.add(key, Item, pc.Filter(tree))
     one_by_one = [sorted(matcher.match(event)) for event in events]

@@ -23,6 +23,8 @@ from polycast.matching import matcher as matching
 from polycast.matching.index import filters
 from polycast.matching.linear import LinearMatcher
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 @dataclass
 class Talk:

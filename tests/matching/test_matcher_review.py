@@ -23,6 +23,8 @@ import pytest
 import polycast as pc
 from polycast.routing import crowd
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 NEW_YORK = ZoneInfo("America/New_York")
 Where = Callable[[Any], object]
 

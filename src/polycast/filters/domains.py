@@ -82,7 +82,7 @@ class Domain:
         self.name, self.ordered, self.numeric = name, ordered, numeric
         self.exact = frozenset(exact)
         self.fast = exact if fast is None else fast  # of these classes, every value can be used
-        self._never = PLAIN - self.exact - frozenset(strange)
+        self.never = PLAIN - self.exact - frozenset(strange)  # such values are never meant
         self._usable = usable
 
     def coerce(self, value: Any) -> Any:
@@ -90,7 +90,7 @@ class Domain:
         kind = type(value)
         if kind in self.exact:
             return value if self._usable is None or self._usable(value) else ABSENT
-        if kind in self._never or is_plain_enum(kind):
+        if kind in self.never or is_plain_enum(kind):
             return ABSENT
         if kind not in PLAIN:
             return self.coerce(_plain(value, self))

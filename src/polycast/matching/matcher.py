@@ -6,13 +6,16 @@ import threading
 from abc import get_cache_token
 from collections.abc import Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from polycast.errors import BadOption, BadTopic
 from polycast.filters import Filter
 from polycast.filters.nodes import Constant, Node
 from polycast.matching.index import Index, Matches, Rows
+from polycast.matching.native.choice import chosen, engine
+from polycast.matching.native.filters import NativeIndex
+from polycast.matching.native.rows import ALONE, Sharing
 from polycast.matching.selectors import Selector, Selectors, selector_for
 from polycast.matching.topics import check_topic
 
@@ -30,6 +33,9 @@ MANY = 128  # filters of one selector that get an index of their own; half as ma
 TOPICS_KEPT = 4_096
 EVERYTHING = Constant(True)
 
+AnyIndex = Index | NativeIndex
+Share = Literal["events", "filters"]
+
 
 class ArrowColumns(Protocol):
     """A RecordBatch or Table of pyarrow."""
@@ -46,22 +52,33 @@ class ArrowColumns(Protocol):
 class Matcher(Generic[K]):
     """Keys by the type and the filter of the events they are for.
 
-    It can be asked from any thread while it is changed from others.
+    It can be asked from any thread while it is changed from others. `native` says whether the
+    kernel in C has to be used, or must not; without, the environment does: POLYCAST_NATIVE.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, native: bool | None = None) -> None:
+        self._module = chosen(native)
         self._lock = threading.RLock()
         self._wanted: dict[K, tuple[Selector[Any], Node]] = {}
         self._by_selector: dict[Selector[Any], dict[K, Node]] = {}
         self._selectors = Selectors()  # the same
         # Selectors with few filters share an index, so that their terms are read once.
-        self._indexes: dict[frozenset[Selector[Any]], Index] = {}
-        self._chosen: WeakKeyDictionary[type, dict[str | None, tuple[Index, ...]]]
+        self._indexes: dict[frozenset[Selector[Any]], AnyIndex] = {}
+        self._chosen: WeakKeyDictionary[type, dict[str | None, tuple[AnyIndex, ...]]]
         self._chosen = WeakKeyDictionary()
         self._large: set[Selector[Any]] = set()
         self._topical: dict[K, tuple[Selector[Any], Filter[Any]]] = {}
         self._registrable = 0  # how many selectors are
         self._token = get_cache_token()
+        self._dispatch: Any = None
+        if self._module is not None and type(self).match is Matcher.match:
+            self._dispatch = self._module.Dispatch(self._match)
+            self.match = self._dispatch  # type: ignore[method-assign]  # asks kernels itself
+
+    @property
+    def engine(self) -> str:
+        """What matches: "python", "native, avx2" or "native, scalar"."""
+        return engine(self._module)
 
     def __len__(self) -> int:
         return len(self._wanted)
@@ -98,6 +115,7 @@ class Matcher(Generic[K]):
             self._wanted[key] = selector, tree
             if wanted.is_topical:
                 self._topical = {**self._topical, key: (selector, wanted)}
+                self._undirect()
                 return
             if selector not in self._by_selector:
                 self._by_selector[selector] = {}
@@ -137,14 +155,15 @@ class Matcher(Generic[K]):
 
     def _reconsider(self, selector: Selector[Any] | None) -> None:
         """Which selectors share an index is decided anew for the classes that this one covers."""
-        chosen = WeakKeyDictionary(self._chosen)
-        for cls in list(chosen):
+        kept = WeakKeyDictionary(self._chosen)
+        for cls in list(kept):
             if selector is None or selector.covers_class(cls):
-                del chosen[cls]
-        self._chosen = chosen
+                del kept[cls]
+        self._chosen = kept
+        self._undirect()
         used = {
             id(index)
-            for by_topic in list(chosen.values())
+            for by_topic in list(kept.values())
             for indexes in by_topic.values()
             for index in indexes
         }
@@ -154,11 +173,31 @@ class Matcher(Generic[K]):
             if id(index) in used or (len(group) == 1 and group <= self._large)
         }
 
+    def _undirect(self) -> None:
+        """Which kernels are asked for a class has to be found out anew."""
+        if self._dispatch is not None:
+            self._dispatch.clear()
+            tokens = (get_cache_token, self._token) if self._registrable else (None, None)
+            self._dispatch.check(*tokens)
+
+    def _direct(self, cls: type) -> None:
+        """Let events of a class go to the kernels without coming by here."""
+        with self._lock:
+            indexes = self._chosen.get(cls, {}).get(None)
+            if indexes is not None and not self._topical:
+                natives = [each for each in indexes if isinstance(each, NativeIndex)]
+                self._dispatch.put(cls, tuple(each.kernel for each in natives))
+
     # -- asking ------------------------------------------------------------------------------------
 
     def match(self, event: Any, *, topic: str | None = None) -> list[K]:
         """The keys that an event is for."""
+        return self._match(event, topic=topic)
+
+    def _match(self, event: Any, *, topic: str | None = None) -> list[K]:
         indexes = self._indexes_for(type(event), topic)
+        if self._dispatch is not None and not self._dispatch.has(type(event)):
+            self._direct(type(event))
         found: list[K] = indexes[0].match(event) if indexes else []
         for index in indexes[1:]:
             found += index.match(event)
@@ -187,20 +226,39 @@ class Matcher(Generic[K]):
     def match_batch(self, events: Iterable[Any], *, topic: str | None = None) -> list[list[K]]: ...
     @overload
     def match_batch(
-        self, events: ArrowColumns, *, of: type, topic: str | None = None
+        self,
+        events: ArrowColumns,
+        *,
+        of: type,
+        topic: str | None = None,
+        threads: int = 1,
+        share: Share = "events",
     ) -> tuple[Any, Any]: ...
-    def match_batch(self, events: Any, *, of: type | None = None, topic: str | None = None) -> Any:
+    def match_batch(
+        self,
+        events: Any,
+        *,
+        of: type | None = None,
+        topic: str | None = None,
+        threads: int = 1,
+        share: Share = "events",
+    ) -> Any:
         """The keys that each of many events is for: a list of keys for each.
 
         A record batch or table of Arrow holds events `of` one class. For it the answer is two
-        arrays: the keys for event n are `ids[offsets[n]:offsets[n + 1]]`.
+        arrays: the keys for event n are `ids[offsets[n]:offsets[n + 1]]`. With the native kernel,
+        several threads share its events, or the filters.
         """
         if of is not None or hasattr(events, "num_rows"):
-            return self._match_rows(events, of, topic)
+            return self._match_rows(events, of, topic, _sharing(threads, share))
         if isinstance(events, str | bytes | Mapping) or hasattr(events, "columns"):
             accepted = "a list of events, or with `of` a RecordBatch or Table of pyarrow"
             raise BadOption("events", type(events), accepted=accepted)
         events = list(events)
+        if self._dispatch is not None and topic is None:
+            at_once: list[list[K]] | None = self._dispatch.many(events)
+            if at_once is not None:
+                return at_once
         if self._topical:
             return [self.match(event, topic=topic) for event in events]
         kinds = list(map(type, events))
@@ -216,7 +274,9 @@ class Matcher(Generic[K]):
                 found[number] = keys
         return found
 
-    def _match_rows(self, batch: Any, of: type | None, topic: str | None) -> tuple[Any, Any]:
+    def _match_rows(
+        self, batch: Any, of: type | None, topic: str | None, sharing: Sharing
+    ) -> tuple[Any, Any]:
         if not hasattr(batch, "num_rows") or not hasattr(batch, "schema"):
             raise BadOption(
                 "events", batch, accepted="with `of`: a RecordBatch or Table of pyarrow"
@@ -225,7 +285,12 @@ class Matcher(Generic[K]):
             accepted = "the class whose events the rows are: match_batch(batch, of=Talk)"
             raise BadOption("of", of, accepted=accepted)
         rows = Rows(batch, of)
-        several = [index.match_rows(rows) for index in self._indexes_for(of, topic)]
+        several = [
+            index.match_rows(rows, sharing=sharing)
+            if isinstance(index, NativeIndex)
+            else index.match_rows(rows)
+            for index in self._indexes_for(of, topic)
+        ]
         if self._topical:
             asked = [self._match_topical(rows.event(n), topic) for n in range(len(rows))]
             several.append(Matches.of(asked))
@@ -240,7 +305,7 @@ class Matcher(Generic[K]):
             return [[] for _ in events]
         return [list(chain.from_iterable(each)) for each in zip(*several, strict=True)]
 
-    def _indexes_for(self, cls: type, topic: str | None) -> tuple[Index, ...]:
+    def _indexes_for(self, cls: type, topic: str | None) -> tuple[AnyIndex, ...]:
         if self._registrable and get_cache_token() != self._token:
             with self._lock:  # ABC.register: old verdicts may be wrong
                 self._token = get_cache_token()
@@ -252,7 +317,7 @@ class Matcher(Generic[K]):
         except TypeError:
             raise BadTopic(topic, why=f"it is a {type(topic).__name__}, not a string") from None
 
-    def _choose(self, cls: type, topic: str | None) -> tuple[Index, ...]:
+    def _choose(self, cls: type, topic: str | None) -> tuple[AnyIndex, ...]:
         if topic is not None:
             check_topic(topic)
         with self._lock:
@@ -268,12 +333,21 @@ class Matcher(Generic[K]):
             by_topic[topic] = chosen
             return chosen
 
-    def _index(self, group: frozenset[Selector[Any]]) -> Index:
+    def _index(self, group: frozenset[Selector[Any]]) -> AnyIndex:
         index = self._indexes.get(group)
         if index is None:
-            index = Index(self._lock)
+            module = self._module
+            index = Index(self._lock) if module is None else NativeIndex(self._lock, module)
             for selector in group:
                 for key, tree in self._by_selector[selector].items():
                     index.add(tree, key)
             self._indexes[group] = index
         return index
+
+
+def _sharing(threads: int, share: str) -> Sharing:
+    if type(threads) is not int or threads < 1:
+        raise BadOption("threads", threads, accepted="a number of threads, 1 or more")
+    if share not in ("events", "filters"):
+        raise BadOption.choice("share", share, ("events", "filters"))
+    return Sharing(threads, share == "filters") if threads > 1 else ALONE

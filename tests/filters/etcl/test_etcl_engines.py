@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import enum
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -108,8 +109,8 @@ def test_many_filters_on_one_value_are_what_each_is(value: Any) -> None:
         matcher.add(number, object, where)
     event = {"a": value}
     wanted = [number for number, where in enumerate(filters) if where.interpret(event)]
-    assert matcher.match(event) == wanted
-    assert matcher.match_batch([event] * 70) == [wanted] * 70
+    assert sorted(matcher.match(event)) == wanted
+    assert list(map(sorted, matcher.match_batch([event] * 70))) == [wanted] * 70
 
 
 def test_columns_of_arrow_are_matched_as_objects_are() -> None:
@@ -119,7 +120,8 @@ def test_columns_of_arrow_are_matched_as_objects_are() -> None:
         matcher.add(number, Quote, etcl(f"$.price == {number} or $.symbol == 'x{number}'"))
     batch = pa.record_batch({"price": [3, 59, 77], "symbol": ["", "x7", "x8"]})
     offsets, keys = matcher.match_batch(batch, of=Quote)
-    assert (offsets.tolist(), keys.tolist()) == ([0, 1, 3, 4], [3, 7, 59, 8])
+    ends, found = offsets.tolist(), keys.tolist()
+    assert [sorted(found[a:b]) for a, b in pairwise(ends)] == [[3], [7, 59], [8]]
 
 
 def test_a_filter_tells_what_is_looked_up() -> None:

@@ -22,7 +22,7 @@ class _Strict(Domain):
         kind = type(value)
         if kind in self.exact and (self._usable is None or self._usable(value)):
             return value
-        if kind in self._never or issubclass(kind, enum.Enum):
+        if kind in self.never or issubclass(kind, enum.Enum):
             return ABSENT
         raise Odd
 

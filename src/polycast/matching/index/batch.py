@@ -12,6 +12,7 @@ from polycast.errors import BadOption
 from polycast.events.instances import anatomy_of, rebuild
 from polycast.filters import nodes
 from polycast.filters.domains import ABSENT, BIG_NUMBERS, NUMBERS, TEXTS
+from polycast.matching.index.generated import read_term
 from polycast.matching.index.thresholds import (
     Ordered,
     order_floats,
@@ -138,50 +139,56 @@ class Rows:
         odd: set[int] = set()
         found = []
         for column in layout.columns:
-            name = column.term.name if _is_attribute(column.term) else ""
-            array = self._arrays.get(name)
             values: list[Any] | None = None
             for domain in column.lanes:
-                fast = None if array is None else self._fast(domain, name, array)
-                if fast is None:
-                    values = values or self._values(layout, column.term, name)
-                    fast = _ordered(domain, values, odd)
-                found.append(fast)
+                array = self.array(column.term, domain)
+                if array is not None:
+                    found.append(_of_array(array))
+                    continue
+                values = self.values(column.term) if values is None else values
+                found.append(_ordered(domain, values, odd))
         return found, odd
 
-    def _values(self, layout: Layout, term: nodes.Node, name: str) -> list[Any]:
-        if name in self._arrays:
-            hint = self._hints.get(name, Any)
-            return [converted(value, hint) for value in self._arrays[name].to_pylist()]
-        events = [self.event(number) for number in range(self._size)]
-        return layout.read_term(term, events)
+    def values(self, term: nodes.Node) -> list[Any]:
+        """The values of a term; ABSENT where it cannot be read."""
+        if _is_attribute(term) and term.name in self._arrays:
+            hint = self._hints.get(term.name, Any)
+            return [converted(value, hint) for value in self._arrays[term.name].to_pylist()]
+        return read_term(term, [self.event(number) for number in range(self._size)])
 
-    def _fast(self, domain: Domain, name: str, array: Any) -> Ordered | None:
-        """An array whose values are used as they are."""
-        import numpy as np
+    def array(self, term: nodes.Node, domain: Domain) -> Any | None:
+        """The column of a term, if its values can be used in a domain as they are."""
         import pyarrow as pa
 
+        if not _is_attribute(term) or term.name not in self._arrays:
+            return None
+        array = self._arrays[term.name]
         kind = array.type
-        if domain in (NUMBERS, BIG_NUMBERS) and (pa.types.is_floating(kind) or _fits(kind)):
-            events = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
-            values = array.drop_null().to_numpy(zero_copy_only=False)
-            if pa.types.is_floating(kind):
-                return order_floats(values.astype(np.float64)).among(events)
-            return order_integers(values.astype(np.int64)).among(events)
-        plain = _bare(self._hints.get(name, Any)) in (str, Any)
-        if (
-            domain == TEXTS
-            and plain
-            and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
-        ):
-            return _of_texts(array)
-        return None
+        if domain in (NUMBERS, BIG_NUMBERS):
+            half = pa.types.is_float16(kind)
+            return array if (pa.types.is_floating(kind) and not half) or _fits(kind) else None
+        plain = _bare(self._hints.get(term.name, Any)) in (str, Any)
+        textual = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        return array if domain == TEXTS and plain and textual else None
 
 
 def _fits(kind: Any) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_integer(kind)) and kind != pa.uint64()
+
+
+def _of_array(array: Any) -> Ordered:
+    import numpy as np
+    import pyarrow as pa
+
+    if not (pa.types.is_floating(array.type) or _fits(array.type)):
+        return _of_texts(array)
+    events = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
+    values = array.drop_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(array.type):
+        return order_floats(values.astype(np.float64)).among(events)
+    return order_integers(values.astype(np.int64)).among(events)
 
 
 def _of_texts(array: Any) -> Ordered:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from polycast.matching.index.layout import Sample
     from polycast.matching.index.table import Integers
 
-__all__ = ["Index"]
+__all__ = ["Index", "Known", "Matches", "lazy", "with_key", "without_key"]
 
 WAITING = 64  # filters that are asked one by one, at least
 WAITING_SHARE = 256  # or one in so many
@@ -102,7 +102,7 @@ class Matches(NamedTuple):
     """The keys for all events of a batch, one event after the other."""
 
     offsets: Integers
-    keys: list[Any]
+    keys: list[Any] | Integers
 
     @classmethod
     def of(cls, lists: list[list[Any]]) -> Matches:
@@ -124,13 +124,15 @@ class Matches(NamedTuple):
 
     def lists(self) -> list[list[Any]]:
         """The keys for each event."""
-        keys = self.keys
+        keys = self.keys if isinstance(self.keys, list) else self.keys.tolist()
         return [keys[begin:end] for begin, end in pairwise(self.offsets.tolist())]
 
     def arrays(self) -> tuple[Integers, NDArray[Any]]:
         """Offsets and keys as arrays; keys that are all numbers are an array of numbers."""
         import numpy as np
 
+        if not isinstance(self.keys, list):
+            return self.offsets, self.keys
         whole = set(map(type, self.keys)) <= {int}
         try:
             ids = np.array(self.keys, dtype=np.int64) if whole else None
@@ -180,12 +182,12 @@ class Index:
             known = Known(tree)
             number = self._numbers.get(known)
             if number is not None:
-                state.keys[number] = _with(state.keys[number], key)
+                state.keys[number] = with_key(state.keys[number], key)
                 return
             number = self._numbers[known] = len(state.trees)
             state.keys.append((key,))
             state.trees.append(tree)
-            state.waiting.append((number, _lazy(tree)))
+            state.waiting.append((number, lazy(tree)))
 
     def remove(self, tree: nodes.Node, key: Hashable) -> None:
         """Let events that pass a filter not be for a key any more."""
@@ -194,7 +196,7 @@ class Index:
             state = self._state
             known = Known(tree)
             number = self._numbers[known]
-            keys = state.keys[number] = _without(state.keys[number], key)
+            keys = state.keys[number] = without_key(state.keys[number], key)
             if not keys:
                 state.keys[number] = ()
                 state.trees[number] = None
@@ -374,7 +376,7 @@ def _passed(waiting: Waiting, event: Any) -> list[int]:
     return numbers
 
 
-def _lazy(tree: nodes.Node) -> Callable[[Any], object]:
+def lazy(tree: nodes.Node) -> Callable[[Any], object]:
     """A filter's function, made when it is first asked."""
     function: Callable[[Any], object] | None = None
 
@@ -387,7 +389,7 @@ def _lazy(tree: nodes.Node) -> Callable[[Any], object]:
     return ask
 
 
-def _with(keys: Any, key: Hashable) -> Any:
+def with_key(keys: Any, key: Hashable) -> Any:
     """Few keys are a tuple, many a dictionary that is changed in place."""
     if isinstance(keys, dict):
         keys[key] = None
@@ -395,7 +397,8 @@ def _with(keys: Any, key: Hashable) -> Any:
     return (*keys, key) if len(keys) < FEW_KEYS else dict.fromkeys((*keys, key))
 
 
-def _without(keys: Any, key: Hashable) -> Any:
+def without_key(keys: Any, key: Hashable) -> Any:
+    """The same without one of them."""
     if isinstance(keys, dict):
         del keys[key]
         return keys

@@ -28,6 +28,8 @@ __all__ = [
     "bucket_function",
     "columns_function",
     "memo_function",
+    "read_or_absent",
+    "read_term",
     "reading_function",
     "running_function",
     "term_function",
@@ -216,6 +218,20 @@ def term_function(term: nodes.Node) -> Callable[[Any], Any]:
     source = Source()
     text = source.writer.write(term)
     return source.function(["def read(event):", f" return {text}"], "read")
+
+
+def read_or_absent(function: Callable[[Any], Any], event: Any) -> Any:
+    """What a function reads of an event; ABSENT if it cannot."""
+    try:
+        return function(event)
+    except Exception:
+        return ABSENT
+
+
+def read_term(term: nodes.Node, events: list[Any]) -> list[Any]:
+    """The values of one term; ABSENT where it cannot be read."""
+    function = term_function(term)
+    return [read_or_absent(function, event) for event in events]
 
 
 def columns_function(layout: Layout) -> Callable[[list[Any]], tuple[list[Any], ...]]:

@@ -19,6 +19,8 @@ from polycast.matching.index.generated import (
     bucket_function,
     columns_function,
     memo_function,
+    read_or_absent,
+    read_term,
     reading_function,
     running_function,
     term_function,
@@ -307,7 +309,7 @@ class Layout:
         found: list[int] = []
         arguments = (found.append, event, [0] * len(self.slots))
         for column in self.columns:
-            raw = _read(term_function(column.term), event)
+            raw = read_or_absent(term_function(column.term), event)
             for lane in column.lanes.values():
                 try:
                     value = lane.domain.coerce(raw)
@@ -339,12 +341,7 @@ class Layout:
         try:
             return columns_function(self)(events)
         except Exception:
-            return tuple(self.read_term(each.term, events) for each in self.columns)
-
-    def read_term(self, term: nodes.Node, events: list[Any]) -> list[Any]:
-        """The values of one term; ABSENT where it cannot be read."""
-        function = term_function(term)
-        return [_read(function, event) for event in events]
+            return tuple(read_term(each.term, events) for each in self.columns)
 
     def watch(self, watcher: Callable[[tuple[Any, ...]], None] | None) -> None:
         """Let somebody see what is read of each event, or nobody."""
@@ -415,10 +412,3 @@ class Layout:
             self.always.append(row)
         else:
             anchor.lane.place(row, anchor.predicate)
-
-
-def _read(function: Callable[[Any], Any], event: Any) -> Any:
-    try:
-        return function(event)
-    except Exception:
-        return ABSENT

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["Found", "Table"]
+__all__ = ["Found", "Table", "together"]
 
 PAIRS_AT_ONCE = 1_000_000
 MOST_PREDICATES = 6  # of one conjunction that are checked by position
@@ -143,7 +143,7 @@ class Table:
                 self.always.append((number, conjunction))
                 continue
             if rest:
-                self._tests[len(table)] = generate(_together(rest)).function
+                self._tests[len(table)] = generate(together(rest)).function
             filters.append(number)
             table.append(chosen)
         width = max(map(len, table), default=1)
@@ -267,7 +267,8 @@ def _ranges(starts: Integers, lengths: Integers) -> Integers:
     return np.arange(total) + np.repeat(starts - ends + lengths, lengths)
 
 
-def _together(predicates: list[Predicate]) -> nodes.Node:
+def together(predicates: list[Predicate]) -> nodes.Node:
+    """All of them as one expression."""
     if len(predicates) == 1:
         return predicates[0].node
     return nodes.And(tuple(each.node for each in predicates))

@@ -1,0 +1,388 @@
+/* The values of a column in places, cut where many constants of filters lie; and places in codes.
+ *
+ * A cut lies between values: it is somewhere among the floats and somewhere among the integers, and
+ * cuts are in the same order in both. What lies on the same side of all cuts has the same place.
+ */
+#include "kernel.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CELLS 2048
+#define MOST_KNOWN 100000
+
+/* -- order ---------------------------------------------------------------------------------------- */
+
+static int order_of_numbers(int64_t a, int64_t b) { return (a > b) - (a < b); }
+
+static int order_by_floats(const void *one, const void *other) {
+    const Cut *a = one, *b = other;
+    int order = order_of_numbers(a->at[0], b->at[0]);
+    return order ? order : order_of_numbers(a->at[1], b->at[1]);
+}
+
+static int order_by_integers(const void *one, const void *other) {
+    const Cut *a = one, *b = other;
+    return order_of_numbers(a->at[1], b->at[1]);
+}
+
+static int order_by_texts(const void *one, const void *other) {
+    const Cut *a = one, *b = other;
+    Value value = {.key = a->at[0], .data = a->data, .size = a->size};
+    return text_order(&value, b->at[0], b->data, b->size);
+}
+
+typedef int (*Order)(const void *, const void *);
+
+static Order order_of(const Cuts *cuts) {
+    if (is_textual(cuts->kind)) return order_by_texts;
+    return cuts->integral ? order_by_integers : order_by_floats;
+}
+
+/* The cut at an end of an interval that is not open there. */
+static void cut_at(int kind, const Record *record, const Interval *interval, int high, Cut *cut) {
+    const int64_t *at = high ? interval->high : interval->low;
+    memset(cut, 0, sizeof *cut);
+    cut->at[0] = at[0];
+    cut->at[1] = at[1];
+    if (is_textual(kind)) cut->data = cut_text(record, at[1], &cut->size);
+}
+
+static int is_open(int kind, const Interval *interval, int high) {
+    const int64_t *at = high ? interval->high : interval->low;
+    if (is_textual(kind)) return at[1] == OPEN;
+    int64_t end = high ? INT64_MAX : INT64_MIN;
+    return at[1] == end && (kind != NUMBER || at[0] == end);
+}
+
+int cuts_collect(Cuts *cuts, const Record *record, const Predicate *predicate) {
+    const Interval *interval = intervals_of(predicate);
+    size_t needed = cuts->many + 2 * (size_t)predicate->intervals;
+    if (needed > cuts->room) {
+        size_t room = needed + cuts->room / 2 + 64;
+        Cut *all = PyMem_RawRealloc(cuts->all, room * sizeof *all);
+        if (all == NULL) return -1;
+        cuts->all = all;
+        cuts->room = room;
+    }
+    for (uint32_t i = 0; i < predicate->intervals; i++, interval++)
+        for (int high = 0; high < 2; high++)
+            if (!is_open(cuts->kind, interval, high))
+                cut_at(cuts->kind, record, interval, high, &cuts->all[cuts->many++]);
+    return 0;
+}
+
+/* -- choosing ------------------------------------------------------------------------------------- */
+
+static int is_integral(const Cuts *cuts, const Value *sample, int sampled) {
+    int integers = 0;
+    if (cuts->kind != NUMBER) return !is_textual(cuts->kind);
+    for (int i = 0; i < sampled; i++) {
+        if (sample[i * MOST_COLUMNS].kind == V_FLOAT) return 0;
+        integers += sample[i * MOST_COLUMNS].kind == V_INT;
+    }
+    if (integers) return 1;
+    for (size_t i = 0; i < cuts->many; i++) { /* are the constants integers? */
+        const int64_t *at = cuts->all[i].at;
+        if (at[1] == INT64_MAX || at[1] == INT64_MIN) return 0;
+        if (at[0] != float_key((double)at[1]) && at[0] != float_key((double)(at[1] - 1)) + 1)
+            return 0;
+    }
+    return 1;
+}
+
+/* How many of some cuts come before a cut; `after`: or lie at it. */
+static size_t count_before(const Cut *of, size_t many, const Cut *cut, int after, Order order) {
+    size_t from = 0, to = many;
+    while (from < to) {
+        size_t middle = (from + to) / 2;
+        if (order(of + middle, cut) < after)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static void choose(Cuts *cuts, Order order, size_t most) {
+    size_t distinct = 0;
+    for (size_t i = 0; i < cuts->many; i++)
+        distinct += i == 0 || order(&cuts->all[i - 1], &cuts->all[i]) != 0;
+    int few = distinct <= most;
+    size_t steps = few ? cuts->many : most;
+    for (size_t i = 0; i < steps; i++) {
+        const Cut *cut = cuts->all + (few ? i : (i + 1) * cuts->many / (most + 1));
+        if (cuts->count && order(&cuts->cuts[cuts->count - 1], cut) == 0) continue;
+        cuts->cuts[cuts->count++] = *cut;
+    }
+}
+
+/* Codes of about as many constants each, or of one place if that is enough for all. */
+static void give_codes(Cuts *cuts, Order order, int most) {
+    size_t rank = 0;
+    int code = C_FIRST;
+    cuts->code_of[0] = (uint8_t)code;
+    for (int i = 0; i < cuts->count; i++) {
+        while (rank < cuts->many && order(&cuts->all[rank], &cuts->cuts[i]) < 0) rank++;
+        size_t due = cuts->many * (size_t)(code - C_FIRST + 1) / (size_t)most;
+        if (cuts->count < most || (rank >= due && code < most)) {
+            cuts->rank[code - C_FIRST] = (uint32_t)rank;
+            code++;
+        }
+        cuts->code_of[i + 1] = (uint8_t)code;
+    }
+    cuts->last_code = code;
+}
+
+/* Few steps are counted without a branch. */
+static inline int place_among(const int64_t *steps, int from, int to, int64_t key) {
+    while (to - from > 8) {
+        int middle = (from + to) / 2;
+        if (steps[middle] <= key)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    int place = from;
+    for (int i = from; i < to; i++) place += steps[i] <= key;
+    return place;
+}
+
+/* How many steps are not above a key; `before`: how many are below it. */
+static int place_by_search(const int64_t *steps, int from, int to, int64_t key, int before) {
+    while (from < to) {
+        int middle = (from + to) / 2;
+        if (before ? steps[middle] < key : steps[middle] <= key)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+/* -- grids ---------------------------------------------------------------------------------------- */
+
+static uint64_t integer_cell(const Cuts *cuts, int64_t key) {
+    return ((uint64_t)key - (uint64_t)cuts->least) >> cuts->shift;
+}
+
+static int float_cell(const Cuts *cuts, double number) {
+    return (int)((number - cuts->floor) * cuts->scale);
+}
+
+static void fill_integers(Cuts *cuts) {
+    int next = 0;
+    for (uint64_t cell = 0; cell <= CELLS; cell++) {
+        while (next < cuts->count && integer_cell(cuts, cuts->steps[1][next]) < cell) next++;
+        cuts->of_integers[cell] = (uint16_t)next;
+    }
+}
+
+static void fill_floats(Cuts *cuts) {
+    int next = 0;
+    for (int cell = 0; cell <= CELLS; cell++) {
+        while (next < cuts->count && float_cell(cuts, float_of_key(cuts->steps[0][next])) < cell)
+            next++;
+        cuts->of_floats[cell] = (uint16_t)next;
+    }
+}
+
+static int make_grids(Cuts *cuts) {
+    int64_t *floats = cuts->steps[0], *integers = cuts->steps[1];
+    int last = cuts->count - 1;
+    cuts->least = integers[0];
+    cuts->last = integers[last];
+    while (integer_cell(cuts, cuts->last) >= CELLS) cuts->shift++;
+    if ((cuts->of_integers = PyMem_RawMalloc((CELLS + 1) * sizeof(uint16_t))) == NULL) return -1;
+    fill_integers(cuts);
+    if (cuts->kind != NUMBER || cuts->integral) return 0;
+    cuts->floor = float_of_key(floats[0]);
+    cuts->ceiling = float_of_key(floats[last]);
+    double reach = cuts->ceiling - cuts->floor;
+    if (!(reach > 0) || !isfinite(reach) || !isfinite(CELLS / reach)) return 0;
+    cuts->scale = (CELLS - 1) / reach;
+    if ((cuts->of_floats = PyMem_RawMalloc((CELLS + 1) * sizeof(uint16_t))) == NULL) return -1;
+    fill_floats(cuts);
+    return 0;
+}
+
+/* -- texts that are constants --------------------------------------------------------------------- */
+
+static uint64_t text_hash(const char *data, Py_ssize_t size) {
+    uint64_t hash = (uint64_t)size * 0x9e3779b97f4a7c15u, word;
+    while (size > 0) {
+        word = 0;
+        memcpy(&word, data, size < 8 ? (size_t)size : 8);
+        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+        hash ^= hash >> 32;
+        data += 8;
+        size -= 8;
+    }
+    return hash | 1; /* zero is an empty place */
+}
+
+static int text_place(const Cuts *cuts, const Value *value) {
+    int from = 0, to = cuts->count;
+    while (from < to) {
+        int middle = (from + to) / 2;
+        const Cut *cut = cuts->cuts + middle;
+        if (text_order(value, cut->at[0], cut->data, cut->size) >= 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static void make_known(Cuts *cuts, const Cut *cut) {
+    Value value = {.key = cut->at[0], .data = cut->data, .size = cut->size};
+    uint64_t hash = text_hash(cut->data, cut->size);
+    uint64_t at = hash >> 1 & cuts->mask;
+    while (cuts->known[at].hash) {
+        if (cuts->known[at].hash == hash) return; /* the same, or another: that is searched for */
+        at = (at + 1) & cuts->mask;
+    }
+    cuts->known[at] = (Known){hash, cut->data, (uint32_t)cut->size,
+                              (uint16_t)text_place(cuts, &value)};
+}
+
+static int make_all_known(Cuts *cuts) {
+    size_t room = 64;
+    if (cuts->many > MOST_KNOWN) return 0;
+    while (room < 2 * cuts->many) room *= 2;
+    if ((cuts->known = PyMem_RawCalloc(room, sizeof *cuts->known)) == NULL) return -1;
+    cuts->mask = (uint32_t)(room - 1);
+    for (size_t i = 0; i < cuts->many; i++) make_known(cuts, cuts->all + i);
+    return 0;
+}
+
+/* -- made of records, and a sample ---------------------------------------------------------------- */
+
+int cuts_make(Cuts *cuts, const Value *sample, int sampled, int most, int codes) {
+    cuts->integral = (uint8_t)is_integral(cuts, sample, sampled);
+    Order order = order_of(cuts);
+    size_t room = cuts->many < (size_t)most ? cuts->many : (size_t)most;
+    if (cuts->many) qsort(cuts->all, cuts->many, sizeof *cuts->all, order);
+    cuts->cuts = PyMem_RawMalloc((room + 1) * sizeof *cuts->cuts);
+    cuts->code_of = PyMem_RawMalloc(room + 1);
+    cuts->rank = PyMem_RawMalloc((MOST_CODES + 1) * sizeof *cuts->rank);
+    cuts->steps[0] = PyMem_RawMalloc(2 * (room + 1) * sizeof(int64_t));
+    if (!cuts->cuts || !cuts->code_of || !cuts->rank || !cuts->steps[0]) return -1;
+    cuts->steps[1] = cuts->steps[0] + room + 1;
+    choose(cuts, order, (size_t)most);
+    give_codes(cuts, order, codes);
+    for (int i = 0; i < cuts->count; i++) {
+        cuts->steps[0][i] = cuts->cuts[i].at[0];
+        cuts->steps[1][i] = cuts->cuts[i].at[1];
+    }
+    if (cuts->count == 0) return 0;
+    return is_textual(cuts->kind) ? make_all_known(cuts) : make_grids(cuts);
+}
+
+void cuts_forget(Cuts *cuts) {
+    PyMem_RawFree(cuts->all);
+    PyMem_RawFree(cuts->rank);
+    cuts->all = NULL;
+    cuts->rank = NULL;
+}
+
+void cuts_free(Cuts *cuts) {
+    cuts_forget(cuts);
+    PyMem_RawFree(cuts->cuts);
+    PyMem_RawFree(cuts->code_of);
+    PyMem_RawFree(cuts->steps[0]);
+    PyMem_RawFree(cuts->of_integers);
+    PyMem_RawFree(cuts->of_floats);
+    PyMem_RawFree(cuts->known);
+}
+
+size_t cuts_bytes(const Cuts *cuts) {
+    size_t bytes = (size_t)cuts->count * (sizeof(Cut) + 2 * sizeof(int64_t) + 1);
+    bytes += ((cuts->of_integers ? CELLS : 0) + (cuts->of_floats ? CELLS : 0)) * sizeof(uint16_t);
+    return bytes + (cuts->known ? (cuts->mask + 1) * sizeof(Known) : 0);
+}
+
+/* -- asking ---------------------------------------------------------------------------------------- */
+
+static int integer_place(const Cuts *cuts, int64_t key) {
+    if (cuts->count == 0 || key < cuts->least) return 0;
+    if (key >= cuts->last) return cuts->count;
+    uint64_t cell = integer_cell(cuts, key);
+    int from = cuts->of_integers[cell], to = cuts->of_integers[cell + 1];
+    return place_among(cuts->steps[1], from, to, key);
+}
+
+static int float_place(const Cuts *cuts, int64_t key) {
+    int from = 0, to = cuts->count;
+    double number = float_of_key(key);
+    if (cuts->of_floats != NULL && number >= cuts->floor && number <= cuts->ceiling) {
+        int cell = float_cell(cuts, number);
+        from = cuts->of_floats[cell];
+        to = cuts->of_floats[cell + 1];
+    }
+    return place_among(cuts->steps[0], from, to, key);
+}
+
+static int known_place(const Cuts *cuts, const Value *value) {
+    if (cuts->known == NULL) return text_place(cuts, value);
+    uint64_t hash = text_hash(value->data, value->size);
+    for (uint64_t at = hash >> 1 & cuts->mask; cuts->known[at].hash; at = (at + 1) & cuts->mask) {
+        const Known *known = cuts->known + at;
+        if (known->hash == hash && known->size == (uint64_t)value->size &&
+            memcmp(known->data, value->data, known->size) == 0)
+            return known->place;
+    }
+    return text_place(cuts, value);
+}
+
+static const uint8_t APART[] = {
+    [V_FLOAT] = C_APART, [V_NAN] = C_NAN,       [V_NONE] = C_NONE,
+    [V_OTHER] = C_OTHER, [V_ABSENT] = C_ABSENT, [V_ODD] = C_ABSENT,
+};
+
+int cuts_place(const Cuts *cuts, const Value *value, uint8_t *code) {
+    int place;
+    if (value->kind == V_FLOAT && !cuts->integral)
+        place = float_place(cuts, value->key);
+    else if (value->kind == V_INT)
+        place = integer_place(cuts, value->key);
+    else if (value->kind == V_TEXT)
+        place = known_place(cuts, value);
+    else {
+        *code = APART[value->kind];
+        return NO_PLACE;
+    }
+    *code = cuts->code_of[place];
+    return place;
+}
+
+size_t cuts_rank(const Cuts *cuts, const Record *record, const Interval *interval, int high) {
+    Cut cut;
+    if (is_open(cuts->kind, interval, high)) return high ? cuts->many : 0;
+    cut_at(cuts->kind, record, interval, high, &cut);
+    return count_before(cuts->all, cuts->many, &cut, 0, order_of(cuts));
+}
+
+/* Where floats and integers may both come, an interval has to be wide enough for both. */
+static int span_end(const Cuts *cuts, const Cut *cut, int high) {
+    int after = !high, found, other;
+    if (is_textual(cuts->kind) || cuts->integral)
+        return (int)count_before(cuts->cuts, (size_t)cuts->count, cut, after, order_of(cuts));
+    found = place_by_search(cuts->steps[0], 0, cuts->count, cut->at[0], high);
+    other = place_by_search(cuts->steps[1], 0, cuts->count, cut->at[1], high);
+    return (found < other) == high ? other : found;
+}
+
+void cuts_span(const Cuts *cuts, const Record *record, const Interval *interval, int span[2],
+               int certain[2]) {
+    for (int high = 0; high < 2; high++) {
+        Cut cut;
+        span[high] = high ? cuts->count : 0;
+        certain[high] = 1;
+        if (is_open(cuts->kind, interval, high)) continue;
+        cut_at(cuts->kind, record, interval, high, &cut);
+        int end = span_end(cuts, &cut, high), at = high ? end : end - 1;
+        span[high] = end;
+        certain[high] = at >= 0 && at < cuts->count && order_of(cuts)(cuts->cuts + at, &cut) == 0;
+    }
+}

@@ -1,0 +1,91 @@
+"""When segments of the kernel are made and merged: there are few, and most are made once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["QUICK", "Segments"]
+
+GROWTH = 4  # a segment is at least so many times as large as the next
+SMALL = 64  # conjunctions that are merged again and again
+QUICK = 20_000  # conjunctions that are merged while others wait
+MOST = 6  # segments
+UNANCHORED = 48  # conjunctions that have no anchors, so that nothing can be learnt for them
+WORSE = 2.0  # how many times the expected work is worth other anchors
+SLACK = 8  # blocks
+
+Finish = Callable[[bool], None]
+
+
+class Segments:
+    """Those of one kernel. Everything here is done with the lock held, except merging aside."""
+
+    def __init__(self, kernel: Any, lock: threading.RLock, quick: int) -> None:
+        self._kernel, self._lock, self._quick = kernel, lock, quick
+        self._aside = 0  # the first so many are being merged
+
+    def settle(self) -> None:
+        """Let all that waits be matched; it joins segments that are not much larger."""
+        kernel = self._kernel
+        size: int = kernel.pending
+        if not size:
+            return
+        joined = 0
+        for last in kernel.segments[: self._aside - 1 if self._aside else None : -1]:
+            if not self._joins(len(last), size):
+                break
+            size += len(last)
+            joined += 1
+        kernel.settle(joined, self._aside)
+
+    @property
+    def are_scattered(self) -> bool:
+        """Whether there are too many."""
+        sizes = [len(each) for each in self._kernel.segments]
+        return len(sizes) > MOST or (len(sizes) > 1 and sum(sizes[1:]) * GROWTH > sizes[0])
+
+    def are_poor(self) -> bool:
+        """Whether the events are other than those that the anchors were chosen for."""
+        kernel = self._kernel
+        _, events, blocks = kernel.watched
+        for each in kernel.segments:
+            if len(each) > UNANCHORED and not each.facts["sampled"]:
+                return True
+        expected = sum(sum(each.loads) for each in kernel.segments)
+        return bool(events) and blocks / events > WORSE * expected + SLACK
+
+    @property
+    def are_merging(self) -> bool:
+        """Whether that is being done."""
+        return self._aside > 0
+
+    def merge(self, finish: Finish) -> None:
+        """All as one, without what is gone. `finish` is told whether nobody reads an old one."""
+        sizes = [len(each) for each in self._kernel.segments]
+        self._aside = len(sizes)
+        if sum(sizes) <= self._quick or not self._merge_aside(finish):
+            self._merge(finish)
+
+    def _merge_aside(self, finish: Finish) -> bool:
+        thread = threading.Thread(target=self._merge, args=(finish,), name="polycast-matching")
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter is ending
+            return False
+        return True
+
+    def _merge(self, finish: Finish) -> None:
+        fresh, count = None, self._aside
+        try:
+            fresh = self._kernel.merged(count)
+        finally:
+            with self._lock:
+                if fresh is not None:
+                    self._kernel.swap(count, fresh)
+                self._aside = 0
+                finish(fresh is not None and self._kernel.readers == 0)
+
+    def _joins(self, last: int, size: int) -> bool:
+        return last <= SMALL or (last < GROWTH * size and last + size <= self._quick)

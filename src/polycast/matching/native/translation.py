@@ -1,0 +1,174 @@
+"""Conjunctions in the form that the kernel takes: predicates on columns, and what is left to ask.
+
+A column is a term of the events in one domain. An attribute of the event gets one at once; any
+other term when several filters ask for it, because reading it costs a call for every event.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+
+from polycast.filters import nodes
+from polycast.filters.domains import NUMBERS, Domain, domain_of, loose
+from polycast.filters.forms import Differs, Interval, IsNone, Others, Points, Truth
+from polycast.matching.index.generated import term_function
+
+if TYPE_CHECKING:
+    from polycast.filters.forms import Form
+    from polycast.filters.predicates import Conjunction, Predicate
+
+__all__ = ["Columns", "Row", "is_attribute"]
+
+KINDS = {
+    "number": 0,
+    "text": 1,
+    "bytes": 2,
+    "date": 4,
+    "time": 5,
+    "duration": 6,
+    "strict number": 0,
+    "strict text": 1,  # the same places: what else there is, they are told
+}
+MEMBER = 3  # of an enum
+IN, NOT_IN, NONE, NOT_NONE, TRUE, FALSE = range(6)
+LOW_AFTER, HIGH_AFTER, NAN_TOO = 1, 2, 4
+MOST_VALUES = 256  # of one predicate
+MOST_DAYS = 100_000_000
+LONGEST = 100_000  # characters of a constant
+WORTH_READING = 4  # predicates on a term that is no attribute
+
+Native = tuple[int, int, Any, Any, int, tuple[Any, ...] | None]
+
+
+class Row(NamedTuple):
+    """One conjunction: what the kernel asks, and what is asked of the events that pass it."""
+
+    asked: tuple[Native, ...]
+    residual: tuple[Predicate, ...]
+
+
+class Column(NamedTuple):
+    """A term of the events in a domain; its number in the kernel is its place."""
+
+    term: nodes.Node
+    domain: Domain
+
+
+class Columns:
+    """The columns of a kernel."""
+
+    def __init__(self, kernel: Any, most: int) -> None:
+        self._kernel, self._most = kernel, most
+        self.all: list[Column] = []
+        self._numbers: dict[Column, int] = {}
+        self._of_term: dict[nodes.Node, int] = {}  # any column of it
+        self._asked: Counter[nodes.Node] = Counter()
+
+    def row(self, conjunction: Conjunction) -> Row | None:
+        """A conjunction as the kernel takes it; None if it takes no part of it."""
+        before = len(self.all)
+        row = self._row(conjunction)
+        if len(self.all) > before and row.residual:
+            row = self._row(conjunction)  # what came first may be of a column now
+        return row if row.asked or not conjunction else None
+
+    def _row(self, conjunction: Conjunction) -> Row:
+        asked: list[Native] = []
+        residual: list[Predicate] = []
+        for predicate in conjunction:
+            native = self._native(predicate)
+            if native is None:
+                residual.append(predicate)
+            else:
+                asked.append(native)
+        return Row(tuple(asked), tuple(residual))
+
+    def _native(self, predicate: Predicate) -> Native | None:
+        term, form = predicate.term, predicate.form
+        if term is None or form is None:
+            return None
+        if isinstance(form, Others) or not _fits(form):
+            return None
+        column = self._column(term, form)
+        return None if column is None else _native(column, form)
+
+    def _column(self, term: nodes.Node, form: Form) -> int | None:
+        if isinstance(form, (IsNone, Truth)):
+            known = self._of_term.get(term)
+            return self._made(Column(term, NUMBERS)) if known is None else known
+        domain = _domain(form)
+        if domain is None or (domain.ordered and domain.name not in KINDS):
+            return None
+        return self._made(Column(term, domain))
+
+    def _made(self, column: Column) -> int | None:
+        """The number of a column, which is made if that is worth it."""
+        number = self._numbers.get(column)
+        if number is not None or len(self.all) == self._most:
+            return number
+        term, domain = column
+        if not is_attribute(term):
+            self._asked[term] += 1
+            if self._asked[term] < WORTH_READING:
+                return None
+        kind, of = (KINDS[domain.name], None) if domain.ordered else (MEMBER, *domain.exact)
+        name, reader = (term.name, None) if is_attribute(term) else (None, term_function(term))
+        number = self._kernel.add_column(name, reader, kind, domain.never, domain.coerce, loose, of)
+        self.all.append(column)
+        self._numbers[column] = number
+        self._of_term.setdefault(term, number)
+        return int(number)
+
+
+def is_attribute(term: nodes.Node) -> TypeGuard[nodes.Attribute]:
+    """Whether it is an attribute of the event itself."""
+    return type(term) is nodes.Attribute and type(term.of) is nodes.Event
+
+
+def _domain(form: Form) -> Domain | None:
+    """The one domain of all values of a form."""
+    if isinstance(form, (Points, Interval)):
+        return form.domain
+    if isinstance(form, Differs):
+        found = [domain_of(value) for value in form.values]
+        domains = {each[0] for each in found if each is not None}
+        return domains.pop() if len(domains) == 1 and None not in found else None
+    return None
+
+
+def _fits(form: Form) -> bool:
+    """Whether all constants have a place, and are not too many."""
+    match form:
+        case Points(_, values) | Differs(values):
+            return len(values) <= MOST_VALUES and all(map(_has_place, values))
+        case Interval():
+            return _has_place(form.low) and _has_place(form.high)
+    return True
+
+
+def _has_place(value: Any) -> bool:
+    """Lone surrogates have no UTF-8; a duration is counted in microseconds, with 64 bits."""
+    if isinstance(value, (str, bytes)) and len(value) > LONGEST:
+        return False
+    if isinstance(value, str) and not value.isascii():
+        return not any("\ud800" <= each <= "\udfff" for each in value)
+    return not isinstance(value, datetime.timedelta) or abs(value.days) <= MOST_DAYS
+
+
+def _native(column: int, form: Points | Interval | Differs | IsNone | Truth) -> Native:
+    match form:
+        case Points(_, values):
+            return column, IN, None, None, 0, values
+        case Interval():
+            flags = 0 if form.low_closed else LOW_AFTER
+            flags |= HIGH_AFTER if form.high_closed else 0
+            flags |= NAN_TOO if form.unordered_too else 0
+            return column, IN, form.low, form.high, flags, None
+        case Differs(values):
+            return column, NOT_IN, None, None, 0, values
+        case IsNone(wanted):
+            return column, NONE if wanted else NOT_NONE, None, None, 0, None
+        case Truth(wanted):
+            return column, TRUE if wanted else FALSE, None, None, 0, None
