@@ -134,11 +134,14 @@ def variable(event: Any, name: str) -> Any:
             if name in properties:
                 return properties[name]
         raise NoneSuch(f"no variable {name}")
-    for read in (member, property_named):
-        try:
-            return read(event, name)
-        except (NoneSuch, Mismatch):
-            continue
+    try:
+        return member(event, name)
+    except (NoneSuch, Mismatch):
+        pass
+    try:
+        return property_named(event, name)
+    except (NoneSuch, Mismatch):
+        pass
     if name in UNTYPED:
         return UNTYPED[name]
     raise NoneSuch(f"no variable {name}")
@@ -210,7 +213,8 @@ def fields_of(cls: type) -> tuple[str, ...]:
 
 def member(value: Any, name: str) -> Any:
     """`.name`: a member of a struct, or the active member of a union."""
-    found = _shape(type(value)).read(value, name)
+    cls = type(value)
+    found = value.get(name, UNSET) if cls is dict else _shape(cls).read(value, name)
     if found is UNSET:
         raise NoneSuch(f"no {name} in a {type(value).__name__}")
     return found
