@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import decimal
 import enum
+import gc
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -294,3 +296,14 @@ def test_filters_of_two_languages_are_joined() -> None:
     assert both.matches(Quote(6, "x"))
     assert not both.matches(Quote("6", "x"))
     assert not (~both).matches(Quote("6", "x"))
+
+
+def test_a_class_whose_events_were_asked_may_go() -> None:
+    cls = type("Passing", (), {})
+    event = cls()
+    event.a = 1
+    assert etcl("$.a == 1").matches(event)
+    gone = weakref.ref(cls)
+    del cls, event
+    gc.collect()
+    assert gone() is None
