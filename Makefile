@@ -48,6 +48,7 @@ bench: java $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/in_process.py
 	@$(BIN)/python benchmarks/wire.py
 	@$(BIN)/python benchmarks/filters.py
+	@$(BIN)/python benchmarks/languages.py
 	@$(BIN)/python benchmarks/matching.py
 	@$(BIN)/python benchmarks/matching_peers.py
 	@$(BIN)/python benchmarks/matching_parallel.py

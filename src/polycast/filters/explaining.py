@@ -81,7 +81,7 @@ def explained(tree: nodes.Node, cls: type | None, event: Any) -> FilterExplanati
     known = type(event) if cls is None and event is not NO_EVENT else cls
     about = () if event is NO_EVENT else tuple(verdicts(tree, event))
     indexed, read, residual = _parts(tree)
-    generated = generate(tree if known is None else folded(tree, known))
+    generated = generate(tree if known is None else folded(tree, known), cls=known)
     return FilterExplanation(
         filter=render(tree),
         tree=tuple(_outline(tree, 0)),

@@ -117,7 +117,9 @@ class Filter(Generic[T_contra]):
 
     def to_python(self, cls: type | None = None) -> str:
         """The source of the generated function; for events of exactly one class, if it is given."""
-        return self.source if cls is None else generate(folded(self.tree, _class(cls))).source
+        if cls is None:
+            return self.source
+        return generate(folded(self.tree, _class(cls)), cls=cls).source
 
     def to_spark(self, cls: type) -> Column:
         """The filter over the rows of a DataFrame of such events; it refuses what is not exact."""
@@ -132,7 +134,7 @@ class Filter(Generic[T_contra]):
 
     def expression(self, prefix: str, cls: type) -> tuple[str, dict[str, Any]]:
         """What it asks of events of exactly one class, to stand in other generated code."""
-        writer = Writer(prefix)
+        writer = Writer(prefix, cls=cls, local=True)
         return writer.write(folded(self.tree, cls)), writer.names
 
     def opaque_parts(self) -> tuple[nodes.Opaque, ...]:

@@ -38,6 +38,19 @@ class Quote:
     u: Any = None
 
 
+@dataclass(frozen=True)
+class Order:
+    """An event whose annotations may be wrong: a guess is made of them, and never trusted."""
+
+    price: int = 0
+    symbol: str = ""
+    flag: bool = False
+    several: list[str] = field(default_factory=list)
+    inner: Quote = field(default_factory=Quote)
+    u: Order | None = None
+    next: Order = None  # type: ignore[assignment]
+
+
 NAMES = ("price", "symbol", "flag", "several", "inner", "u")
 NUMBERS = st.sampled_from(
     [0, 1, 2, 3, -7, 5, 72, 2.5, 5.0, -0.0, 10**17 + 1, 2**70, True, False, float("nan")]
@@ -86,6 +99,14 @@ QUOTES = st.builds(
 PROPERTIES = st.dictionaries(st.sampled_from(NAMES), SCALARS | VALUES, max_size=5)
 WORDS = st.sampled_from(["", "H", "hello", "Telecom"])
 STRUCTURED = st.builds(StructuredEvent, WORDS, WORDS, WORDS, PROPERTIES, PROPERTIES, VALUES)
+_ORDERS = st.builds(Order, *(NUMBERS | SCALARS, TEXTS | SCALARS, st.booleans() | SCALARS, LISTS))
+_INNER = st.builds(Quote, NUMBERS | VALUES, TEXTS | VALUES, st.booleans() | VALUES) | VALUES
+ORDERS = st.builds(
+    Order,
+    *(NUMBERS | VALUES, TEXTS | SCALARS, st.booleans() | SCALARS, LISTS),
+    _INNER,
+    next=_ORDERS | VALUES,
+)
 EVENTS = QUOTES | QUOTES | STRUCTURED | VALUES
 
 LITERALS = st.one_of(
@@ -194,6 +215,18 @@ SOUND_TEST = st.one_of(
     st.tuples(st.just("compare"), EQUALS, _read("u", ("_d",)), NUMBER),
     _read("flag"),
     EXISTS,
+)
+_DEEP = st.tuples(st.sampled_from(["next", "inner"]), st.sampled_from(NAMES[:3])).map(
+    lambda names: ("component", (("variable", names[0]), ("member", names[1])))
+)
+DEEP_EXPRESSIONS = st.recursive(
+    st.tuples(st.just("compare"), SIGNS, _DEEP | _read("price"), NUMBER | TEXT)
+    | st.tuples(st.just("in"), TEXT | NUMBER, st.just((("variable", "several"),)))
+    | _DEEP,
+    lambda inner: (
+        st.tuples(st.sampled_from(["and", "or"]), inner, inner) | st.tuples(st.just("not"), inner)
+    ),
+    max_leaves=3,
 )
 SOUND_EXPRESSIONS = st.recursive(
     SOUND_TEST,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import decimal
 import enum
+import gc
+import weakref
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,6 +16,7 @@ import polycast as pc
 from polycast.errors import NoSparkForm
 from polycast.filters import nodes
 from polycast.filters.attention import attributes_asked
+from polycast.filters.backends.python import generate
 from polycast.filters.folding import folded
 from polycast.filters.forms import Interval, Others, Points
 from polycast.filters.predicates import conjunctions
@@ -143,6 +146,44 @@ def test_a_field_of_a_known_class_is_an_attribute() -> None:
     assert "value_0 = $.price.x" in etcl("$.price.x > 5").explain().values
 
 
+@dataclass
+class Trade:
+    quote: Quote
+    also: Any = None
+
+
+def test_a_field_of_a_field_is_read_directly_if_it_holds_what_it_is_declared_to_hold() -> None:
+    where = etcl("$.quote.symbol == 'abc' and not ($.also.symbol == 'x')")
+    source = where.to_python(Trade)
+    assert ".symbol == value_" in source
+    assert "event.also.symbol" not in source
+    code = generate(folded(where.tree, Trade), cls=Trade).function
+    for quote in (Quote(symbol="abc"), {"symbol": "abc"}, pc.TaggedUnion(1, "symbol", "abc")):
+        assert code(Trade(quote, {"symbol": "abc"}))  # type: ignore[arg-type]
+    for odd in (None, 5, "abc", Quote(symbol=5), {}):  # type: ignore[arg-type]
+        with pytest.raises((LookupError, TypeError)):
+            code(Trade(odd, {"symbol": "abc"}))  # type: ignore[arg-type]
+
+
+def test_a_bus_reads_a_field_of_a_field() -> None:
+    with pc.Bus() as bus:
+        found: list[Trade] = []
+        for text in ("$.quote.price > 5", "$.quote.price < 9 and $.also.x == 1"):
+            bus.subscribe(Trade, found.append, where=etcl(text), dispatch="inline")
+        for price, also in ((6, {"x": 1}), (6, None), ("6", {"x": 1}), (4, {"x": 1})):
+            bus.publish(Trade(Quote(price), also))
+    assert [each.quote.price for each in found] == [6, 6, 6, 4]
+
+
+def test_code_under_a_quantifier_keeps_to_what_python_allows() -> None:
+    text = "any(etcl.equal(etcl.component(event, '$.also.x'), 1) for each in "
+    over = "[etcl.equal(etcl.component(event, '$.quote.symbol'), 'abc')])"
+    where: pc.Filter[Any] = pc.Filter(parse(f"{text}{over}"))
+    code = generate(folded(where.tree, Trade), cls=Trade).function
+    assert code(Trade(Quote(symbol="abc"), {"x": 1}))
+    assert not code(Trade(Quote(symbol="abc"), {"x": 2}))
+
+
 @pytest.mark.parametrize(
     "text", ["$.missing == 1", "$type_name == 'x'", "$.0 == 1", "$._type_id == 'x'"]
 )
@@ -257,3 +298,14 @@ def test_filters_of_two_languages_are_joined() -> None:
     assert both.matches(Quote(6, "x"))
     assert not both.matches(Quote("6", "x"))
     assert not (~both).matches(Quote("6", "x"))
+
+
+def test_a_class_whose_events_were_asked_may_go() -> None:
+    cls = type("Passing", (), {})
+    event = cls()
+    event.a = 1
+    assert etcl("$.a == 1").matches(event)
+    gone = weakref.ref(cls)
+    del cls, event
+    gc.collect()
+    assert gone() is None

@@ -10,14 +10,17 @@ from typing import Any
 import etcl_reference as reference
 import pytest
 from etcl_worlds import (
+    DEEP_EXPRESSIONS,
     EVENTS,
     EXPRESSIONS,
     NAMES,
+    ORDERS,
     QUOTES,
     SOUND_EVENTS,
     SOUND_EXPRESSIONS,
     STRUCTURED,
     Color,
+    Order,
     Quote,
 )
 from hypothesis import given, settings
@@ -75,7 +78,22 @@ def test_interpreter_and_generated_code_agree_with_the_reference(
         wanted = reference.matches(expression, event)
         assert where.interpret(event) is wanted
         assert where.matches(event) is wanted
-        assert answers(generate(folded(where.tree, type(event))).function, event) is wanted
+        cls = type(event)
+        assert answers(generate(folded(where.tree, cls), cls=cls).function, event) is wanted
+
+
+@common
+@given(DEEP_EXPRESSIONS.filter(is_right), st.lists(ORDERS, min_size=3, max_size=6))
+def test_code_for_a_class_does_not_trust_what_its_fields_are_declared_to_hold(
+    expression: Any, events: list[Order]
+) -> None:
+    where = pc.parse_filter(reference.written(expression), "etcl")
+    code = generate(folded(where.tree, Order), cls=Order).function
+    for event in events:
+        wanted = reference.matches(expression, event)
+        assert where.interpret(event) is wanted
+        assert where.matches(event) is wanted
+        assert answers(code, event) is wanted
 
 
 @common

@@ -419,3 +419,23 @@ def test_only_a_simple_value_can_be_a_member() -> None:
 
 def test_a_bare_name_is_a_variable_where_a_component_is_wanted() -> None:
     assert says("3 in l and exist l and not exist m", {"l": [3]})
+
+
+@pytest.mark.parametrize(
+    ("several", "found"),
+    [
+        (["abc", "x"], True),
+        (("x", "abc"), True),
+        (["abc", 1], True),
+        ([1, "abc"], False),
+        (["x", None, "abc"], False),
+        ([], False),
+        ({"abc", "x"}, True),
+        ({"abc", 1}, False),
+        ("abc", False),
+    ],
+)
+def test_texts_are_searched_until_an_element_does_not_compare(several: Any, found: bool) -> None:
+    where = pc.parse_filter("'abc' in $.several", "etcl")
+    assert where.matches({"several": several}) is found
+    assert where.interpret({"several": several}) is found

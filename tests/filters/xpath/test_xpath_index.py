@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import gc
+import weakref
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -182,3 +184,14 @@ def test_filters_of_both_kinds_go_together() -> None:
     both = xpath('member[name="topic"]/value="news"') & pc.lift(News, lambda news: news.price > 10)
     assert both.matches(News("news", 12.0))
     assert not both.matches(News("news", 8.0))
+
+
+def test_a_class_whose_events_were_asked_may_go() -> None:
+    cls = type("Passing", (), {})
+    event = cls()
+    event.a = 1
+    assert xpath('member[name="a"]/value = 1').matches(event)
+    gone = weakref.ref(cls)
+    del cls, event
+    gc.collect()
+    assert gone() is None

@@ -182,6 +182,7 @@ def test_the_limits_are_those_of_the_documentation() -> None:
         "xpath.text_at(event, (event.a,), '')",
         "xpath.text_at(event, (1.5,), '')",
         "xpath.text_at(event)",
+        "xpath.includes_at(event, ('a',), '', 5)",
         "xpath.nothing(event)",
         "xpath.functions",
     ],

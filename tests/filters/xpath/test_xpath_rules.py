@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import pytest
 from xpath_grammar import lxml_says
@@ -175,6 +176,11 @@ def test_it_is_the_same_filter_read_again(text: str) -> None:
         (f"{at('a')} != 2", "xpath.differs_at(event, ('a',), '', 2.0)"),
         (f"{at('a')}/int/text() > 2", "xpath.number_at(event, ('a',), 'int') > 2.0"),
         (f"{at('a')}/array/data/value[2] > 1", "xpath.number_at(event, ('a', 2), '') > 1.0"),
+        (f"{at('a')}/array/data/value = 'x'", "xpath.includes_at(event, ('a',), '', 'x')"),
+        (
+            f"'x' = {at('a')}/array/data/value/string",
+            "xpath.includes_at(event, ('a',), 'string', 'x')",
+        ),
         (
             "/struct/member[name='a'][not(value='b')]",
             "(not (xpath.text_at(event, ('a',), '') == 'b')) and "
@@ -192,6 +198,34 @@ def test_it_is_the_same_filter_read_again(text: str) -> None:
 )
 def test_a_path_of_names_becomes_a_look_up(text: str, tree: str) -> None:
     assert str(pc.parse_filter(text, "xpath")) == tree
+
+
+ARRAYS: list[Any] = [
+    *(["sea", "ship"], ("ship",), {"ship", "sea"}, [], ["sea", 5], [5, "ship"], [None, "ship"]),
+    *("ship", 5, None, {"a": "ship"}, ["shi", "p"], [["ship"]], [{"a": ""}], ["5"], [[], "ship"]),
+]
+
+
+@pytest.mark.parametrize("element", ["", "/string", "/int"])
+@pytest.mark.parametrize("text", ["ship", "5", ""])
+def test_an_item_of_an_array_is_found_where_lxml_finds_it(element: str, text: str) -> None:
+    path = f"{at('a')}/array/data/value{element} = '{text}'"
+    where = pc.parse_filter(path, "xpath")
+    assert "holds" not in str(where)
+    for value in ARRAYS:
+        assert where.matches({"a": value}) is lxml_says(path, {"a": value})
+    assert not where.matches({})
+
+
+@pytest.mark.parametrize(
+    "end", ["value != 'x'", "value = 5", "value", "value[. = 'x']", "value/array", "value/int > 1"]
+)
+def test_other_questions_about_all_items_walk_the_document(end: str) -> None:
+    where = pc.parse_filter(f"{at('a')}/array/data/{end}", "xpath")
+    assert "holds" in str(where)
+    for value in ARRAYS:
+        event = {"a": value}
+        assert where.matches(event) is lxml_says(f"{at('a')}/array/data/{end}", event)
 
 
 def test_a_number_in_a_joined_predicate_is_no_position() -> None:

@@ -161,7 +161,8 @@ def _usual() -> st.SearchStrategy[str]:
     name = _asked
     kind = st.sampled_from(["", "", "/*", *(f"/{each}" for each in _KINDS)])
     end = st.sampled_from(["", "", "", "/text()"])
-    deeper = st.sampled_from(["", "", '/struct/member[name="a"]/value', "/array/data/value[2]"])
+    struct, array = '/struct/member[name="a"]/value', "/array/data/value"
+    deeper = st.sampled_from(["", "", struct, f"{array}[2]", array])
     begin = st.sampled_from(["/struct/", "", "/*/", "./"])
     return st.tuples(begin, name, deeper, kind, end).map(
         lambda p: f"{p[0]}member[name={p[1]}]/value{p[2]}{p[3]}{p[4] if p[3] else ''}"

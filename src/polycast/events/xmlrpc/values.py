@@ -12,7 +12,7 @@ import decimal
 import enum
 import uuid
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import msgspec
 
@@ -101,7 +101,7 @@ def form_of(value: Any) -> tuple[str, Any]:
 
 def _form_of_other(value: Any) -> tuple[str, Any]:
     cls = type(value)
-    if cls in _shapes:
+    if ref(cls) in _shapes:
         return "struct", value
     if isinstance(value, enum.Enum):
         inner = value.value  # as plain as what a description says of it
@@ -211,7 +211,7 @@ def members_of(value: Any) -> dict[str, Any]:
 def opaque_members(value: Any) -> dict[str, Any]:
     """The attributes of an object that are not filterable."""
     kind, plain = form_of(value)
-    shape = _shapes.get(type(plain)) if kind == "struct" else None
+    shape = _shapes.get(ref(type(plain))) if kind == "struct" else None
     if shape is None or not shape.hidden:
         return {}
     return {name: part for name, part in shape.members(value).items() if name in shape.hidden}
@@ -221,7 +221,7 @@ def member_of(value: Any, name: str) -> Any:
     """One member of a struct, or MISSING; so it is for a value that is none."""
     if type(value) is dict:
         return value.get(name, MISSING)
-    shape = _shapes.get(type(value))
+    shape = _shapes.get(ref(type(value)))
     if shape is not None:
         return shape.member(value, name)
     kind, plain = form_of(value)
@@ -233,11 +233,12 @@ def member_of(value: Any, name: str) -> Any:
 class _Shape:
     """How the attributes of the objects of a class are found."""
 
-    __slots__ = ("_anatomy", "_declared", "hidden")
+    __slots__ = ("_anatomy", "_seen", "hidden")
 
     def __init__(self, anatomy: Anatomy, hidden: frozenset[str]) -> None:
         self._anatomy, self.hidden = anatomy, hidden
-        self._declared = frozenset(anatomy.names) | anatomy.slots
+        declared = frozenset(anatomy.names) | anatomy.slots
+        self._seen = frozenset(each for each in declared - hidden if _is_there(each, None))
 
     def members(self, value: Any) -> dict[str, Any]:
         """All attributes, declared ones first."""
@@ -248,12 +249,10 @@ class _Shape:
 
     def member(self, value: Any, name: str) -> Any:
         """One filterable attribute, without looking at the others."""
-        if name in self.hidden:
-            return MISSING
-        if name in self._declared:
+        if name in self._seen:
             found = getattr(value, name, MISSING)
-            return found if _is_there(name, found) else MISSING
-        if not self._anatomy.has_dictionary:
+            return MISSING if found is msgspec.UNSET else found
+        if name in self.hidden or not self._anatomy.has_dictionary:
             return MISSING
         return self.members(value).get(name, MISSING)
 
@@ -262,14 +261,16 @@ def _is_there(name: str, value: Any) -> bool:
     return value is not msgspec.UNSET and name != "_attrs_cached_hash"
 
 
-_shapes: WeakKeyDictionary[type, _Shape] = WeakKeyDictionary()  # of classes that are structs
+# Of classes that are structs, until they are gone; a WeakKeyDictionary takes twice as long.
+_shapes: dict[ref[type], _Shape] = {}
 
 
 def _shape_of(cls: type) -> _Shape | None:
-    shape = _shapes.get(cls)
+    shape = _shapes.get(ref(cls))
     if shape is None:
         try:
-            shape = _shapes[cls] = _Shape(anatomy_of(cls), opaque_names(cls))
+            shape = _Shape(anatomy_of(cls), opaque_names(cls))
         except Refused:
             return None
+        _shapes[ref(cls, _shapes.pop)] = shape
     return shape

@@ -6,6 +6,7 @@ reference, as numbered names; names of attributes and methods are identifiers, w
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import singledispatch
 from operator import getitem
 from types import CodeType, FunctionType
@@ -18,7 +19,7 @@ from polycast.filters.quiet import compile_quietly
 from polycast.filters.vocabularies import VOCABULARIES, insight_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Generated", "generate"]
 
@@ -46,9 +47,9 @@ def _shown(value: object) -> str:
     return name if isinstance(name, str) else f"{value!r:.60}"
 
 
-def generate(node: nodes.Node) -> Generated:
+def generate(node: nodes.Node, *, cls: type | None = None) -> Generated:
     """The function of a tree: it returns what the expression returns, or raises what it raises."""
-    writer = Writer()
+    writer = Writer(cls=cls, local=True)
     expression = writer.write(node)
     return Generated(f"def where(event):\n    return {expression}\n", writer.names)
 
@@ -56,8 +57,13 @@ def generate(node: nodes.Node) -> Generated:
 class Writer:
     """Writes expressions as Python text; `names` collects the values they need."""
 
-    def __init__(self, prefix: str = "value") -> None:
+    def __init__(
+        self, prefix: str = "value", *, cls: type | None = None, local: bool = False
+    ) -> None:
         self.names: dict[str, Any] = {}
+        self.cls = cls  # of all events that the expression is for, if it is known
+        self._local = local  # whether the expression stands in a function of its own names
+        self._locals = 0
         self._known: dict[int, str] = {}  # by the identity of the value
         self._prefix = prefix
         self.depth = 0  # quantifiers around
@@ -73,6 +79,20 @@ class Writer:
             name = self._known[id(value)] = f"{self._prefix}_{len(self.names)}"
             self.names[name] = value
         return name
+
+    def local(self) -> str | None:
+        """A new name for what the expression finds on its way; None where it cannot have any."""
+        if not self._local or self.depth:
+            return None
+        self._locals += 1
+        return f"{self._prefix}_found_{self._locals}"
+
+    @contextmanager
+    def without_locals(self) -> Iterator[None]:
+        """What is written meanwhile has no names of its own."""
+        was, self._local = self._local, False
+        yield
+        self._local = was
 
     def owner(self, node: nodes.Node) -> str:
         """What stands before a dot or a bracket; a literal looks like a mistake there."""
@@ -201,7 +221,8 @@ def _(node: nodes.InstanceOf, writer: Writer) -> str:
 
 @_write.register
 def _(node: nodes.Quantified, writer: Writer) -> str:
-    over = writer.write(node.over)
+    with writer.without_locals():  # Python allows none there
+        over = writer.write(node.over)
     writer.depth += 1
     conditions = "".join(f" if {writer.write(each)}" for each in node.conditions)
     body = writer.write(node.each)

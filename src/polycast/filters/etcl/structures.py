@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from msgspec import UNSET
 
@@ -134,11 +134,14 @@ def variable(event: Any, name: str) -> Any:
             if name in properties:
                 return properties[name]
         raise NoneSuch(f"no variable {name}")
-    for read in (member, property_named):
-        try:
-            return read(event, name)
-        except (NoneSuch, Mismatch):
-            continue
+    try:
+        return member(event, name)
+    except (NoneSuch, Mismatch):
+        pass
+    try:
+        return property_named(event, name)
+    except (NoneSuch, Mismatch):
+        pass
     if name in UNTYPED:
         return UNTYPED[name]
     raise NoneSuch(f"no variable {name}")
@@ -162,14 +165,15 @@ class _Shape(NamedTuple):
     fields: tuple[str, ...] = ()
 
 
-_shapes: WeakKeyDictionary[type, _Shape] = WeakKeyDictionary()
+# Of classes, until they are gone; a WeakKeyDictionary takes twice as long.
+_shapes: dict[ref[type], _Shape] = {}
 
 
 def _shape(cls: type) -> _Shape:
     try:
-        return _shapes[cls]
+        return _shapes[ref(cls)]
     except KeyError:
-        return _shapes.setdefault(cls, _shape_of(cls))
+        return _shapes.setdefault(ref(cls, _shapes.pop), _shape_of(cls))
 
 
 def _shape_of(cls: type) -> _Shape:
@@ -210,7 +214,8 @@ def fields_of(cls: type) -> tuple[str, ...]:
 
 def member(value: Any, name: str) -> Any:
     """`.name`: a member of a struct, or the active member of a union."""
-    found = _shape(type(value)).read(value, name)
+    cls = type(value)
+    found = value.get(name, UNSET) if cls is dict else _shape(cls).read(value, name)
     if found is UNSET:
         raise NoneSuch(f"no {name} in a {type(value).__name__}")
     return found

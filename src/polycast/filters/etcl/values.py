@@ -41,6 +41,7 @@ __all__ = [
 MOST_BITS = 1 << 16  # of a product: a filter makes nothing much bigger than the event
 NUMBERS = frozenset({int, float, bool})
 WHOLE = frozenset({int, bool})
+TEXTS = frozenset({str})
 SEQUENCES = (list, tuple)
 SETS = (set, frozenset)
 
@@ -224,6 +225,8 @@ def contains(part: Any, whole: Any, /) -> bool:
 
 def within(value: Any, several: Any, /) -> bool:
     """`value in several`: an element of another kind is an error, none at all is no match."""
+    if type(value) is str and type(several) in SEQUENCES and TEXTS.issuperset(map(type, several)):
+        return value in several  # the usual case: all of them compare
     if not is_simple(value):
         raise Mismatch(f"a {type(value).__name__} is no simple value")
     if isinstance(several, SETS):  # in no order: whatever does not compare is an error

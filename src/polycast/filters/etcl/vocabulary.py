@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors import FilterError
 from polycast.filters import nodes
@@ -13,6 +13,7 @@ from polycast.filters.etcl.names import fits
 from polycast.filters.etcl.paths import Path, Step, path_of
 from polycast.filters.etcl.structures import AT_EVENT, UNTYPED, fields_of
 from polycast.filters.forms import Form, Interval, Others, Points
+from polycast.typesystem.hints import hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,10 +88,10 @@ class Etcl:
             if path is None:
                 return None
             return f"{writer.reference(path.read)}({writer.write(node.arguments[0])})"
-        first = node.arguments[0] if node.arguments else node
-        if not isinstance(first, nodes.Attribute) or not isinstance(first.of, nodes.Event):
+        if not _is_plain(node):
             return None
-        return _in_place(node, writer.write(first), writer)
+        place = _place(node.arguments[0], writer)
+        return None if place is None else _in_place(node, place, writer)
 
     def folded(self, node: nodes.Applied, cls: type) -> nodes.Node:
         """A field of the class is an attribute, and the path goes on from there."""
@@ -159,24 +160,88 @@ def _form(sign: str, domain: Domain, value: Any, *, negated: bool) -> Form | Non
     return Interval(domain, low=value, low_closed=closed, unordered_too=unordered)
 
 
-def _in_place(node: nodes.Applied, first: str, writer: Writer) -> str | None:
-    """`event.price` compared at once if it is of the usual class, else by the function."""
-    kind = f"{writer.reference(type)}({first})"
-    slow = writer.reference(FUNCTIONS[node.name])
+class _Place(NamedTuple):
+    """A value of an event in generated code, and what is declared to be there."""
+
+    value: str
+    declared: Any = None
+    read: str = ""  # the same when it is read for the first time, if that is another expression
+    guards: tuple[str, ...] = ()  # that all on the way is as declared; else it is not there
+
+
+def _place(term: nodes.Node, writer: Writer) -> _Place | None:
+    """A field of the event or of what its fields hold, or anything that can be given a name."""
+    if isinstance(term, nodes.Attribute) and isinstance(term.of, nodes.Event):
+        return _Place(writer.write(term), _declared(writer.cls, term.name))
+    path = path_in(term) if isinstance(term, nodes.Applied) else None
+    if path is None or term.name != "component":  # type: ignore[attr-defined]
+        return None
+    return _followed(term.arguments[0], path, writer) or _named(term, writer)  # type: ignore[attr-defined]
+
+
+def _named(term: nodes.Node, writer: Writer) -> _Place | None:
+    found = writer.local()
+    return None if found is None else _Place(found, read=f"{found} := {writer.write(term)}")
+
+
+def _followed(first: nodes.Node, path: Path, writer: Writer) -> _Place | None:
+    """Through fields of classes that are known; None if one is not."""
+    place = _place(first, writer) if isinstance(first, nodes.Attribute) else None
+    for kind, name in path.steps:
+        owner = None if place is None else place.declared
+        if not isinstance(owner, type) or kind != "member" or not _is_field(owner, name):
+            return None
+        assert place is not None  # else there were no owner
+        found = writer.local()
+        read = place.value if found is None else f"{found} := {place.value}"
+        guard = f"{writer.reference(type)}({read}) is {writer.reference(owner)}"
+        value = f"{found or place.value}.{name}"
+        place = _Place(value, _declared(owner, name), guards=(*place.guards, guard))
+    return place
+
+
+def _is_field(cls: type, name: str) -> bool:
+    """Whether objects of a class have it, by a name that may stand in source."""
+    try:
+        return nodes.Attribute(nodes.Event(), name).name in fields_of(cls)
+    except FilterError:
+        return False
+
+
+def _declared(cls: type | None, name: str) -> Any:
+    return None if cls is None else hints_of(cls).get(name)
+
+
+def _is_plain(node: nodes.Applied) -> bool:
+    """Whether it is a truth, or compares with a number or a text."""
     if node.name == "truth":
-        return f"({first} if {kind} is {writer.reference(bool)} else {slow}({first}))"
+        return True
     if node.name not in COMPARED or not isinstance(node.arguments[1], nodes.Constant):
-        return None
-    value = node.arguments[1].value
-    if type(value) in _NUMBERS:
-        usual = f"in {writer.reference(_NUMBERS)}"
-    elif type(value) is str:
-        usual = f"is {writer.reference(str)}"
-    else:
-        return None
-    other = writer.write(node.arguments[1])
-    fast = f"{first} {COMPARED[node.name]} {other}"
-    return f"({fast} if {kind} {usual} else {slow}({first}, {other}))"
+        return False
+    return type(node.arguments[1].value) in (*_NUMBERS, str)
+
+
+def _in_place(node: nodes.Applied, place: _Place, writer: Writer) -> str:
+    """`event.price` compared at once if all is of the usual classes, else by the function."""
+    value, others = place.value, [writer.write(each) for each in node.arguments[1:]]
+    kind = f"{writer.reference(type)}({place.read or value})"
+    guard = " and ".join((*place.guards, f"{kind} {_usual(node, place, writer)}"))
+    again = writer.write(node.arguments[0]) if place.guards else value
+    slow = f"{writer.reference(FUNCTIONS[node.name])}({', '.join((again, *others))})"
+    fast = " ".join((value, *(f"{COMPARED[node.name]} {each}" for each in others)))
+    return f"({fast} if {guard} else {slow})"
+
+
+def _usual(node: nodes.Applied, place: _Place, writer: Writer) -> str:
+    """What is asked of the class of the value, so that Python compares it as ETCL does."""
+    if node.name == "truth":
+        return f"is {writer.reference(bool)}"
+    [_, constant] = node.arguments
+    if isinstance(constant, nodes.Constant) and type(constant.value) is str:
+        return f"is {writer.reference(str)}"
+    if isinstance(place.declared, type) and place.declared in _NUMBERS:
+        return f"is {writer.reference(place.declared)}"
+    return f"in {writer.reference(_NUMBERS)}"
 
 
 def told_time(node: nodes.Node, clock: Clock) -> nodes.Node:

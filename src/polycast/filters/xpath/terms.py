@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.events.xmlrpc.values import MISSING, filterable, form_of, item_at, member_of
+from polycast.events.xmlrpc.values import MISSING, filterable, form_of, item_at, items_of, member_of
 from polycast.filters.xpath.evaluation import is_true
 from polycast.filters.xpath.functions import NAN, number_from
 from polycast.filters.xpath.parser import parse
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS", "LOCATED", "PREPARED"]
 
 Steps = tuple[str | int, ...]
+TEXTS = frozenset({str})
+TEXTUAL = ("", "string")  # the elements that a text may be asked for in
 FINITE = 10**300  # ints that surely are doubles
 
 
@@ -59,6 +61,21 @@ def number_at(event: Any, path: Steps, kind: str) -> float:
 def differs_at(event: Any, path: Steps, kind: str, number: float) -> bool:
     """Whether something is there and is not that number."""
     return kind_at(event, path, kind) is not None and number_at(event, path, kind) != number
+
+
+def includes_at(event: Any, path: Steps, kind: str, text: str) -> bool:
+    """Whether an array is there, and the string-value of one of its items is that text."""
+    value = _at(event, path)
+    cls = type(value)
+    if (cls is list or cls is tuple) and kind in TEXTUAL and TEXTS.issuperset(map(type, value)):
+        return text in value
+    if value is MISSING:
+        return False
+    found, plain = form_of(value)
+    if found != "array":
+        return False
+    forms = map(form_of, items_of(plain))
+    return any(string_value(*form) == text for form in forms if kind in ("", form[0]))
 
 
 def kind_at(event: Any, path: Steps, kind: str) -> str | None:
@@ -101,6 +118,7 @@ def _at(event: Any, path: Steps) -> Any:
 
 LOCATED: Mapping[str, Callable[..., Any]] = {
     "differs_at": differs_at,
+    "includes_at": includes_at,
     "kind_at": kind_at,
     "number_at": number_at,
     "string_at": string_at,

@@ -64,6 +64,8 @@ def _check_term(term: nodes.Applied) -> None:
         parse(values[0])
     elif not _is_path(values[0]) or not isinstance(values[1], str):
         raise FilterError(f"xpath.{term.name} takes a path of names and places, and an element")
+    elif term.name == "includes_at" and not isinstance(values[2], str):
+        raise FilterError("xpath.includes_at takes a text at last")
 
 
 def _is_path(value: object) -> bool:

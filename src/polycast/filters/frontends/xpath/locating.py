@@ -1,4 +1,4 @@
-"""Paths that lead to one node or to none, whatever the event.
+"""Paths that lead to one node or to none, whatever the event, or to the items of one array.
 
 The names of members differ, so `/struct/member[name="a"]` is one node or none; so are its children,
 and an item of an array at a place. Any other path is `Elsewhere`.
@@ -43,9 +43,12 @@ class Elsewhere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The only node that a path can lead to, and what has to be true besides for it to do so."""
+    """The only node that a path can lead to, and what has to be true besides for it to do so.
 
-    level: str  # "document", "typed", "member", "value", "name", "data", "text"
+    At the level "items" it is an array, and its items, or their elements of a kind, are meant.
+    """
+
+    level: str  # "document", "typed", "member", "value", "name", "data", "text", "items"
     path: tuple[str | int, ...] = ()
     kind: str = ""
     conditions: tuple[nodes.Node, ...] = ()
@@ -86,6 +89,8 @@ def _stepped(place: Located, step: Step, truth: Truth) -> Located:
             return _member(place, step.predicates, truth)
         case "data", "value":
             return _item(place, step.predicates)
+        case "items", kind if kind in SCALARS and not place.kind and not step.predicates:
+            return replace(place, kind=kind)
         case (("document" | "value"), test) if test in KINDS or test == "*":
             kind = "" if test == "*" else test
             found = replace(place, level="typed", kind=kind)
@@ -144,6 +149,8 @@ def _name_in(predicate: Expression) -> str | None:
 
 def _item(place: Located, predicates: tuple[Expression, ...]) -> Located:
     match predicates:
+        case ():
+            return replace(place, level="items", kind="")
         case (Number(value),) if value == int(value) and 1 <= value < 2**31:
             return replace(place, level="value", path=(*place.path, int(value)), kind="")
     raise Elsewhere

@@ -167,6 +167,9 @@ def _compared(sign: str, left: Expression, right: Expression, context: Located) 
         case Path() if isinstance(value, bool):
             return _existence_compared(sign, left, value, context)
         case Path():
+            place = _located(left, context)
+            if place.level == "items":
+                return _some_item(sign, place, value)
             return _nodes_compared(sign, _valued(left, context), value)
         case Call("string" | "number" as name, (Path() as path,)) if not isinstance(value, bool):
             return _value_compared(sign, name, _unconditional(path, context), value)
@@ -197,6 +200,13 @@ def _nodes_compared(sign: str, place: Located, value: float | str) -> nodes.Node
     else:
         found = _ordered(sign, place.term("number_at"), _as_number(value))
     return _all((*place.conditions, found))
+
+
+def _some_item(sign: str, place: Located, value: float | str) -> nodes.Node:
+    """Some item of an array is that text."""
+    if sign != "=" or not isinstance(value, str):
+        raise Elsewhere
+    return _all((*place.conditions, place.term("includes_at", value)))
 
 
 def _text_compared(sign: str, place: Located, value: str) -> nodes.Node:

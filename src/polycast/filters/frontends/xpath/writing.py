@@ -45,6 +45,10 @@ def _text(node: nodes.Node) -> str:
             return text
         case nodes.Applied("xpath", "differs_at", (*_, nodes.Constant(float() as value))):
             return f"{_path(node)} != {number(value)}"
+        case nodes.Applied("xpath", "includes_at", (*_, nodes.Constant(str() as value))):
+            path, kind = _constants(node)
+            items = "/".join((_way(path), "array", "data", "value", *((kind,) if kind else ())))
+            return f"{items} = {literal(value)}"
         case nodes.Call(term, "startswith", (nodes.Constant(str() as prefix),)):
             return f"starts-with({_term(term, 'string_at')}, {literal(prefix)})"
     return _refuse(node)
@@ -99,15 +103,19 @@ def _constants(term: nodes.Applied) -> tuple[Any, Any]:
 def _path(term: nodes.Applied) -> str:
     """`("order", 2), "int"` as `/struct/member[name="order"]/value/array/data/value[2]/int`."""
     path, kind = _constants(term)
+    if not path and not kind:
+        return "/*"
+    return f"{_way(path)}/{kind}" if kind else _way(path)
+
+
+def _way(path: tuple[str | int, ...]) -> str:
     text = ""
     for step in path:
         if isinstance(step, str):
             text += f"/struct/member[name={literal(step)}]/value"
         else:
             text += f"/array/data/value[{step}]"
-    if not path and not kind:
-        return "/*"
-    return f"{text}/{kind}" if kind else text
+    return text
 
 
 def _refuse(node: nodes.Node) -> str:
