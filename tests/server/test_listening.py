@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +14,6 @@ import trustme
 
 from polycast.errors import BadCertificate, BadOption, Exposed
 from polycast.server.listening import Listen, addresses_of, check_exposure
-from polycast.server.serving import bound
 from polycast.wire.security import (
     certificate_findings,
     tls_client_context,
@@ -435,26 +432,3 @@ def test_a_key_that_others_can_read_is_told_of(ending: Files, tmp_path: Path) ->
 def test_a_certificate_that_others_can_read_is_as_it_should_be(ending: Files) -> None:
     Path(ending.cert).chmod(0o644)
     assert certificate_findings(ending.cert, now=ENDS.timestamp() - 100 * DAY) == ()
-
-
-# -- sockets ---------------------------------------------------------------------------------------
-
-
-def test_what_a_broker_accepts_does_not_wait_for_acknowledgements_of_small_answers() -> None:
-    async def is_prompt() -> bool:
-        found: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            option = (socket.IPPROTO_TCP, socket.TCP_NODELAY)
-            found.set_result(bool(writer.get_extra_info("socket").getsockopt(*option)))
-            writer.close()
-
-        listening = bound("127.0.0.1", 0)
-        async with await asyncio.start_server(accepted, sock=listening):
-            _, writer = await asyncio.open_connection(*listening.getsockname())
-            try:
-                return await asyncio.wait_for(found, 10)
-            finally:
-                writer.close()
-
-    assert asyncio.run(is_prompt())

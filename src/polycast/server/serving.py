@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from polycast.server.broker import Broker
 
-__all__ = ["Serving", "bound"]
+__all__ = ["Serving"]
 
 STARTING = 20.0  # seconds
 BEAT = 0.1  # seconds
@@ -160,7 +160,7 @@ def _all_bound(hosts: Sequence[str], port: int) -> list[socket.socket]:
     found: list[socket.socket] = []
     for at, host in enumerate(hosts, 1):
         try:
-            found.append(bound(host, port if not found else found[0].getsockname()[1]))
+            found.append(_bound(host, port if not found else found[0].getsockname()[1]))
         except OSError as error:
             if error.errno in _NOT_HERE and (found or at < len(hosts)):
                 continue  # such as ::1 of `localhost`, where there is no IPv6
@@ -173,7 +173,7 @@ def _all_bound(hosts: Sequence[str], port: int) -> list[socket.socket]:
     return found
 
 
-def bound(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int) -> socket.socket:
     """A socket at an address; what it accepts sends small answers at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends small answers at once only on sockets that say they are TCP; else, beside the
