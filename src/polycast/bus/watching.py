@@ -40,6 +40,8 @@ class Watch:
         roster = self._roster
         for group in list(roster.requests):
             self._look_for_free(group)
+        # Before the view: a group that joins again meanwhile may not be in it yet.
+        joined = {group: group.joined for group in list(roster.requests)}
         with roster.store.view() as view:
             revision = view.revision()
             if revision == self.seen:
@@ -59,14 +61,13 @@ class Watch:
             return  # this bus counts as dead, and will join its groups again
         self.seen = revision
         for box, kept in found.items():
-            self._see(box, kept)
+            if not isinstance(box, SharedGroup) or joined.get(box) == roster.presence.bus.id:
+                self._see(box, kept)  # else it counted as dead, and will join again
         for name in replayed:
             self._take_up_replayed(name)
 
     def _see(self, box: Mailbox, kept: Kept | None) -> None:
         """What the store has of a mailbox has changed."""
-        if isinstance(box, SharedGroup) and box.joined != self._roster.presence.bus.id:
-            return  # it counted as dead, and will join again
         keeper = box.keeper
         if kept is None:  # any bus removes what has lapsed
             box.end(LeaseExpired(box.title) if box.lease_is_over() else Cancelled(box.title))
