@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from stored_events import Sale, numbers, sales
 from stored_program import Program
@@ -104,6 +106,21 @@ def test_a_member_that_stood_still_too_long_is_refused(
     with open_bus() as bus:
         bus.publish_many(sales(1, 2))
         eventually(lambda: sorted(elsewhere.got()) == [1, 2])
+
+
+def test_what_was_claimed_by_a_bus_that_nobody_buries_any_more_is_free(
+    path: Path, open_bus: OpenBus, eventually: Eventually
+) -> None:
+    bus, seen = open_bus(alive_for=0.3), Recorder[Any]()
+    bus.subscribe(Sale, seen, group="crew", durable="crew", ack="manual")
+    bus.publish(Sale(0))
+    eventually(lambda: seen.events)
+    file = apsw.Connection(str(path))  # as if it had claimed after it had counted as dead
+    file.set_busy_timeout(10_000)
+    file.execute("DELETE FROM buses")
+    file.close()
+    eventually(lambda: len(seen.deliveries) == 2)
+    assert [each.count for each in seen.deliveries] == [1, 2]
 
 
 def test_several_processes_share_the_work_of_a_group(
