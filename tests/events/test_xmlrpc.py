@@ -304,13 +304,12 @@ def test_what_has_no_form_is_refused_with_its_place(value: object, problem: str)
         assert found.value.path.startswith("event.x")
 
 
-def test_a_date_received_keeps_its_text() -> None:
-    xml = "<struct><member><name>d</name><value><dateTime.iso8601>\n2007-03-15</dateTime.iso8601>"
-    event = pc.from_xmlrpc(f"{xml}</value></member></struct>")
-    assert event["d"].value == "\n2007-03-15"
-    assert pc.filterable_xml(event) == f"{xml}</value></member></struct>"
-    where = pc.parse_filter("normalize-space(//dateTime.iso8601) = '2007-03-15'", "xpath")
-    assert where.matches(event)
+@pytest.mark.parametrize("text", ["2007-03-15", "20070315T00:00:00", "15 March", ""])
+def test_a_date_received_keeps_its_text(text: str) -> None:
+    event = pc.from_xmlrpc(f"<dateTime.iso8601>\n  {text}</dateTime.iso8601>")
+    assert event.value == text
+    where = pc.parse_filter(f"/dateTime.iso8601 = '{text}'", "xpath")
+    assert where.matches({"filterable": event})
 
 
 def test_a_value_without_an_element_is_a_string() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from polycast.typesystem import describe
+
+if TYPE_CHECKING:
+    from polycast.typesystem import TypeExpression
 
 __all__ = ["Opaque", "opaque_names"]
 
@@ -28,6 +31,12 @@ def opaque_names(cls: type) -> frozenset[str]:
     found = _known.get(cls)
     if found is None:
         attributes = describe(cls).attributes
-        found = frozenset(each.name for each in attributes if Opaque in each.type.notes)
+        found = frozenset(each.name for each in attributes if _is_marked(each.type))
         _known[cls] = found
     return found
+
+
+def _is_marked(kind: TypeExpression) -> bool:
+    """The mark may be on one of several types, `Annotated[str, pc.Opaque] | None`."""
+    several = kind.arguments if kind.form == "union" else ()
+    return Opaque in kind.notes or any(map(_is_marked, several))

@@ -138,7 +138,7 @@ def scalar_text(value: Any) -> str:
         write = next((each for kind, each in _TEXTS.items() if isinstance(value, kind)), _wire_text)
     try:
         return write(value)
-    except ValueError as error:  # an int of very many digits
+    except ValueError as error:  # an int of very many digits, a timedelta of centuries
         raise NoForm(value, str(error)) from None
 
 
@@ -160,6 +160,17 @@ def _time_text(value: datetime.datetime) -> str:
     return text + zone
 
 
+def _seconds_text(value: datetime.timedelta) -> str:
+    seconds = value.total_seconds()
+    try:
+        same = datetime.timedelta(seconds=seconds) == value
+    except OverflowError:
+        same = False
+    if not same:
+        raise ValueError("a double of its seconds has no room for its microseconds")
+    return repr(seconds)
+
+
 _TEXTS: dict[type, Callable[[Any], str]] = {
     str: lambda value: value,
     bool: lambda value: "1" if value else "0",
@@ -173,7 +184,7 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
     decimal.Decimal: str,
     uuid.UUID: str,
     datetime.time: lambda value: value.isoformat(),
-    datetime.timedelta: lambda value: repr(value.total_seconds()),
+    datetime.timedelta: _seconds_text,
 }
 
 

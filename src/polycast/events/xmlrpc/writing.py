@@ -35,14 +35,18 @@ def to_xmlrpc(event: object) -> dict[str, Any]:
     """An event as a level-3 struct (API 4.3) of values that XML-RPC libraries take.
 
     Its member `filterable` is what filters see, its member `opaque` what is marked as
-    `pc.Opaque`. A dict with a member `filterable` is such an event already.
+    `pc.Opaque`, on every level. A dict with a member `filterable` is such an event already.
     """
-    if is_level_3(event):
-        return {name: _value(part, str(name), 0) for name, part in _members(event, "event")}
-    found = {FILTERABLE: _value(event, "event", 0)}
-    if hidden := opaque_members(event):
-        found[OPAQUE] = {name: _value(part, f"event.{name}", 1) for name, part in hidden.items()}
-    return found
+    blocks = dict(_members(event, "event")) if is_level_3(event) else {}
+    path = FILTERABLE if blocks else "event"
+    found = {FILTERABLE: _value(filterable(event), path, 0)}
+    for name, part in blocks.items():
+        if name != FILTERABLE:
+            found[_checked(name, "event")] = _value(part, name, 0, whole=True)
+    hidden = _hidden(filterable(event), path, 0)
+    if hidden is not None and OPAQUE in found:
+        raise NotSerialisable(event, path="event", why=f"it has a member {OPAQUE!r} of its own")
+    return found if hidden is None else {**found, OPAQUE: hidden}
 
 
 def filterable_xml(event: object) -> str:
@@ -50,18 +54,37 @@ def filterable_xml(event: object) -> str:
     return "".join(_xml(filterable(event), "event", 0))
 
 
-def _value(value: Any, path: str, depth: int) -> Any:
-    """A value of `xmlrpc.client`'s own types."""
+def _value(value: Any, path: str, depth: int, *, whole: bool = False) -> Any:
+    """A value of `xmlrpc.client`'s own types; `whole` is with what is opaque."""
     kind, plain = _form(value, path, depth)
     if kind == "struct":
+        members = dict(_members(plain, path)) | (opaque_members(plain) if whole else {})
         return {
-            _checked(name, path): _value(part, f"{path}.{name}", depth + 1)
-            for name, part in _members(plain, path)
+            _checked(name, path): _value(part, f"{path}.{name}", depth + 1, whole=whole)
+            for name, part in members.items()
         }
     if kind == "array":
         parts = enumerate(items_of(plain))
-        return [_value(part, f"{path}[{number}]", depth + 1) for number, part in parts]
+        return [_value(part, f"{path}[{n}]", depth + 1, whole=whole) for n, part in parts]
     return _scalar(kind, plain, path)
+
+
+def _hidden(value: Any, path: str, depth: int) -> Any:
+    """What is opaque in a value, where it would stand; None if nothing is."""
+    kind, plain = _form(value, path, depth)
+    if kind == "struct":
+        found = {
+            _checked(name, path): _value(part, f"{path}.{name}", depth + 1, whole=True)
+            for name, part in opaque_members(plain).items()
+        }
+        for name, part in _members(plain, path):
+            if (below := _hidden(part, f"{path}.{name}", depth + 1)) is not None:
+                found[name] = below
+        return found or None
+    if kind == "array":
+        items = [_hidden(part, f"{path}[{n}]", depth + 1) for n, part in enumerate(items_of(plain))]
+        return items if any(each is not None for each in items) else None
+    return None
 
 
 def _scalar(kind: str, plain: Any, path: str) -> Any:
@@ -100,12 +123,13 @@ def _xml(value: Any, path: str, depth: int) -> Iterator[str]:
 
 
 def _form(value: Any, path: str, depth: int) -> tuple[str, Any]:
-    if depth > DEEPEST:
-        raise NotSerialisable(value, path=path, why=f"it is more than {DEEPEST} levels deep")
     try:
-        return form_of(value)
+        kind, plain = form_of(value)
     except NoForm as error:
         raise NotSerialisable(value, path=path, why=error.why) from None
+    if depth >= DEEPEST and kind not in SCALARS:
+        raise NotSerialisable(value, path=path, why=f"it is more than {DEEPEST} levels deep")
+    return kind, plain
 
 
 def _members(value: Any, path: str) -> list[tuple[str, Any]]:
