@@ -12,19 +12,23 @@ from polycast.filters.constants import constant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["canonical", "on_topic", "rebuilt"]
+__all__ = ["canonical", "made_canonical", "on_topic", "rebuilt"]
 
 
 JOINTS = (nodes.And, nodes.Or)
-CHANGED = (nodes.And, nodes.Or, nodes.Sign, nodes.Display)
+CHANGED = frozenset({nodes.And, nodes.Or, nodes.Sign, nodes.Display})
 
 
 def canonical(tree: nodes.Node) -> nodes.Node:
     """`(a and b) and c` is `a and b and c`; a display of constants is a constant."""
-    for node in nodes.walk(tree):
-        if type(node) in CHANGED and node is not tree:
-            return _canonical(tree)
-    return _canonical(tree) if type(tree) in CHANGED and not _is_flat(tree) else tree
+    return made_canonical(tree, {*map(type, nodes.everything(tree)[1:])})
+
+
+def made_canonical(tree: nodes.Node, below: set[type[nodes.Node]]) -> nodes.Node:
+    """The same, if it is known which kinds of nodes are below the tree."""
+    if CHANGED.isdisjoint(below) and (type(tree) not in CHANGED or _is_flat(tree)):
+        return tree
+    return _canonical(tree)
 
 
 def _is_flat(tree: nodes.Node) -> bool:

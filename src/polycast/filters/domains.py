@@ -9,17 +9,18 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
+import threading
 import uuid
 import zoneinfo
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from polycast.filters.constants import SCALARS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
-__all__ = ["ABSENT", "Domain", "Odd", "domain_of", "loose"]
+__all__ = ["ABSENT", "Domain", "Odd", "domain_of", "domain_of_all", "loose"]
 
 
 class Odd(Exception):
@@ -66,7 +67,10 @@ SMALL = 2**53  # ints that a double holds exactly, and so do all below
 
 
 class Domain:
-    """Constants that are ordered among themselves, and equal only what is of their own kind."""
+    """Constants that are ordered among themselves, and equal only what is of their own kind.
+
+    There is one object for each; those of enums are made when they are needed.
+    """
 
     def __init__(
         self,
@@ -100,12 +104,6 @@ class Domain:
         """What values are sorted by; members of an enum are singletons."""
         return value if self.ordered else id(value)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Domain) and (self.name, self.exact) == (other.name, other.exact)
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
     def __repr__(self) -> str:
         return f"Domain({self.name})"
 
@@ -119,6 +117,8 @@ _PLAIN_VALUE: dict[type, Callable[[Any], Any]] = {
 }
 _bases: WeakKeyDictionary[type, type | None] = WeakKeyDictionary()
 _enums: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+_domains: WeakValueDictionary[type, Domain] = WeakValueDictionary()  # of enums, while in use
+_lock = threading.RLock()
 _NUMPY = frozenset(f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64))
 
 
@@ -234,17 +234,44 @@ _BY_CLASS: dict[type, Domain] = {
 }
 
 
+_EVERY = {kind: domain for kind, domain in _BY_CLASS.items() if kind in (bool, str, bytes)}
+_TEXT, _WHOLE = {str}, {int}
+
+
 def domain_of(constant: Any) -> tuple[Domain, Any] | None:
     """The domain of a constant, and the constant as it stands there; None if it has none."""
     kind = type(constant)
+    if kind in _EVERY:
+        return _EVERY[kind], constant
+    if kind is int:
+        return (NUMBERS if -SMALL <= constant <= SMALL else BIG_NUMBERS), constant
+    if kind is float:
+        return (NUMBERS, constant) if constant == constant else None
     domain = _BY_CLASS.get(kind)
     if domain is None:
         return _of_subclass(constant)
     if domain is TIMES and constant.tzinfo is not None:
         return None
-    if kind is int and abs(constant) > SMALL:
-        return BIG_NUMBERS, constant
     return (domain, constant) if _equals_itself(constant) else None
+
+
+def domain_of_all(constants: Collection[Any]) -> tuple[Domain | None, tuple[Any, ...]] | None:
+    """The one domain of some constants, and the constants as they stand there.
+
+    There is no domain if there are several, or no constants; nothing if one of them has none.
+    """
+    kinds = {*map(type, constants)}
+    if kinds == _TEXT:
+        return TEXTS, tuple(constants)
+    if kinds == _WHOLE and min(constants) >= -SMALL and max(constants) <= SMALL:
+        return NUMBERS, tuple(constants)
+    found = [domain_of(each) for each in constants]
+    known = [each for each in found if each is not None]
+    if len(known) < len(found):
+        return None
+    first = known[0][0] if known else None
+    others = [each for each, _ in known if each is not first]
+    return None if others else first, tuple([value for _, value in known])
 
 
 def _equals_itself(constant: Any) -> bool:
@@ -255,13 +282,24 @@ def _equals_itself(constant: Any) -> bool:
 def _of_subclass(constant: Any) -> tuple[Domain, Any] | None:
     kind = type(constant)
     if is_plain_enum(kind):
-        return Domain(f"enum {kind.__qualname__}", (kind,), ordered=False), constant
+        return _of_enum(kind), constant
     if not isinstance(constant, enum.Enum):
         return None
     try:
         return domain_of(_plain(constant, TEXTS))
     except Odd:
         return None
+
+
+def _of_enum(kind: type) -> Domain:
+    domain = _domains.get(kind)
+    if domain is not None:
+        return domain
+    with _lock:
+        domain = _domains.get(kind)
+        if domain is None:
+            domain = _domains[kind] = Domain(f"enum {kind.__qualname__}", (kind,), ordered=False)
+        return domain
 
 
 def loose(value: Any) -> Any:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overload
 
 from polycast.errors import BadOption, FilterError
 from polycast.filters import nodes
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Generated, Writer, generate
-from polycast.filters.canonical import canonical, on_topic
+from polycast.filters.canonical import made_canonical, on_topic
 from polycast.filters.explaining import NO_EVENT, FilterExplanation, explained
 from polycast.filters.folding import folded
 from polycast.filters.frontends.conditions import Condition
@@ -32,6 +34,7 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 FORMAT = 1
 DEEPEST = 80
+_WRITTEN = (nodes.Node, Condition)
 
 
 class Filter(Generic[T_contra]):
@@ -53,15 +56,20 @@ class Filter(Generic[T_contra]):
             self.tree: nodes.Node = function.tree
             self._generated, self._topical = function._generated, function._topical
             return
-        if not isinstance(function, nodes.Node | Condition):
+        if not isinstance(function, _WRITTEN):
             _check_shape(function)
             self.origin = function
             self.tree = lift_function(function)
+            self._topical = False
             return
         tree = function if isinstance(function, nodes.Node) else function.node()
-        if nodes.depth(tree) > DEEPEST:
+        everything = nodes.everything(tree)
+        if len(everything) > DEEPEST and nodes.depth(tree) > DEEPEST:
             raise FilterError(f"a filter nests at most {DEEPEST} expressions in each other")
-        self.tree = canonical(tree)
+        below = {*map(type, everything[1:])}
+        if nodes.Opaque not in below and type(tree) is not nodes.Opaque:
+            self._topical = False
+        self.tree = made_canonical(tree, below)
 
     @property
     def function(self) -> Callable[[T_contra], object]:
@@ -231,8 +239,20 @@ def _tree_of(other: Any) -> nodes.Node:
     return other.tree if isinstance(other, Filter) else Filter(other).tree
 
 
+def _takes_one(function: object) -> bool:
+    """Whether it is plain to see that it takes the event and answers: most are lambdas."""
+    if type(function) is not FunctionType or hasattr(function, "__signature__"):
+        return False
+    code = function.__code__
+    alone = code.co_argcount == 1 and not code.co_kwonlyargcount
+    later = code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR)
+    return alone and not later and not inspect.iscoroutinefunction(function)
+
+
 def _check_shape(function: object) -> None:
     """Refuse at once what could never answer about an event."""
+    if _takes_one(function):
+        return
     accepted = "a callable that takes the event, or None"
     if not callable(function):
         raise BadOption("where", function, accepted=accepted)

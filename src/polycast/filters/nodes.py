@@ -12,8 +12,9 @@ import decimal
 import enum
 import unicodedata
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from keyword import iskeyword
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
@@ -43,9 +44,13 @@ __all__ = [
     "Sign",
     "Variable",
     "depth",
+    "everything",
     "typed_key",
     "walk",
 ]
+
+
+NAMES_KEPT = 4_096
 
 
 class Node:
@@ -55,19 +60,7 @@ class Node:
 
     def children(self) -> tuple[Node, ...]:
         """The expressions right below."""
-        found: list[Node] = []
-        names: tuple[str, ...] = self.__slots__  # of a dataclass: its fields
-        for name in names:
-            _collect(getattr(self, name), found)
-        return tuple(found)
-
-
-def _collect(value: object, found: list[Node]) -> None:
-    if isinstance(value, Node):
-        found.append(value)
-    elif type(value) is tuple:
-        for each in value:
-            _collect(each, found)
+        return _CHILDREN[type(self)](self)
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -79,16 +72,26 @@ def walk(node: Node) -> Iterator[Node]:
         left.extend(reversed(node.children()))
 
 
-def depth(node: Node) -> int:
+def everything(tree: Node) -> list[Node]:
+    """A tree and all below it, one level after the other."""
+    found = [tree]
+    for node in found:  # while it grows
+        kind = type(node)
+        if kind not in LEAVES:
+            found += _CHILDREN[kind](node)
+    return found
+
+
+def depth(tree: Node) -> int:
     """How many expressions stand in each other."""
-    deepest, left = 0, [(node, 1)]
-    while left:
-        node, level = left.pop()
-        deepest = max(deepest, level)
-        left += [(child, level + 1) for child in node.children()]
+    deepest, level = 0, [tree]
+    while level:
+        deepest += 1
+        level = [below for node in level for below in node.children()]
     return deepest
 
 
+@lru_cache(NAMES_KEPT)
 def _check_name(name: str) -> None:
     """Names stand in generated code, so they must be names."""
     usual = name.isascii() or unicodedata.normalize("NFKC", name) == name
@@ -121,9 +124,16 @@ def typed_key(value: object) -> object:
 _SAME_IF_EQUAL = frozenset({int, str, bool, bytes, type(None), datetime.date, datetime.timedelta})
 
 
+_EVENTS: dict[type[Event], Event] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Event(Node):
-    """The event itself."""
+    """The event itself: one object, because there are very many trees."""
+
+    def __new__(cls) -> Event:
+        """The one."""
+        return _EVENTS.get(cls) or _EVENTS.setdefault(cls, object.__new__(cls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +149,19 @@ class Constant(Node):
 
     value: Any
 
-    def children(self) -> tuple[Node, ...]:
-        """None: a constant tuple is a value."""
-        return ()
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constant) and typed_key(self.value) == typed_key(other.value)
 
     def __hash__(self) -> int:
+        value, kind = self.value, type(self.value)
+        if kind in _SAME_IF_EQUAL or (kind is float and value == value):
+            return hash(value)
+        if kind is tuple and _SAME_IF_EQUAL.issuperset(map(type, value)):
+            return hash(value)
         try:
-            return hash(typed_key(self.value))
+            return hash(typed_key(value))
         except TypeError:
-            return hash(type(self.value))
+            return hash(kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +173,14 @@ class Attribute(Node):
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Attribute or self.name != other.name:
+            return False
+        return self.of is other.of or self.of == other.of
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # tells most apart, and is known already
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,13 +331,49 @@ class Opaque(Node):
             return self
         return Opaque(partial(_asked, self.function, topic), self.why, (self._identity(), topic))
 
-    def children(self) -> tuple[Node, ...]:
-        """None: its key is its own affair."""
-        return ()
-
     def _identity(self) -> object:
         return self.key if self.key is not None else id(self.function)
 
 
 def _asked(function: Callable[..., object], topic: str | None, event: Any) -> object:
     return function(event, topic)
+
+
+# -- what is right below ---------------------------------------------------------------------------
+
+
+def _none(_: Any) -> tuple[Node, ...]:
+    return ()
+
+
+def _compared(node: Compare) -> tuple[Node, ...]:
+    rest = node.rest
+    if len(rest) == 1:  # as most
+        return node.first, rest[0][1]
+    return (node.first, *[operand for _, operand in rest])
+
+
+# In the order in which they are written. A constant tuple is a value, and the key of what is opaque
+# its own affair.
+_CHILDREN: dict[type[Node], Callable[[Any], tuple[Node, ...]]] = {
+    Event: _none,
+    Variable: _none,
+    Constant: _none,
+    Opaque: _none,
+    Attribute: lambda node: (node.of,),
+    Reach: lambda node: (node.of,),
+    InstanceOf: lambda node: (node.of,),
+    Not: lambda node: (node.operand,),
+    Sign: lambda node: (node.operand,),
+    Call: lambda node: (node.of, *node.arguments),
+    Function: attrgetter("arguments"),
+    Applied: attrgetter("arguments"),
+    Item: attrgetter("of", "key"),
+    Arithmetic: attrgetter("left", "right"),
+    Display: attrgetter("elements"),
+    Compare: _compared,
+    And: attrgetter("parts"),
+    Or: attrgetter("parts"),
+    Quantified: lambda node: (node.over, *node.conditions, node.each),
+}
+LEAVES = frozenset(kind for kind, below in _CHILDREN.items() if below is _none)

@@ -9,15 +9,15 @@ be asked in any order.
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from polycast.filters import nodes
-from polycast.filters.domains import domain_of
+from polycast.filters.domains import domain_of, domain_of_all
 from polycast.filters.forms import Differs, Form, Interval, IsNone, Others, Points, Truth
 from polycast.filters.vocabularies import insight_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from polycast.filters.domains import Domain
 
@@ -36,6 +36,7 @@ __all__ = [
 MOST_CONJUNCTIONS = 16  # beyond, a filter is evaluated as a whole
 MOST_LEAVES = 64  # in all of them
 LAST_CHARACTER = chr(0x10FFFF)
+SPLIT = frozenset({nodes.And, nodes.Or, nodes.Not, nodes.Constant})
 
 
 class Predicate(NamedTuple):
@@ -52,6 +53,9 @@ Leaf = tuple[nodes.Node, bool]  # an expression, and whether it is to be true or
 
 def conjunctions(tree: nodes.Node) -> tuple[Conjunction, ...]:
     """What an event has to satisfy one of; for each event at most one is true."""
+    parts = tree.parts if type(tree) is nodes.And else (tree,)
+    if all(map(_is_leaf, parts)):  # so are most filters
+        return (_conjunction([(part, True) for part in parts]),)
     try:
         ways = _split(tree, wanted=True)
         if len(ways) > 1 and sum(map(len, ways)) > MOST_LEAVES:
@@ -65,9 +69,19 @@ class _TooMany(Exception):
     pass
 
 
+def _is_leaf(node: nodes.Node) -> bool:
+    """Whether there is nothing to split if it is to be true: it stands in one conjunction."""
+    kind = type(node)
+    if kind is nodes.Compare:
+        return 0 < len(node.rest) < 3  # type: ignore[attr-defined]
+    return kind not in SPLIT
+
+
 def _split(node: nodes.Node, *, wanted: bool) -> list[tuple[Leaf, ...]]:
     match node:
         case nodes.Compare(_, (_,)):
+            pass
+        case nodes.Compare(_, (_, _)) if wanted:
             pass
         case nodes.Or(parts) if _choice(parts) is not None:
             pass
@@ -198,48 +212,93 @@ def _possible(leaves: tuple[Leaf, ...]) -> bool:
 # -- predicates ------------------------------------------------------------------------------------
 
 
-def _conjunction(leaves: tuple[Leaf, ...]) -> Conjunction:
+def _conjunction(leaves: Iterable[Leaf]) -> Conjunction:
     found: list[Predicate] = []
     for node, wanted in leaves:
-        if isinstance(node, nodes.Constant):
+        if type(node) is nodes.Constant:
             continue
         predicate = _predicate(node, wanted=wanted)
-        if isinstance(predicate.form, Interval):
-            for number, known in enumerate(found):
-                if (both := _narrowed(known, predicate)) is not None:
-                    found[number] = both
-                    break
-            else:
-                found.append(predicate)
+        if predicate.form is None and _is_chain(node):
+            for link in _links(node):  # `1 <= x < "a"` is no interval, but two
+                _put(_predicate(link, wanted=wanted), found)
         else:
-            found.append(predicate)
+            _put(predicate, found)
     return tuple(found)
 
 
+def _is_chain(node: nodes.Node) -> TypeGuard[nodes.Compare]:
+    return type(node) is nodes.Compare and len(node.rest) > 1 and not _repeats_opaque(node)
+
+
+def _put(predicate: Predicate, found: list[Predicate]) -> None:
+    """One more; two bounds of one term are one interval."""
+    if type(predicate.form) is Interval:
+        for number, known in enumerate(found):
+            if (both := _narrowed(known, predicate)) is not None:
+                found[number] = both
+                return
+    found.append(predicate)
+
+
 def _predicate(node: nodes.Node, *, wanted: bool) -> Predicate:
-    term, form = _asked(node, wanted=wanted)
+    asked = _ASKED.get(type(node))
+    term, form = (node, None) if asked is None else asked(node, wanted)
     text = node if wanted else nodes.Not(node)
-    if form is None or isinstance(term, nodes.Constant) or _has_opaque(term):
+    if form is None or type(term) is nodes.Constant or _has_opaque(term):
         return Predicate(text)
     return Predicate(text, term, form)
 
 
-def _asked(node: nodes.Node, *, wanted: bool) -> tuple[nodes.Node, Form | None]:
-    """A term, and what is asked of its value."""
-    match node:
-        case nodes.Compare(term, ((sign, nodes.Constant(value)),)):
-            return term, _form(sign, value, wanted=wanted)
-        case nodes.Compare(nodes.Constant(value), ((sign, term),)) if sign in _MIRRORED:
-            return term, _form(_MIRRORED[sign], value, wanted=wanted)
-        case nodes.Call(term, "startswith", arguments) if wanted:
-            return term, _prefix(arguments)
-        case nodes.Attribute():
-            return node, Truth(wanted)
-        case nodes.Or(parts) if (choice := _choice(parts)) is not None:
-            return choice.term, _choice_form(choice, wanted=wanted)
-        case nodes.Applied():
-            return _strictly(node, wanted=wanted)
+# -- a term, and what is asked of its value --------------------------------------------------------
+
+Asked = tuple[nodes.Node, Form | None]
+
+
+def _by_comparing(node: nodes.Compare, wanted: bool) -> Asked:  # noqa: FBT001
+    if len(node.rest) != 1:
+        return _by_enclosing(node, wanted)
+    [(sign, right)] = node.rest
+    if type(right) is nodes.Constant:
+        return node.first, _form(sign, right.value, wanted=wanted)
+    if type(node.first) is nodes.Constant and sign in _MIRRORED:
+        return right, _form(_MIRRORED[sign], node.first.value, wanted=wanted)
     return node, None
+
+
+def _by_enclosing(node: nodes.Compare, wanted: bool) -> Asked:  # noqa: FBT001
+    """`1 <= x < 3` is an interval."""
+    if not wanted or len(node.rest) != 2:
+        return node, None
+    one, ((sign, term), (other, two)) = node.first, node.rest
+    if type(one) is not nodes.Constant or type(two) is not nodes.Constant:
+        return node, None
+    if sign not in _NEGATED or other not in _NEGATED or sign[0] != other[0]:
+        return node, None
+    first, last = domain_of(one.value), domain_of(two.value)
+    if first is None or last is None or first[0] is not last[0] or not first[0].ordered:
+        return node, None
+    if sign[0] == "<":
+        return term, Interval(first[0], first[1], last[1], sign == "<=", other == "<=")
+    return term, Interval(first[0], last[1], first[1], other == ">=", sign == ">=")
+
+
+def _by_calling(node: nodes.Call, wanted: bool) -> Asked:  # noqa: FBT001
+    asks = wanted and node.method == "startswith"
+    return (node.of, _prefix(node.arguments)) if asks else (node, None)
+
+
+def _by_choosing(node: nodes.Or, wanted: bool) -> Asked:  # noqa: FBT001
+    choice = _choice(node.parts)
+    return (node, None) if choice is None else (choice.term, _choice_form(choice, wanted=wanted))
+
+
+_ASKED: dict[type, Callable[[Any, bool], Asked]] = {
+    nodes.Compare: _by_comparing,
+    nodes.Call: _by_calling,
+    nodes.Attribute: lambda node, wanted: (node, Truth(wanted)),
+    nodes.Or: _by_choosing,
+    nodes.Applied: lambda node, wanted: _strictly(node, wanted=wanted),
+}
 
 
 def _choice_form(choice: _Choice, *, wanted: bool) -> Form | None:
@@ -273,26 +332,30 @@ def _form(sign: str, constant: Any, *, wanted: bool) -> Form | None:
 def _equality_form(sign: str, constant: Any) -> Form | None:
     if sign in ("is", "is not"):
         return IsNone(sign == "is") if constant is None else None
-    several = sign.endswith("in")
-    if several and type(constant) not in (tuple, list, set, frozenset):
+    if sign in ("in", "not in"):
+        return _membership_form(sign, constant)
+    found = domain_of(constant)
+    if found is None:
         return None
-    found = [domain_of(each) for each in (constant if several else (constant,))]
-    values = tuple(each[1] for each in found if each is not None)
-    if len(values) < len(found):
+    return Points(found[0], (found[1],)) if sign == "==" else Differs((found[1],))
+
+
+def _membership_form(sign: str, constants: Any) -> Form | None:
+    if type(constants) not in (tuple, list, set, frozenset):
         return None
-    if sign in ("!=", "not in"):
-        return Differs(values) if type(constant) not in (set, frozenset) else None
-    domains = {each[0] for each in found if each is not None}
-    if len(domains) != 1 or (several and not values):
+    found = domain_of_all(constants)
+    if found is None:
         return None
-    return Points(domains.pop(), tuple(dict.fromkeys(values)))
+    domain, values = found
+    if sign == "not in":
+        return Differs(values) if type(constants) not in (set, frozenset) else None
+    return None if domain is None else Points(domain, tuple(dict.fromkeys(values)))
 
 
 def _interval(domain: Domain, sign: str, value: Any, *, unordered_too: bool = False) -> Interval:
-    closed = sign.endswith("=")
     if sign[0] == "<":
-        return Interval(domain, high=value, high_closed=closed, unordered_too=unordered_too)
-    return Interval(domain, low=value, low_closed=closed, unordered_too=unordered_too)
+        return Interval(domain, None, value, True, sign == "<=", unordered_too)
+    return Interval(domain, value, None, sign == ">=", True, unordered_too)
 
 
 def _prefix(arguments: tuple[nodes.Node, ...]) -> Interval | None:
@@ -310,12 +373,12 @@ def _prefix(arguments: tuple[nodes.Node, ...]) -> Interval | None:
 def _narrowed(one: Predicate, other: Predicate) -> Predicate | None:
     """Two bounds of one term as one interval."""
     a, b = one.form, other.form
-    if not isinstance(a, Interval) or not isinstance(b, Interval) or one.term != other.term:
+    if type(a) is not Interval or type(b) is not Interval:
         return None
-    if a.domain != b.domain or a.unordered_too or b.unordered_too:
+    low, high = (a, b) if b.low is None else (b, a)
+    if low.low is None or low.high is not None or high.low is not None or high.high is None:
         return None
-    if (a.low is not None and b.low is not None) or (a.high is not None and b.high is not None):
+    if a.domain is not b.domain or a.unordered_too or b.unordered_too or one.term != other.term:
         return None
-    low, high = (a, b) if a.low is not None else (b, a)
     form = Interval(a.domain, low.low, high.high, low.low_closed, high.high_closed)
     return Predicate(nodes.And((one.node, other.node)), one.term, form)

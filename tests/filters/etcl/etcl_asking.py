@@ -58,3 +58,19 @@ def fails(text: str, event: Any = None) -> bool:
 def union(tag: Any, member: str, value: Any, **more: Any) -> pc.TaggedUnion:
     labels = {"K": (0, 2), "L": (1,), "C": ("c",), "E": (House.HOUSE,)}
     return pc.TaggedUnion(tag, member, value, labels=labels, **more)
+
+
+def verdict(text: str, event: Any = None) -> str:
+    """What becomes of a filter: "match", "no match", or how it is refused; engines agree."""
+    try:
+        where = pc.parse_filter(text, "etcl")
+    except pc.FilterSyntaxError:
+        return "syntax"
+    except pc.FilterTypeError:
+        return "type"
+    found = says(text, event)
+    for native in (None, False):
+        matcher: pc.Matcher[int] = pc.Matcher(native=native)
+        matcher.add(1, object, where)
+        assert matcher.match(event) == [1] * found
+    return "match" if found else "no match"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from types import SimpleNamespace
 from typing import Any
 
 from polycast import StructuredEvent, TaggedUnion
@@ -339,6 +340,8 @@ def opened(value: Any) -> Struct:
         return Struct(header=header, filterable_data=data, remainder_of_body=body)
     if isinstance(value, dict):
         return Struct(value)
+    if isinstance(value, SimpleNamespace):
+        return Struct(vars(value))
     if isinstance(value, TaggedUnion) or not dataclasses.is_dataclass(value):
         raise Fails
     return Struct({each.name: getattr(value, each.name) for each in dataclasses.fields(value)})

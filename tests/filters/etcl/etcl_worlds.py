@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -82,6 +83,7 @@ def _compound(values: Any) -> Any:
         | st.lists(st.tuples(st.sampled_from(NAMES), values), max_size=3)
         | unions(values)
         | st.builds(Quote, values, values, values)
+        | st.builds(SimpleNamespace, name=st.sampled_from(NAMES), value=values)
     )
 
 

@@ -11,6 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import polycast as pc
 from polycast.errors import NoSparkForm
@@ -22,6 +24,8 @@ from polycast.filters.forms import Interval, Others, Points
 from polycast.filters.predicates import conjunctions
 from polycast.filters.text import parse
 from polycast.filters.weakening import weakened
+from polycast.matching.native import available
+from polycast.matching.native.filters import NativeIndex
 
 
 @dataclass
@@ -309,3 +313,86 @@ def test_a_class_whose_events_were_asked_may_go() -> None:
     del cls, event
     gc.collect()
     assert gone() is None
+
+
+@dataclass
+class Tick:
+    price: float | None = None
+    size: int | None = None
+    symbol: str | None = None
+    open: bool | None = None
+
+
+@pytest.mark.parametrize("native", [True, False])
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_columns_of_arrow_are_what_components_read(native: bool, data: st.DataObject) -> None:
+    if native and available() is None:
+        pytest.skip("the kernel is not built")
+    texts = data.draw(st.lists(TERMS, min_size=1, max_size=60))
+    ticks = data.draw(st.lists(TICKS, min_size=1, max_size=20))
+    matcher: pc.Matcher[int] = pc.Matcher(native=native)
+    for number, text in enumerate(texts):
+        matcher.add(number, Tick, etcl(text))
+    wanted = [[n for n, text in enumerate(texts) if etcl(text).matches(tick)] for tick in ticks]
+    assert [sorted(matcher.match(tick)) for tick in ticks] == wanted
+    assert [sorted(each) for each in matcher.match_batch(ticks)] == wanted
+    offsets, keys = matcher.match_batch(rows_of(ticks), of=Tick)
+    assert [sorted(keys[a:b]) for a, b in pairwise(offsets)] == wanted
+
+
+NUMBERS = ["0", "1", "-1", "2.5", "1.0e2", "9007199254740993", "TRUE"]
+TERMS = st.one_of(
+    st.builds(
+        "{}.{} {} {}".format,
+        st.just("$"),
+        st.sampled_from(["price", "size", "open", "symbol"]),
+        st.sampled_from(["==", "!=", "<", ">="]),
+        st.sampled_from(NUMBERS),
+    ),
+    st.builds(
+        "$.symbol {} {}".format,
+        st.sampled_from(["==", "!=", "<", ">="]),
+        st.sampled_from(["'ab'", "'abc'", "'b'", "''"]),
+    ),
+    st.sampled_from(
+        [
+            "$.open",
+            "not $.open",
+            "$open and $.size != 1",
+            "$.symbol != 'ab' and $.price != 2.5",
+            "not ($.size == 1 or $.size == 2)",
+            "not ($.price < 1)",
+        ]
+    ),
+)
+TICKS = st.builds(
+    Tick,
+    st.sampled_from([None, 0.0, -0.0, 1.0, 2.5, 100.0, float("nan"), float("inf")]),
+    st.sampled_from([None, 0, 1, 2, -1, 2**53 + 1, 2**63 - 1]),
+    st.sampled_from([None, "", "a", "ab", "abc", "b", "\u00e9"]),
+    st.sampled_from([None, True, False]),
+)
+
+
+def rows_of(ticks: list[Tick]) -> Any:
+    import pyarrow as pa
+
+    schema = {"price": pa.float64(), "size": pa.int64(), "symbol": pa.string(), "open": pa.bool_()}
+    return pa.record_batch(
+        {name: pa.array([getattr(t, name) for t in ticks], of) for name, of in schema.items()}
+    )
+
+
+def test_what_has_to_differ_and_booleans_are_matched_by_the_kernel() -> None:
+    if available() is None:
+        pytest.skip("the kernel is not built")
+    matcher: pc.Matcher[int] = pc.Matcher(native=True)
+    for number in range(200):
+        matcher.add(number, Tick, etcl(f"$.size != {number} and $.open"))
+    assert len(matcher.match(Tick(size=3, open=True))) == 199
+    assert matcher.match(Tick(size=None, open=True)) == matcher.match(Tick(size=3)) == []
+    (index,) = matcher._indexes.values()
+    assert isinstance(index, NativeIndex)
+    assert not index._elsewhere
+    assert not [each for each in index.kernel.residuals if each is not None]

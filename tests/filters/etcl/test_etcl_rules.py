@@ -151,6 +151,33 @@ def test_a_mistake_is_shown_with_its_place_and_what_would_be_accepted() -> None:
     assert isinstance(other.value, pc.FilterError)
 
 
+@pytest.mark.parametrize(
+    ("text", "position", "told"),
+    [
+        ("\t$.a == 1 an", 10, "an operator, or the end"),
+        ("$.a ==\r\n 1 an\n and TRUE", 11, "an operator, or the end"),
+        ("'äöü€' == $.x an", 14, "an operator, or the end"),
+        ("1 < 2 < 3", 6, "parentheses around what comes before or after, and, or, or the end"),
+        ("(1 == 1 == 1)", 8, "parentheses around what comes before or after, and, or, or )"),
+        ("1 in $.l ~ 'x'", 9, "parentheses"),
+        ("TRUE and not not TRUE", 13, "not (not ...), or a value"),
+        ("$.in == 1", 2, "\\in, if that is a name"),
+        ("$.a and -$.b == 1", 9, "-1 * $.x"),
+        ("default $.u", 8, "a component that ends with ._d"),
+        ("$.u.(1.5) == 1", 6, "Accepted: )"),
+        ("TRUE and", 8, "the filter ends too early"),
+    ],
+)
+def test_a_caret_stands_under_the_mistake(text: str, position: int, told: str) -> None:
+    with pytest.raises(pc.FilterSyntaxError) as caught:
+        pc.parse_filter(text, "etcl")
+    line, caret = str(caught.value).splitlines()[-2:]
+    assert caught.value.position == position
+    assert caret == " " * (2 + position) + "^"
+    assert line[2:].split() == text.split()
+    assert told in str(caught.value)
+
+
 # -- precedence ------------------------------------------------------------------------------------
 
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from polycast.errors import FilterMistake
 from polycast.filters.checking.classes import Classes
-from polycast.filters.checking.places import Places, rebuilt
+from polycast.filters.checking.components import needed, places_in
+from polycast.filters.checking.places import rebuilt
 from polycast.filters.checking.possible import Kind, Kinds, joined, kinds_of, shown
 from polycast.filters.checking.telling import told
 from polycast.filters.checking.walker import Finding, Walker
 
 if TYPE_CHECKING:
     from polycast.filters import nodes
+    from polycast.filters.checking.places import Places
 
 __all__ = ["Problem", "check", "problems"]
 
@@ -68,7 +70,7 @@ def _problems(tree: nodes.Node, types: tuple[type, ...], *, every: bool) -> list
     # Once more, slowly: classes may have changed since they were looked at, and a node that
     # stands in two places is made two.
     fresh, apart = Classes(), rebuilt(tree, lambda node: None)
-    places = Places(apart)
+    places = places_in(apart)
     found = findings(apart, types, every=every, classes=fresh)
     described = [_described(each, places, fresh) for each in found]
     return list({(each.part, each.why): each for each in reversed(described)}.values())[::-1]
@@ -78,7 +80,7 @@ def findings(
     tree: nodes.Node, types: tuple[type, ...], *, every: bool, classes: Classes
 ) -> list[Finding]:
     """What a walk over the tree finds."""
-    walker = Walker(_event(types, every=every), classes)
+    walker = Walker(_event(types, every=every), classes, needed=needed(tree))
     walker.condition(tree)
     return walker.findings
 

@@ -41,10 +41,20 @@ def deeper(path: nodes.Node) -> nodes.Node:
 
 
 class Places:
-    """The text of a tree in which no node occurs twice."""
+    """The text of a tree in which no node occurs twice.
 
-    def __init__(self, tree: nodes.Node) -> None:
-        self._tree, self.text = tree, render(tree)
+    `mark` tells what may stand in the place of a part, and has a text that is in no other.
+    """
+
+    def __init__(
+        self,
+        tree: nodes.Node,
+        *,
+        write: Callable[[nodes.Node], str] = render,
+        mark: Callable[[nodes.Node], nodes.Node] = lambda part: _MARK,
+    ) -> None:
+        self._tree, self._write, self._mark = tree, write, mark
+        self.text = write(tree)
 
     def span(self, first: nodes.Node, last: nodes.Node | None = None) -> tuple[int, int]:
         """From where to where one node stands, or two of them and what is between."""
@@ -52,7 +62,7 @@ class Places:
         if last is not None and last is not first:
             return start, self._outer(last)[1]
         # In the whole it may be in parentheses, and its variables have other names.
-        inside = self.text[start:end].count("(") > render(first).count("(")
+        inside = self.text[start:end].count("(") > self._write(first).count("(")
         return (start + 1, end - 1) if inside else (start, end)
 
     def of(self, first: nodes.Node, last: nodes.Node | None = None) -> str:
@@ -61,7 +71,8 @@ class Places:
         return self.text[start:end]
 
     def _outer(self, part: nodes.Node) -> tuple[int, int]:
-        marked = render(rebuilt(self._tree, lambda node: _MARK if node is part else None))
-        mark = render(_MARK)
+        here = self._mark(part)
+        marked = self._write(rebuilt(self._tree, lambda node: here if node is part else None))
+        mark = self._write(here)
         start = marked.index(mark)
         return start, len(self.text) - (len(marked) - start - len(mark))

@@ -10,6 +10,8 @@ from polycast.filters import nodes
 from polycast.filters.checking.classes import Member
 from polycast.filters.checking.possible import Kinds, shown
 from polycast.filters.checking.samples import SAMPLES, PlainEnum, results
+from polycast.filters.etcl.structures import SCALARS
+from polycast.filters.etcl.vocabulary import path_in
 from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 from polycast.typesystem import conforming
 from polycast.typesystem.kinds import is_protocol
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from polycast.filters.checking.classes import Classes
     from polycast.filters.checking.places import Places
     from polycast.filters.checking.walker import Finding
+    from polycast.filters.etcl.paths import Path
 
 __all__ = ["told"]
 
@@ -40,18 +43,33 @@ class _Words:
         self.what = found.what
 
     def text(self, at: int) -> str:
-        return self.places.of(self.found.operands[at][0])
+        return self.found.before or self.places.of(self.found.operands[at][0])
 
     def kinds(self, at: int) -> Kinds:
         return self.found.operands[at][1]
 
     def is_event(self, at: int) -> bool:
-        return isinstance(self.found.operands[at][0], nodes.Event)
+        return isinstance(self.found.operands[at][0], nodes.Event) and not self.found.before
 
     def each(self) -> str:
         """`event.stars` is int and `'many'` is str."""
         many = range(len(self.found.operands))
         return " and ".join(f"`{self.text(at)}` is {shown(self.kinds(at))}" for at in many)
+
+    @property
+    def path(self) -> Path | None:
+        """The component of ETCL that it is about, if it is one."""
+        part = self.found.first
+        return path_in(part) if isinstance(part, nodes.Applied) else None
+
+    def offered(self, cls: type) -> list[str]:
+        """The names that may stand there instead; in ETCL, simple values and methods have none."""
+        names = self.classes.offered(cls)
+        if self.path is None:
+            return names
+        if issubclass(cls, SCALARS) and not hasattr(cls, "_fields"):
+            return []
+        return [name for name in names if not self.classes.member(cls, name).is_method]
 
     def owners(self) -> list[type]:
         return list(dict.fromkeys(cls for kind in self.kinds(0) or () for cls in kind.classes()))
@@ -74,7 +92,7 @@ def _no_attribute(words: _Words) -> tuple[str, str]:
 
 def _attribute_suggested(words: _Words) -> str:
     owners = words.owners()
-    names = sorted({name for cls in owners for name in words.classes.offered(cls)})
+    names = sorted({name for cls in owners for name in words.offered(cls)})
     near = difflib.get_close_matches(words.what, names, n=1)
     having = _having(words, owners)
     parts = [f"did you mean `{near[0]}`?"] if near else []
@@ -83,7 +101,8 @@ def _attribute_suggested(words: _Words) -> str:
         more = f" (so has {others})" if others else ""
         parts.append(f"a subtype has it{more}: {_asked(words, having[0].__name__)}")
     if not parts:
-        parts.append(f"it has {_listed(names)}")
+        none = words.path is not None and not names
+        parts.append("it has no members in ETCL" if none else f"it has {_listed(names)}")
         if not any(cls in SAMPLES for cls in owners):
             parts.append(f"if a subtype has it, ask first: {_asked(words, 'Subtype')}")
     return "; ".join(parts)
@@ -91,6 +110,8 @@ def _attribute_suggested(words: _Words) -> str:
 
 def _asked(words: _Words, name: str) -> str:
     condition = words.places.of(words.found.condition)
+    if words.path is not None:
+        return f"`exist {words.path.text} and {condition}`"
     return f"`isinstance({words.text(0)}, {name}) and {condition}`"
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.filters import nodes
 from polycast.filters.checking.classes import Member
+from polycast.filters.checking.components import visit_component
 from polycast.filters.checking.narrowing import Assumptions, is_path
 from polycast.filters.checking.places import deeper
 from polycast.filters.checking.possible import Kind, Kinds, joined, kinds_of, of_value
 from polycast.filters.checking.samples import attribute_type, results, returned_type
+from polycast.filters.etcl.vocabulary import path_in
 from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 
 if TYPE_CHECKING:
@@ -40,13 +42,15 @@ class Finding:
     operands: tuple[tuple[nodes.Node, Kinds], ...]
     what: str  # the attribute, or the operator
     member: Member | None = None
+    before: str = ""  # the part of a component that leads to the operand
 
 
 class Walker:
     """Walks once over a tree; `findings` has what certainly fails."""
 
-    def __init__(self, event: Kinds, classes: Classes) -> None:
+    def __init__(self, event: Kinds, classes: Classes, *, needed: frozenset[int]) -> None:
         self.event, self.classes = event, classes
+        self.needed = needed  # components of ETCL that are told if they lead nowhere
         self.findings: list[Finding] = []
         self.narrowed: dict[nodes.Node, Kinds] = {}  # paths of which something was asked before
         self.guarded = False  # something was asked that cannot be followed
@@ -157,6 +161,13 @@ class Walker:
     def _members(self, node: nodes.Node, of: nodes.Node, name: str) -> list[Member] | None:
         """What the name is for each alternative that has it; None if nothing is known."""
         kinds = self.visit(of)
+        found = self.members(kinds, name)
+        if found == []:
+            self._report("no-attribute", node, name, (of, kinds))
+        return found or None
+
+    def members(self, kinds: Kinds, name: str) -> list[Member] | None:
+        """What the name is for each alternative that has it; None if one may have anything."""
         if name.startswith(("_", "model_")):  # `"x" in t.__dict__ and ...`
             self.guarded = True
         if kinds is None:
@@ -167,10 +178,16 @@ class Walker:
             if members is None:
                 return None
             found += members
-        if not found:
-            self._report("no-attribute", node, name, (of, kinds))
-            return None
         return found
+
+    def report_member(
+        self, node: nodes.Node, name: str, operand: tuple[nodes.Node, Kinds], *, before: str
+    ) -> None:
+        """Tell that a component asks for a member that is nowhere."""
+        found = Finding(
+            *("no-attribute", node, node, self._condition, (operand,), name), before=before
+        )
+        self.findings.append(found)
 
     def _members_of(self, kind: Kind, name: str) -> list[Member] | None:
         classes = kind.classes()
@@ -252,6 +269,9 @@ class Walker:
 
     def _language(self, node: nodes.Applied) -> Kinds:
         """Another language decides for itself what its functions take."""
+        path = path_in(node)
+        if path is not None:
+            return visit_component(self, node, path)
         for each in node.arguments:
             self.visit(each)
         return None

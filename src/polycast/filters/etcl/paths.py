@@ -44,14 +44,19 @@ class Step(NamedTuple):
 class Path:
     """A way into an event; equal ways have equal texts."""
 
-    __slots__ = ("read", "steps", "text")
+    __slots__ = ("_read", "steps", "text")
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self.steps = steps
         self.text = f"${''.join(map(str, steps))}"
-        self.read: Callable[[Any], Any] = _reader(steps, CLOCK)
-        """What follows it in an event, or raises."""
-        self.read.__qualname__ = self.text  # as an explanation calls it
+        self._read: Callable[[Any], Any] | None = None
+
+    @property
+    def read(self) -> Callable[[Any], Any]:
+        """What follows it in an event, or raises; made when it is first needed."""
+        if self._read is None:
+            self._read = self.by(CLOCK)
+        return self._read
 
     @property
     def asks_time(self) -> bool:
@@ -67,7 +72,7 @@ class Path:
     def by(self, clock: Clock) -> Callable[[Any], Any]:
         """The same by another clock."""
         read = _reader(self.steps, clock)
-        read.__qualname__ = self.text  # by which a store knows it again
+        read.__qualname__ = self.text  # as an explanation calls it; a store knows it again by it
         return read
 
     def is_default(self, event: Any) -> bool:
@@ -203,13 +208,12 @@ def _after_dot(scanner: Scanner) -> Step:
 
 
 def _plain_name(scanner: Scanner, *, accepted: str) -> str:
-    name = scanner.peek_name()
+    name = scanner.name()
     if name is None:
         scanner.unexpected(accepted=accepted)
     if name.keyword:
         accepted = f"\\{name.text}, if that is a name"
         scanner.wrong(name.begin, f"{name.text} is a keyword", accepted=accepted)
-    scanner.name()
     return name.text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import NamedTuple, NoReturn
 
 from polycast.errors import FilterSyntaxError, FilterTypeError
@@ -13,9 +14,9 @@ LANGUAGE = "etcl"
 KEYWORDS = frozenset({"and", "or", "not", "in", "exist", "default", "true", "false"})
 SPACE = frozenset(" \t\r\n")
 DIGITS = frozenset("0123456789")
+USUAL_NAME = re.compile("[A-Za-z_][A-Za-z_0-9]*")  # others are looked at letter by letter
 LONGEST = 100_000  # characters of a filter
 LONGEST_NUMBER = 1_000  # characters of a number
-LONGEST_PLACE = 9  # digits of a position or an element
 
 
 class Name(NamedTuple):
@@ -63,19 +64,21 @@ class Scanner:
     def space(self) -> str:
         """Go on to what comes next, and tell its first character; nothing at the end."""
         text, at = self.text, self.at
-        while at < len(text) and text[at] in SPACE:
+        first = text[at : at + 1]
+        while first in SPACE:
             at += 1
+            first = text[at : at + 1]
         self.at = at
-        return text[at : at + 1]
+        return first
 
     def take(self, *signs: str) -> str | None:
         """The first of these signs that comes next, taken."""
         self.space()
-        for sign in signs:
-            if self.text.startswith(sign, self.at):
-                self.at += len(sign)
-                return sign
-        return None
+        if not self.text.startswith(signs, self.at):
+            return None
+        found = next(sign for sign in signs if self.text.startswith(sign, self.at))
+        self.at += len(found)
+        return found
 
     def expect(self, sign: str, *, accepted: str) -> None:
         """Take a sign that has to come next."""
@@ -97,7 +100,8 @@ class Scanner:
         begin, text = self.at, self.text
         escaped = first == "\\"
         at = begin + escaped
-        end = at
+        usual = USUAL_NAME.match(text, at)
+        end = at if usual is None else usual.end()
         while end < len(text) and (text[end].isidentifier() or (end > at and text[end] in DIGITS)):
             end += 1
         if end == at:
@@ -117,15 +121,12 @@ class Scanner:
         return self.text[begin : self.at]
 
     def place(self, *, accepted: str) -> int:
-        """A position or the number of an element."""
+        """A position, the number of an element or of a tag; nothing need be there."""
         self.space()
         begin, found = self.at, self.digits()
         if not found:
             self.unexpected(accepted=accepted)
-        if len(found) > LONGEST_PLACE:
-            self.wrong(
-                begin, "nothing is so long", accepted=f"a number of {LONGEST_PLACE} digits at most"
-            )
+        self._check_length(begin)
         return int(found)
 
     def number(self) -> int | float | None:
@@ -142,13 +143,16 @@ class Scanner:
         elif not whole:
             return None
         exponent = self._exponent()
-        if self.at - begin > LONGEST_NUMBER:
-            accepted = f"at most {LONGEST_NUMBER} characters"
-            self.wrong(begin, "the number is too long", accepted=accepted)
+        self._check_length(begin)
         found = float(text[begin : self.at]) if point or exponent else int(whole)
         if isinstance(found, float) and math.isinf(found):
             self.wrong(begin, "the number is too big", accepted="what a double can hold")
         return found
+
+    def _check_length(self, begin: int) -> None:
+        if self.at - begin > LONGEST_NUMBER:
+            accepted = f"at most {LONGEST_NUMBER} characters"
+            self.wrong(begin, "the number is too long", accepted=accepted)
 
     def _exponent(self) -> bool:
         """Take an exponent, whose sign is optional."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import ref
 
 from msgspec import UNSET
@@ -188,7 +188,7 @@ def _shape_of(cls: type) -> _Shape:
     return _Shape("struct", partial(_attribute, frozenset(fields)), fields)
 
 
-def _no_member(value: Any, name: str) -> Any:
+def _no_member(value: Any, name: str) -> NoReturn:
     raise Mismatch(f"a {type(value).__name__} has no members")
 
 
@@ -229,10 +229,9 @@ def position(value: Any, place: int) -> Any:
             return value.value
         raise NoneSuch(f"member {place} is not active")
     if isinstance(value, Mapping):
-        found = next(islice(value.values(), place, None), UNSET)
-        if found is UNSET:
+        if place >= len(value):
             raise NoneSuch(f"no member {place}")
-        return found
+        return next(islice(value.values(), place, None))
     names = _names(value)
     if place >= len(names):
         raise NoneSuch(f"no member {place}")
@@ -245,7 +244,21 @@ def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, View):
         return tuple(value.fields)
     shape = _shape(type(value))
-    return shape.fields if shape.kind == "struct" else _no_member(value, "")
+    if shape.kind != "struct":
+        _no_member(value, "")
+    return shape.fields or _own_names(value)
+
+
+def _own_names(value: Any) -> tuple[str, ...]:
+    """Of an object whose class declares nothing: what it was given, in that order."""
+    slots = [slot for cls in type(value).__mro__[::-1] for slot in _slots(cls)]
+    own = dict.fromkeys((*slots, *getattr(value, "__dict__", ())))
+    return tuple(name for name in own if not name.startswith("_"))
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    slots = cls.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 # -- unions ----------------------------------------------------------------------------------------

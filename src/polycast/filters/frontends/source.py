@@ -194,9 +194,22 @@ def _body(lines: Sequence[str], first: int, span: Span) -> ast.expr | None:
     tree = _tree(text, "eval")
     if not isinstance(tree, ast.Expression):
         return None
-    if first > 1:
-        ast.increment_lineno(tree, first - 1)
+    _move(tree, first - 1)
     return tree.body
+
+
+def _move(tree: ast.AST, by: int) -> None:
+    """Let everything stand so many lines further down; what the library has for it is slow."""
+    left: list[Any] = [tree] if by else []
+    for node in left:  # while it grows
+        for value in vars(node).values():
+            if isinstance(value, ast.AST):
+                left.append(value)
+            elif type(value) is list:
+                left += [each for each in value if isinstance(each, ast.AST)]
+        if hasattr(node, "lineno"):
+            node.lineno += by
+            node.end_lineno += by
 
 
 def _statement(lines: Sequence[str], first: int) -> ast.FunctionDef | None:
@@ -206,7 +219,7 @@ def _statement(lines: Sequence[str], first: int) -> ast.FunctionDef | None:
     tree = _tree(text, "exec")
     if not isinstance(tree, ast.Module):
         return None
-    ast.increment_lineno(tree, shift)
+    _move(tree, shift)
     found = tree.body[0] if tree.body else None
     if isinstance(found, ast.If):
         found = found.body[0]

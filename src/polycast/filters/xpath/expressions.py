@@ -126,6 +126,7 @@ _JOINED = {"or": 1, "and": 2, "|": 8}
 _COMPARING, _SIGN, _PATH = 4, 7, 9
 _NOT_NUMBERS = frozenset({"boolean", "contains", "false", "not", "starts-with", "true"})
 _QUOTE = """, '"', """
+_INFINITE = float("inf")  # what a literal of very many digits is
 
 
 def children(node: Expression | Step) -> tuple[Expression | Step, ...]:
@@ -243,7 +244,7 @@ def _text(node: Expression) -> str:
 
 @_text.register
 def _(node: Number) -> str:
-    return number(node.value)
+    return number(node.value) if node.value < _INFINITE else "1" + "0" * 309
 
 
 @_text.register

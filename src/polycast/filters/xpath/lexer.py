@@ -16,11 +16,16 @@ LANGUAGE = "XPath"
 _OPERATOR_NAMES = frozenset({"and", "or", "mod", "div"})
 _OPERATORS = frozenset({"/", "//", "|", "+", "-", "=", "!=", "<", "<=", ">", ">="})
 _OPENING = frozenset({"@", "::", "(", "[", ","})
+# A name as XML 1.0 has it (productions 4 and 4a), without the colon and the mark of byte order.
+_BEGIN = (
+    r"A-Z_a-z\xc0-\xd6\xd8-\xf6\xf8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c\u200d\u2070-\u218f"
+    r"\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufefe\uff00-\ufffd\U00010000-\U000effff"
+)
 _WORD = re.compile(
-    r"""(?P<space>[ \t\r\n]+)
+    rf"""(?P<space>[ \t\r\n]+)
     | (?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)
     | (?P<literal>"[^"]*"|'[^']*')
-    | (?P<name>[^\W\d][\w.\-]*)
+    | (?P<name>[{_BEGIN}][{_BEGIN}0-9.\-\xb7\u0300-\u036f\u203f\u2040]*)
     | (?P<symbol>::|//|!=|<=|>=|\.\.|[()\[\],@|+\-=<>/.*$:])
     """,
     re.VERBOSE,

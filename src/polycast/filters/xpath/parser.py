@@ -20,6 +20,7 @@ from polycast.filters.xpath.expressions import (
     Path,
     Step,
     depth,
+    text_of,
 )
 from polycast.filters.xpath.lexer import LANGUAGE, Token, mistake, tokens
 from polycast.filters.xpath.signatures import SIGNATURES, kind_of
@@ -42,7 +43,7 @@ _NO_AXIS = "elements are reached from above: " + ", ".join(f"{axis}::" for axis 
 _OPERAND = "a path, a string, a number, a function or ("
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=256)  # a text may take a megabyte
 def parse(text: str) -> Expression:
     """The expression of a text; FilterSyntaxError and FilterTypeError say what is wrong where."""
     if len(text) > LONGEST:
@@ -53,6 +54,8 @@ def parse(text: str) -> Expression:
     if (effort := cost(found)) > MOST:
         problem = f"it costs {effort} steps for an event of 100 nodes"
         mistake(text, 0, problem, f"at most {MOST}; // in predicates costs most")
+    if (written := len(text_of(found))) > LONGEST:  # a tree holds it as text, to be read again
+        mistake(text, 0, f"with its spaces it has {written} characters", f"at most {LONGEST}")
     return found
 
 

@@ -16,6 +16,7 @@ from polycast.events.xmlrpc.values import (
 __all__ = ["MOST_STEPS", "Purse", "TooCostly", "VirtualNode", "document", "string_value"]
 
 MOST_STEPS = 500_000  # of one evaluation, whatever the event
+MOST_GATHERED = 50_000  # of one look-up; a filter may have hundreds
 DEEPEST = 64  # arrays and structs in each other
 DOCUMENT, TEXT = "#document", "#text"
 CHARACTERS = 64  # of text that cost as much as a step
@@ -162,4 +163,4 @@ def string_value(kind: str, plain: Any) -> str:
     """The text in the element of a value, arrays and structs included."""
     if kind in SCALARS:
         return scalar_text(plain)
-    return VirtualNode(kind, plain, None, 0, Purse()).string()
+    return VirtualNode(kind, plain, None, 0, Purse(MOST_GATHERED)).string()

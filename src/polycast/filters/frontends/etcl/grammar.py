@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from polycast.filters import nodes
 from polycast.filters.canonical import rebuilt
@@ -29,6 +30,7 @@ __all__ = ["OPERATORS", "Operator", "by_clock", "parse_etcl"]
 DEEPEST = 50  # expressions in each other, and parentheses; their text can be read again
 OPERAND = "a value: a number, a string, TRUE, FALSE, a component such as $.a, a label, ( or not"
 EVENT = nodes.Event()
+COMPONENTS_KEPT = 1_024
 
 
 class Operator(NamedTuple):
@@ -60,6 +62,7 @@ OPERATORS = {
         Operator("%", 7, True, "remainder"),
     )
 }
+HIGHEST = max(each.level for each in OPERATORS.values())
 SIGNS = tuple(sign for sign in OPERATORS if not sign.isalpha())  # the longer ones first
 JOINTS: dict[str, Callable[[tuple[nodes.Node, ...]], nodes.Node]] = {
     "and": nodes.And,
@@ -74,7 +77,7 @@ def parse_etcl(text: str) -> nodes.Node:
         return nodes.Constant(True)
     found = parser.expression(1)
     if parser.scanner.space():
-        parser.scanner.unexpected(accepted="an operator, or the end")
+        parser.refuse_more("the end")
     return parser.boolean(found, "the whole filter").node
 
 
@@ -95,7 +98,7 @@ class _Parser:
 
     def expression(self, lowest: int) -> Typed:
         """What comes next, with operators that bind at least so tightly."""
-        left, highest = self._negation(), max(each.level for each in OPERATORS.values())
+        left, highest = self._negation(), HIGHEST
         while True:
             operator = self._operator(lowest, highest)
             if operator is None:
@@ -149,6 +152,17 @@ class _Parser:
         node = nodes.Applied("etcl", operator.function, (left.node, right.node))
         return self._made(node, kind, left, right)
 
+    def refuse_more(self, end: str) -> NoReturn:
+        """Say that an expression cannot go on like this; an operator was not to be repeated."""
+        begin = self.scanner.at
+        again = self._operator(1, HIGHEST)
+        self.scanner.at = begin
+        if again is not None:
+            problem = f"{again.sign!r} cannot stand here without parentheses"
+            accepted = f"parentheses around what comes before or after, and, or, or {end}"
+            self.scanner.wrong(begin, problem, accepted=accepted)
+        self.scanner.unexpected(accepted=f"an operator, or {end}")
+
     # -- types -------------------------------------------------------------------------------------
 
     def _check_comparison(self, operator: Operator, left: Typed, right: Typed) -> None:
@@ -192,10 +206,14 @@ class _Parser:
     # -- operands ----------------------------------------------------------------------------------
 
     def _negation(self) -> Typed:
-        name = self.scanner.peek_name()
+        name = self.scanner.peek_name() if self.scanner.space() in ("n", "N") else None
         if name is None or name.keyword != "not":
             return self._factor()
         self.scanner.name()
+        again = self.scanner.peek_name()
+        if again is not None and again.keyword == "not":
+            accepted = "not (not ...), or a value"
+            self.scanner.wrong(again.begin, "not cannot follow not", accepted=accepted)
         operand = self.boolean(self._factor(), "not")
         return self._made(nodes.Not(operand.node), Kind.BOOLEAN, operand)
 
@@ -224,7 +242,8 @@ class _Parser:
             accepted = f"at most {DEEPEST} in each other"
             self.scanner.wrong(begin, "too many parentheses", accepted=accepted)
         found = self.expression(1)
-        self.scanner.expect(")", accepted="an operator, or )")
+        if self.scanner.take(")") is None:
+            self.refuse_more(")")
         self._open -= 1
         return Typed(found.node, found.kind, begin, found.depth)
 
@@ -266,9 +285,15 @@ class _Parser:
         return path
 
     def _component(self, function: str, path: Path, begin: int) -> Typed:
-        node = nodes.Applied("etcl", function, (EVENT, nodes.Constant(path.text)))
+        node = _following(function, path.text)
         kind = Kind.UNKNOWN if function == "component" else Kind.BOOLEAN
         return Typed(node, kind, begin, 2)
+
+
+@lru_cache(COMPONENTS_KEPT)
+def _following(function: str, path: str) -> nodes.Node:
+    """One node for all texts that ask for the same component."""
+    return nodes.Applied("etcl", function, (EVENT, nodes.Constant(path)))
 
 
 def _literal(text: str, begin: int) -> Typed:

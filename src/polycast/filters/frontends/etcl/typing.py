@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from polycast.filters.nodes import Node
@@ -25,8 +24,7 @@ class Kind(enum.Enum):
     UNKNOWN = "a component"
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(NamedTuple):
     """An expression, what is known of its type, where it stands, and how deep it is."""
 
     node: Node

@@ -14,7 +14,7 @@ from polycast.filters.frontends.etcl.grammar import OPERATORS
 if TYPE_CHECKING:
     from polycast.filters.frontends.etcl.grammar import Operator
 
-__all__ = ["etcl_text"]
+__all__ = ["etcl_text", "written"]
 
 BY_FUNCTION = {each.function: each for each in OPERATORS.values() if each.function}
 NEGATION, FACTOR = 8, 9  # levels above those of the binary operators
@@ -24,7 +24,12 @@ def etcl_text(where: Filter[Any]) -> str:
     """The filter in ETCL; FilterError if it has a part that ETCL cannot say."""
     if not isinstance(where, Filter):
         raise BadOption("where", where, accepted="a pc.Filter, as pc.parse_filter makes one")
-    return _written(where.tree, 1)
+    return written(where.tree)
+
+
+def written(tree: nodes.Node) -> str:
+    """The tree in ETCL; FilterError if it has a part that ETCL cannot say."""
+    return _written(tree, 1)
 
 
 def _written(node: nodes.Node, lowest: int) -> str:

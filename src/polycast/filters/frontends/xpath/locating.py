@@ -151,6 +151,6 @@ def _item(place: Located, predicates: tuple[Expression, ...]) -> Located:
     match predicates:
         case ():
             return replace(place, level="items", kind="")
-        case (Number(value),) if value == int(value) and 1 <= value < 2**31:
+        case (Number(value),) if 1 <= value < 2**31 and value == int(value):
             return replace(place, level="value", path=(*place.path, int(value)), kind="")
     raise Elsewhere

@@ -45,7 +45,7 @@ def _whole(expression: Expression) -> nodes.Node:
         case Joined("or", parts):
             return nodes.Or(tuple(map(_whole, parts)))
         case Call("not", (of,)):
-            return _negated(_whole(of))
+            return nodes.Not(_whole(of))  # also of a constant: `~f` is written so
         case Call("boolean", (of,)):
             return _whole(of)
     try:

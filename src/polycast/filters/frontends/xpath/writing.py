@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from polycast.errors import FilterError
 from polycast.filters import nodes
+from polycast.filters.frontends.xpath.translation import tree_of
 from polycast.filters.xpath.expressions import literal, number
 
 __all__ = ["xpath_text"]
@@ -24,9 +25,15 @@ class HasTree(Protocol):
 def xpath_text(where: HasTree) -> str:
     """A filter as XPath, to be read by `pc.parse_filter(text, "xpath")`; FilterError if it cannot.
 
-    Parts that fail where something is missing have no such form: that is all of Python's.
+    Parts that fail where something is missing have no such form: that is all of Python's. Neither
+    has what would be beyond the limits of the language.
     """
-    return _text(where.tree)
+    text = _text(where.tree)
+    try:
+        same = tree_of(text) == where.tree
+    except FilterError as error:
+        raise FilterError(f"the filter has no XPath form: {error}") from None
+    return text if same else _refuse(where.tree)
 
 
 def _text(node: nodes.Node) -> str:
