@@ -468,3 +468,11 @@ def test_columns_need_their_class() -> None:
         m.match_batch([Talk()], of=Talk)  # type: ignore[call-overload]
     with pytest.raises(pc.BadOption, match=r"column starz.*speaker, stars"):
         m.match_batch(pa.record_batch({"starz": [1]}), of=Talk)
+
+
+def test_who_wants_no_type_at_all_comes_and_goes() -> None:
+    m: pc.Matcher[str] = pc.Matcher()
+    m.add("nobody", pc.Selector(()))
+    assert m.match(Talk()) == []
+    m.remove("nobody")
+    assert len(m) == 0

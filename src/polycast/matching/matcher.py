@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 MANY = 128  # filters of one selector that get an index of their own; half as many keep it
 TOPICS_KEPT = 4_096
-EVERYTHING = Constant(True)
+EVERYTHING: Filter[Any] = Filter(Constant(True))
 
 AnyIndex = Index | NativeIndex
 Share = Literal["events", "filters"]
@@ -62,6 +62,7 @@ class Matcher(Generic[K]):
         self._wanted: dict[K, tuple[Selector[Any], Node]] = {}
         self._by_selector: dict[Selector[Any], dict[K, Node]] = {}
         self._selectors = Selectors()  # the same
+        self._of_class: dict[type, Selector[Any]] = {}  # those that mean one plain class
         # Selectors with few filters share an index, so that their terms are read once.
         self._indexes: dict[frozenset[Selector[Any]], AnyIndex] = {}
         self._chosen: WeakKeyDictionary[type, dict[str | None, tuple[AnyIndex, ...]]]
@@ -105,8 +106,9 @@ class Matcher(Generic[K]):
     ) -> None: ...
     def add(self, key: K, what: Any, where: Callable[[Any], object] | None = None) -> None:
         """Let a key have the events of a type that pass a filter."""
-        selector, asked = selector_for(what).parted(where)
-        wanted: Filter[Any] = Filter(EVERYTHING) if asked is None else asked
+        known = self._of_class.get(what) if type(what) is type else None
+        selector, asked = (selector_for(what) if known is None else known).parted(where)
+        wanted = EVERYTHING if asked is None else asked
         tree = wanted.tree
         with self._lock:
             if key in self._wanted:
@@ -117,12 +119,15 @@ class Matcher(Generic[K]):
                 self._topical = {**self._topical, key: (selector, wanted)}
                 self._undirect()
                 return
-            if selector not in self._by_selector:
+            several = self._by_selector.get(selector)
+            if several is None:
                 self._by_selector[selector] = {}
                 self._selectors.add(selector)
                 self._registrable += selector.registrable
+                if type(what) is type and selector == Selector((what,)):
+                    self._of_class[what] = selector
                 self._reconsider(selector)
-            several = self._by_selector[selector]
+                several = self._by_selector[selector]
             several[key] = tree
             if len(several) >= MANY and selector not in self._large:
                 self._large.add(selector)
@@ -147,6 +152,8 @@ class Matcher(Generic[K]):
                     index.remove(tree, key)
             if not several:
                 del self._by_selector[selector]
+                if selector.types and self._of_class.get(selector.types[0]) == selector:
+                    del self._of_class[selector.types[0]]
                 self._selectors.remove(selector)
                 self._registrable -= selector.registrable
             if not several or (selector in self._large and len(several) < MANY // 2):

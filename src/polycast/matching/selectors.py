@@ -42,11 +42,14 @@ class Selector(Generic[T_co]):
     implied: Filter[Any] | None = None
     """What its events have to say of themselves (pc.structured)."""
 
+    def __hash__(self) -> int:
+        return hash(self.types)  # tells most apart
+
     def parted(
         self, where: Callable[[Any], object] | None
     ) -> tuple[Selector[T_co], Filter[Any] | None]:
         """The same without what is implied, and a filter that asks for that, too."""
-        wanted = None if where is None else Filter(where)
+        wanted = where if where is None or isinstance(where, Filter) else Filter(where)
         if self.implied is None:
             return self, wanted
         both = self.implied if wanted is None else self.implied & wanted

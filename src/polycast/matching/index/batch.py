@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from polycast.errors import BadOption
 from polycast.events.instances import anatomy_of, rebuild
 from polycast.filters import nodes
-from polycast.filters.domains import ABSENT, BIG_NUMBERS, NUMBERS, TEXTS
+from polycast.filters.domains import ABSENT
+from polycast.filters.vocabularies import insight_of
 from polycast.matching.index.generated import read_term
 from polycast.matching.index.thresholds import (
     Ordered,
@@ -151,25 +152,33 @@ class Rows:
 
     def values(self, term: nodes.Node) -> list[Any]:
         """The values of a term; ABSENT where it cannot be read."""
-        if _is_attribute(term) and term.name in self._arrays:
-            hint = self._hints.get(term.name, Any)
-            return [converted(value, hint) for value in self._arrays[term.name].to_pylist()]
+        name = self._column_of(term)
+        if name is not None:
+            hint = self._hints.get(name, Any)
+            return [converted(value, hint) for value in self._arrays[name].to_pylist()]
         return read_term(term, [self.event(number) for number in range(self._size)])
 
     def array(self, term: nodes.Node, domain: Domain) -> Any | None:
         """The column of a term, if its values can be used in a domain as they are."""
         import pyarrow as pa
 
-        if not _is_attribute(term) or term.name not in self._arrays:
+        name = self._column_of(term)
+        if name is None:
             return None
-        array = self._arrays[term.name]
+        array = self._arrays[name]
         kind = array.type
-        if domain in (NUMBERS, BIG_NUMBERS):
+        if domain.numeric:
             half = pa.types.is_float16(kind)
             return array if (pa.types.is_floating(kind) and not half) or _fits(kind) else None
-        plain = _bare(self._hints.get(term.name, Any)) in (str, Any)
+        plain = _bare(self._hints.get(name, Any)) in (str, Any)
         textual = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        return array if domain == TEXTS and plain and textual else None
+        return array if str in domain.exact and plain and textual else None
+
+    def _column_of(self, term: nodes.Node) -> str | None:
+        """The column that a term reads: one of another language may just be an attribute."""
+        if isinstance(term, nodes.Applied):
+            term = insight_of(term).folded(term, self._class)
+        return term.name if _is_attribute(term) and term.name in self._arrays else None
 
 
 def _fits(kind: Any) -> bool:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from polycast.matching.index.layout import Sample
     from polycast.matching.index.table import Integers
 
-__all__ = ["Index", "Known", "Matches", "lazy", "with_key", "without_key"]
+__all__ = ["Index", "Known", "Matches", "with_key", "without_key"]
 
 WAITING = 64  # filters that are asked one by one, at least
 WAITING_SHARE = 256  # or one in so many
@@ -46,7 +46,24 @@ TRIAL = 512  # events that tell whether that is faster for more of them, too
 WARM = 3  # such batches before that is found out: functions are made when they are first needed
 CLEARLY = 0.7
 
-Waiting = list[tuple[int, "Callable[[Any], object]"]]
+
+class Waiting:
+    """A filter that is not in the layout yet; there may be very many."""
+
+    __slots__ = ("_function", "_tree", "number")
+
+    def __init__(self, number: int, tree: nodes.Node) -> None:
+        self.number, self._tree = number, tree
+        self._function: Callable[[Any], object] | None = None
+
+    def passes(self, event: Any) -> bool:
+        """Whether an event does; its function is made when it is first asked."""
+        try:
+            if self._function is None:
+                self._function = generate(self._tree).function
+            return bool(self._function(event))
+        except Exception:
+            return False
 
 
 class State:
@@ -61,7 +78,7 @@ class State:
     ) -> None:
         self.layout = layout
         self.trees, self.keys, self.normal = trees, keys, normal  # by the number of a filter
-        self.waiting: Waiting = []
+        self.waiting: list[Waiting] = []
         self.made_for, self.asked = len(trees), 0
         self.singly: bool | None = None  # whether one by one is faster than in batches
         self.batches = 0
@@ -187,7 +204,7 @@ class Index:
             number = self._numbers[known] = len(state.trees)
             state.keys.append((key,))
             state.trees.append(tree)
-            state.waiting.append((number, lazy(tree)))
+            state.waiting.append(Waiting(number, tree))
 
     def remove(self, tree: nodes.Node, key: Hashable) -> None:
         """Let events that pass a filter not be for a key any more."""
@@ -213,7 +230,7 @@ class Index:
             if len(state.trees) > 2 * state.made_for or len(state.trees) < SMALL:
                 self._rebuild(None)
                 return
-            for number, _ in list(state.waiting):
+            for number in [each.number for each in state.waiting]:
                 tree = state.trees[number]
                 if tree is not None:
                     state.normal[number] = conjunctions(tree)
@@ -223,7 +240,7 @@ class Index:
                 return
             fresh = State(state.layout, state.trees, state.keys, state.normal)
             fresh.made_for = state.made_for
-            fresh.waiting = [each for each in state.waiting if each[0] not in state.normal]
+            fresh.waiting = [each for each in state.waiting if each.number not in state.normal]
             self._state = fresh
 
     def _rebuild(self, sample: Sample | None) -> None:
@@ -364,29 +381,9 @@ def _asked(which: Iterable[int], batch: Batch, ask: Callable[[Any], list[int]]) 
     return Found.of([(number, each) for number in which for each in ask(batch.event(number))])
 
 
-def _passed(waiting: Waiting, event: Any) -> list[int]:
+def _passed(waiting: list[Waiting], event: Any) -> list[int]:
     """Those that an event passes of the filters that are not in the layout yet."""
-    numbers = []
-    for number, function in waiting:
-        try:
-            if function(event):
-                numbers.append(number)
-        except Exception:
-            continue
-    return numbers
-
-
-def lazy(tree: nodes.Node) -> Callable[[Any], object]:
-    """A filter's function, made when it is first asked."""
-    function: Callable[[Any], object] | None = None
-
-    def ask(event: Any) -> object:
-        nonlocal function
-        if function is None:
-            function = generate(tree).function
-        return function(event)
-
-    return ask
+    return [each.number for each in waiting if each.passes(event)]
 
 
 def with_key(keys: Any, key: Hashable) -> Any:

@@ -64,6 +64,7 @@ class NativeIndex:
         self._functions: dict[int, Callable[[Any], object]] = {}  # of filters, for odd events
         self._rest = Index(lock)
         self._elsewhere: dict[Known, Any] = {}  # the keys of those in the rest
+        self._again = False  # what is being merged has to be, once more
         self._tried = 0  # columns there were when the rest was last looked at
         self._moves = 0  # odd while filters move from the rest to the kernel
 
@@ -116,11 +117,11 @@ class NativeIndex:
             self._keys.append(GONE)
         self._trees[number], self._keys[number] = tree, key
         self.kernel.set_key(number, key, 0)
-        for row in rows:
-            residual = self._residuals.number(row.residual)
-            if residual != NOTHING:
+        for asked, rest in rows:
+            residual = self._residuals.number(rest) if rest else NOTHING
+            if rest:
                 self._asked.setdefault(number, []).append(residual)
-            self.kernel.put(number, residual, row.asked)
+            self.kernel.put(number, residual, asked)
         return number
 
     def _set(self, number: int, keys: Any) -> None:
@@ -164,15 +165,19 @@ class NativeIndex:
     def _merge(self) -> None:
         """One segment of all; then numbers that were gone before it can be given again."""
         if self._segments.are_merging:
+            self._again = True
             return
         self._segments.settle()
         dead, self._dead = self._dead, []
         residuals = self._residuals.take_dead()
 
         def finish(free: bool) -> None:  # noqa: FBT001
-            again = self._are_many_gone()  # meanwhile
+            again = self._again or self._are_many_gone()  # meanwhile
+            self._again = False
             (self._free if free else self._dead).extend(dead)
             self._residuals.give_back(residuals, free=free)
+            if len(self._numbers) < len(self._trees) // 2:
+                self._numbers = dict(self._numbers)  # it does not become smaller by itself
             if again:
                 self._merge()
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.matching.index.filters import lazy
+from polycast.filters.backends.python import generate
 from polycast.matching.index.table import together
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.filters import nodes
     from polycast.filters.predicates import Predicate
 
 __all__ = ["NOTHING", "Residuals"]
@@ -36,11 +39,9 @@ class Residuals:
 
     def number(self, asked: Asked) -> int:
         """The number of what is left to ask; one filter more asks it."""
-        if not asked:
-            return NOTHING
         number = self._numbers.get(asked)
         if number is None:
-            number = self._numbers[asked] = self._new(lazy(together(list(asked))))
+            number = self._numbers[asked] = self._new(_lazy(together(list(asked))))
             self._uses[number] = Use(asked, 0)
         self._uses[number] = Use(asked, self._uses[number].filters + 1)
         return number
@@ -71,3 +72,16 @@ class Residuals:
     def give_back(self, dead: list[int], *, free: bool) -> None:
         """They are free if no segment names them any more, and nobody reads an old one."""
         (self._free if free else self._dead).extend(dead)
+
+
+def _lazy(tree: nodes.Node) -> Callable[[Any], object]:
+    """The function of an expression, made when it is first asked."""
+    function: Callable[[Any], object] | None = None
+
+    def ask(event: Any) -> object:
+        nonlocal function
+        if function is None:
+            function = generate(tree).function
+        return function(event)
+
+    return ask

@@ -102,8 +102,10 @@ def _parts(kernel: Any, sources: tuple[Any, ...], size: int, sharing: Sharing) -
     else:
         ends = [size * number // count for number in range(count + 1)]
         tasks = [(begin, end, EVERYTHING) for begin, end in pairwise(ends)]
-    with ThreadPoolExecutor(count, "polycast-matching") as pool:
-        return list(pool.map(lambda each: kernel.match_columns(sources, *each), tasks))
+    mine, *others = tasks
+    with ThreadPoolExecutor(count, "polycast-sharing") as pool:
+        theirs = [pool.submit(kernel.match_columns, sources, *each) for each in others]
+        return [kernel.match_columns(sources, *mine), *(each.result() for each in theirs)]
 
 
 def _groups(kernel: Any, count: int) -> list[int]:

@@ -13,8 +13,9 @@ SMALL = 64  # conjunctions that are merged again and again
 QUICK = 20_000  # conjunctions that are merged while others wait
 MOST = 6  # segments
 UNANCHORED = 48  # conjunctions that have no anchors, so that nothing can be learnt for them
-WORSE = 2.0  # how many times the expected work is worth other anchors
+WORSE = 1.25  # times the expected work; what is above it is wasted
 SLACK = 8  # blocks
+REBUILDING = 32  # blocks that could be asked in the time that other anchors for a filter take
 
 Finish = Callable[[bool], None]
 
@@ -25,6 +26,7 @@ class Segments:
     def __init__(self, kernel: Any, lock: threading.RLock, quick: int) -> None:
         self._kernel, self._lock, self._quick = kernel, lock, quick
         self._aside = 0  # the first so many are being merged
+        self._wasted = 0.0  # blocks that good anchors would not have led to
 
     def settle(self) -> None:
         """Let all that waits be matched; it joins segments that are not much larger."""
@@ -49,12 +51,13 @@ class Segments:
     def are_poor(self) -> bool:
         """Whether the events are other than those that the anchors were chosen for."""
         kernel = self._kernel
-        _, events, blocks = kernel.watched
-        for each in kernel.segments:
-            if len(each) > UNANCHORED and not each.facts["sampled"]:
-                return True
+        sampled, events, blocks = kernel.watched
+        large = [each for each in kernel.segments if len(each) > UNANCHORED]
+        if any(2 * each.facts["sampled"] < sampled for each in large):
+            return True
         expected = sum(sum(each.loads) for each in kernel.segments)
-        return bool(events) and blocks / events > WORSE * expected + SLACK
+        self._wasted += max(0.0, blocks - events * (WORSE * expected + SLACK))
+        return self._wasted > REBUILDING * sum(map(len, large))
 
     @property
     def are_merging(self) -> bool:
@@ -65,6 +68,7 @@ class Segments:
         """All as one, without what is gone. `finish` is told whether nobody reads an old one."""
         sizes = [len(each) for each in self._kernel.segments]
         self._aside = len(sizes)
+        self._wasted = 0.0
         if sum(sizes) <= self._quick or not self._merge_aside(finish):
             self._merge(finish)
 

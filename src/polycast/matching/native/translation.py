@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from polycast.filters import nodes
-from polycast.filters.domains import NUMBERS, Domain, domain_of, loose
+from polycast.filters.domains import NUMBERS, Domain, domain_of_all, loose
 from polycast.filters.forms import Differs, Interval, IsNone, Others, Points, Truth
 from polycast.matching.index.generated import term_function
 
@@ -30,13 +30,15 @@ KINDS = {
     "duration": 6,
     "strict number": 0,
     "strict text": 1,  # the same places: what else there is, they are told
+    "strict boolean": 7,
 }
 MEMBER = 3  # of an enum
 IN, NOT_IN, NONE, NOT_NONE, TRUE, FALSE = range(6)
-LOW_AFTER, HIGH_AFTER, NAN_TOO = 1, 2, 4
+LOW_AFTER, HIGH_AFTER, NAN_TOO, STRICT = 1, 2, 4, 8
 MOST_VALUES = 256  # of one predicate
 MOST_DAYS = 100_000_000
 LONGEST = 100_000  # characters of a constant
+NUMERIC = frozenset({int, float, bool, type(None)})
 WORTH_READING = 4  # predicates on a term that is no attribute
 
 Native = tuple[int, int, Any, Any, int, tuple[Any, ...] | None]
@@ -63,6 +65,7 @@ class Columns:
         self._kernel, self._most = kernel, most
         self.all: list[Column] = []
         self._numbers: dict[Column, int] = {}
+        self._attributes: dict[tuple[str, Domain], int] = {}  # the same of those of the event
         self._of_term: dict[nodes.Node, int] = {}  # any column of it
         self._asked: Counter[nodes.Node] = Counter()
 
@@ -86,20 +89,45 @@ class Columns:
         return Row(tuple(asked), tuple(residual))
 
     def _native(self, predicate: Predicate) -> Native | None:
-        term, form = predicate.term, predicate.form
-        if term is None or form is None:
+        _, term, form = predicate
+        if term is None:
             return None
-        if isinstance(form, Others) or not _fits(form):
-            return None
-        column = self._column(term, form)
-        return None if column is None else _native(column, form)
+        if type(form) is Interval:
+            domain, low, high, low_closed, high_closed, unordered_too = form
+            column = self._column(term, domain) if _has_place(low) and _has_place(high) else None
+            flags = (0 if low_closed else LOW_AFTER) | (HIGH_AFTER if high_closed else 0)
+            flags |= NAN_TOO if unordered_too else 0
+            return None if column is None else (column, IN, low, high, flags, None)
+        if type(form) is Points:
+            column = self._column(term, form.domain) if _have_places(form.values) else None
+            return None if column is None else (column, IN, None, None, 0, form.values)
+        if type(form) is Others:
+            column = self._column(term, form.domain) if _have_places(form.values) else None
+            return None if column is None else (column, NOT_IN, None, None, STRICT, form.values)
+        return self._loose(term, form)
 
-    def _column(self, term: nodes.Node, form: Form) -> int | None:
-        if isinstance(form, (IsNone, Truth)):
-            known = self._of_term.get(term)
-            return self._made(Column(term, NUMBERS)) if known is None else known
-        domain = _domain(form)
-        if domain is None or (domain.ordered and domain.name not in KINDS):
+    def _loose(self, term: nodes.Node, form: Form | None) -> Native | None:
+        """What is asked of values of all kinds."""
+        if isinstance(form, Differs):
+            domain, values = domain_of_all(form.values) or (None, ())
+            if domain is None or not _have_places(values):
+                return None
+            column = self._column(term, domain)
+            return None if column is None else (column, NOT_IN, None, None, 0, values)
+        if not isinstance(form, IsNone | Truth):
+            return None
+        column = self._of_term.get(term)
+        column = self._made(Column(term, NUMBERS)) if column is None else column
+        yes, no = (NONE, NOT_NONE) if isinstance(form, IsNone) else (TRUE, FALSE)
+        asked = yes if form.wanted else no
+        return None if column is None else (column, asked, None, None, 0, None)
+
+    def _column(self, term: nodes.Node, domain: Domain) -> int | None:
+        if is_attribute(term):
+            known = self._attributes.get((term.name, domain))
+            if known is not None:
+                return known
+        if domain.ordered and domain.name not in KINDS:
             return None
         return self._made(Column(term, domain))
 
@@ -118,6 +146,8 @@ class Columns:
         number = self._kernel.add_column(name, reader, kind, domain.never, domain.coerce, loose, of)
         self.all.append(column)
         self._numbers[column] = number
+        if is_attribute(term):
+            self._attributes[term.name, domain] = number
         self._of_term.setdefault(term, number)
         return int(number)
 
@@ -127,48 +157,17 @@ def is_attribute(term: nodes.Node) -> TypeGuard[nodes.Attribute]:
     return type(term) is nodes.Attribute and type(term.of) is nodes.Event
 
 
-def _domain(form: Form) -> Domain | None:
-    """The one domain of all values of a form."""
-    if isinstance(form, (Points, Interval)):
-        return form.domain
-    if isinstance(form, Differs):
-        found = [domain_of(value) for value in form.values]
-        domains = {each[0] for each in found if each is not None}
-        return domains.pop() if len(domains) == 1 and None not in found else None
-    return None
-
-
-def _fits(form: Form) -> bool:
+def _have_places(values: tuple[Any, ...]) -> bool:
     """Whether all constants have a place, and are not too many."""
-    match form:
-        case Points(_, values) | Differs(values):
-            return len(values) <= MOST_VALUES and all(map(_has_place, values))
-        case Interval():
-            return _has_place(form.low) and _has_place(form.high)
-    return True
+    return len(values) <= MOST_VALUES and all(map(_has_place, values))
 
 
 def _has_place(value: Any) -> bool:
     """Lone surrogates have no UTF-8; a duration is counted in microseconds, with 64 bits."""
+    if type(value) in NUMERIC:
+        return True
     if isinstance(value, (str, bytes)) and len(value) > LONGEST:
         return False
     if isinstance(value, str) and not value.isascii():
         return not any("\ud800" <= each <= "\udfff" for each in value)
     return not isinstance(value, datetime.timedelta) or abs(value.days) <= MOST_DAYS
-
-
-def _native(column: int, form: Points | Interval | Differs | IsNone | Truth) -> Native:
-    match form:
-        case Points(_, values):
-            return column, IN, None, None, 0, values
-        case Interval():
-            flags = 0 if form.low_closed else LOW_AFTER
-            flags |= HIGH_AFTER if form.high_closed else 0
-            flags |= NAN_TOO if form.unordered_too else 0
-            return column, IN, form.low, form.high, flags, None
-        case Differs(values):
-            return column, NOT_IN, None, None, 0, values
-        case IsNone(wanted):
-            return column, NONE if wanted else NOT_NONE, None, None, 0, None
-        case Truth(wanted):
-            return column, TRUE if wanted else FALSE, None, None, 0, None

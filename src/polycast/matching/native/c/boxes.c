@@ -1,12 +1,12 @@
 /* Conjunctions as boxes of bytes, and which of their predicates leads to them. */
 #include "kernel.h"
-#include <stdlib.h>
 #include <string.h>
 
 #define PRIOR 16.0   /* the constants count as much as so many events */
 #define WHOLLY 4
 #define BY_PLACE 8
 #define MOST_BOXES 8 /* of one conjunction and one span of its anchor */
+#define ASKING 64.0  /* asking a record takes as long as asking so many boxes */
 
 /* -- how often a predicate is true ----------------------------------------------------------------- */
 
@@ -16,7 +16,7 @@ void count_sample(Build *build, const Value *sample) {
         const Cuts *cuts = &build->segment->lanes[column].cuts;
         for (int i = 0; i < build->sampled; i++) {
             uint8_t code;
-            cuts_place(cuts, sample + i * MOST_COLUMNS + column, &code);
+            cuts_place(cuts, sample + column * SAMPLE + i, &code);
             seen[1 + code]++;
         }
         for (int code = 0; code < 256; code++) seen[code + 1] += seen[code];
@@ -128,7 +128,7 @@ static void enclose(Span *spans, int *count) {
 static Entry *new_entry(Build *build) {
     if (build->count == build->room) {
         size_t room = build->room + build->room / 2 + 64;
-        Entry *entries = PyMem_RawRealloc(build->entries, room * sizeof *entries);
+        Entry *entries = realloc(build->entries, room * sizeof *entries);
         if (entries == NULL) return NULL;
         build->entries = entries;
         build->room = room;
@@ -141,7 +141,6 @@ static void anchor(Entry *entry, Span span) {
     int doubtful = span.doubtful / BY_PLACE;
     entry->first = span.first;
     entry->last = span.last;
-    entry->doubtful |= (uint32_t)span.first << FIRST_PLACE | (uint32_t)span.last << LAST_PLACE;
     if (doubtful & 1) entry->doubtful |= AT_FIRST;
     if (doubtful & 2) entry->doubtful |= AT_LAST;
     if (doubtful & WHOLLY) entry->doubtful |= MUST_ASK;
@@ -185,7 +184,7 @@ static int put_boxes(Build *build, const Shape *shape) {
 /* The most selective predicates of a conjunction, in order. */
 static void rank_predicates(const Build *build, const Record *record, Shape *shape) {
     const Predicate *predicate = first_predicate(record);
-    double shares[SLOTS];
+    double *shares = shape->shares;
     shape->slots = 0;
     for (uint32_t i = 0; i < record->count; i++, predicate = next_predicate(predicate)) {
         double share = share_of(build, record, predicate);
@@ -208,11 +207,31 @@ static void choose_anchor(Shape *shape) {
     shape->common.anchor = NOWHERE;
     if (shape->slots == 0) return;
     if (shape->slots > 1) {
+        double share = shape->shares[0];
         shape->predicate[0] = shape->predicate[1];
         shape->predicate[1] = best;
+        shape->shares[0] = shape->shares[1];
+        shape->shares[1] = share;
         shape->common.anchor_slot = 1;
     }
     if (best->form == F_IN && !best->nan_too) shape->common.anchor = best->column;
+}
+
+/* How often a value has one of the codes from the first span to the last. */
+static double share_around(const Build *build, int column, const Span *spans, int count) {
+    const uint32_t *seen = build->seen[column];
+    int low = spans[0].low, high = spans[count - 1].high;
+    double prior = (double)(high - low + 1) / build->segment->lanes[column].cuts.last_code;
+    return (seen[high + 1] - seen[low] + PRIOR * prior) / (build->sampled + PRIOR);
+}
+
+/* Whether several boxes cost less than one around them, whose record has to be asked. */
+static int is_worth_splitting(const Build *build, Shape *shape, int slot, int boxes) {
+    int count = shape->counts[slot];
+    double reached = share_around(build, shape->predicate[slot]->column, shape->spans[slot], count);
+    for (int other = 0; other < shape->slots; other++)
+        if (other != slot && other != shape->common.anchor_slot) reached *= shape->shares[other];
+    return boxes * count <= MOST_BOXES && boxes * (count - 1) < ASKING * reached;
 }
 
 /* A conjunction as boxes. */
@@ -231,8 +250,11 @@ int describe(Build *build, uint32_t at, int anchored) {
         int *count = shape->counts + slot;
         int is_anchor = shape->common.anchor != NOWHERE && slot == shape->common.anchor_slot;
         *count = allowed(segment, record, shape->predicate[slot], shape->spans[slot], !is_anchor);
-        if (*count > 1 && !is_anchor && boxes * *count > MOST_BOXES)
+        if (*count > 1 && !is_anchor && !is_worth_splitting(build, shape, slot, boxes)) {
+            shape->shares[slot] = share_around(build, shape->predicate[slot]->column,
+                                               shape->spans[slot], *count);
             enclose(shape->spans[slot], count);
+        }
         if (!is_anchor) boxes *= *count;
     }
     build->anchor_of[build->described++] = shape->common.anchor;

@@ -15,12 +15,12 @@ static int take_records(const Kernel *kernel, Records *into, const Records *from
 }
 
 static Value *copy_sample(const Kernel *kernel) {
-    size_t count = (size_t)kernel->sampled * MOST_COLUMNS;
-    Value *copy = PyMem_RawCalloc(count + 1, sizeof *copy);
+    size_t count = (size_t)kernel->count * SAMPLE;
+    Value *copy = calloc(count + 1, sizeof *copy);
     for (size_t i = 0; copy != NULL && i < count; i++) {
         copy[i] = kernel->sample[i];
         if (copy[i].data == NULL) continue;
-        char *text = PyMem_RawMalloc((size_t)copy[i].size + 1);
+        char *text = malloc((size_t)copy[i].size + 1);
         if (text == NULL)
             copy[i].kind = V_ABSENT;
         else
@@ -30,17 +30,17 @@ static Value *copy_sample(const Kernel *kernel) {
     return copy;
 }
 
-static void free_sample(Value *sample, int rows) {
-    for (size_t i = 0; sample != NULL && i < (size_t)rows * MOST_COLUMNS; i++)
-        PyMem_RawFree((char *)sample[i].data);
-    PyMem_RawFree(sample);
+static void free_sample(Value *sample, int columns) {
+    for (size_t i = 0; sample != NULL && i < (size_t)columns * SAMPLE; i++)
+        free((char *)sample[i].data);
+    free(sample);
 }
 
 /* The records of some segments, and of what waits if so, as one; NULL with an exception. Nothing
  * of Python's is made after the first step, so no finaliser runs in between. */
 static Segment *make_segment(Kernel *kernel, PyObject *from, Py_ssize_t begin, Py_ssize_t end,
                              int pending) {
-    uint8_t kinds[MOST_COLUMNS];
+    uint8_t kinds[MOST_COLUMNS] = {0};
     Limits limits = kernel->limits;
     int failed = 0, rows = kernel->sampled, columns = kernel->count;
     Segment *segment = PyObject_New(Segment, &SegmentType);
@@ -55,7 +55,7 @@ static Segment *make_segment(Kernel *kernel, PyObject *from, Py_ssize_t begin, P
     Py_BEGIN_ALLOW_THREADS
     failed = failed || sample == NULL || segment_build(segment, kinds, columns, sample, rows, limits);
     Py_END_ALLOW_THREADS
-    free_sample(sample, rows);
+    free_sample(sample, columns);
     if (!failed) return segment;
     Py_DECREF(segment);
     PyErr_NoMemory();

@@ -68,7 +68,7 @@ static void put_value(const Source *source, int64_t row, Value *value) {
 
 static int read_objects(const Column *column, PyObject *list, Source *source) {
     Py_ssize_t size = PyList_GET_SIZE(list);
-    source->values = PyMem_RawCalloc((size_t)size + 1, sizeof(Value));
+    source->values = calloc((size_t)size + 1, sizeof(Value));
     if (source->values == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -103,11 +103,13 @@ static void free_sources(Source *sources, int count, Py_ssize_t rows) {
     for (int i = 0; i < count; i++) {
         for (Py_ssize_t row = 0; sources[i].values != NULL && row < rows; row++)
             Py_XDECREF(sources[i].values[row].owner);
-        PyMem_RawFree(sources[i].values);
+        free(sources[i].values);
     }
 }
 
 /* -- matching ---------------------------------------------------------------------------------------- */
+
+#define TILE 64 /* rows that are encoded together, column by column */
 
 typedef struct {
     Kernel *kernel;
@@ -120,31 +122,89 @@ typedef struct {
     Found found;
     Found odd; /* rows to be asked one by one; and of each of found.asked the row */
     size_t blocks;
+    Encoded *encoded; /* a tile for each segment */
+    uint8_t is_odd[TILE];
+    Value values[MOST_COLUMNS]; /* of the row that was read last */
+    Py_ssize_t row, read;
 } Task;
 
-static int match_row(Task *task, Py_ssize_t row) {
-    Value values[MOST_COLUMNS];
-    int odd = 0;
-    for (int i = 0; i < task->columns; i++) {
-        put_value(task->sources + i, row, values + i);
-        odd |= values[i].kind == V_ODD;
+static const Segment *segment_at(const Task *task, Py_ssize_t number) {
+    return (const Segment *)PyTuple_GET_ITEM(task->segments, number);
+}
+
+static void encode_column(const Segment *segment, int column, const Source *source,
+                          Py_ssize_t begin, Py_ssize_t count, Encoded *encoded) {
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Value value;
+        put_value(source, begin + i, &value);
+        encode_value(segment, column, &value, encoded + i);
     }
-    if (odd) return task->anchors & 1 ? found_put(&task->odd, (uint32_t)row) : 0;
+}
+
+static void encode_tile(Task *task, Py_ssize_t begin, Py_ssize_t count) {
+    for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(task->segments); number++) {
+        const Segment *segment = segment_at(task, number);
+        Encoded *encoded = task->encoded + number * TILE;
+        for (Py_ssize_t i = 0; i < count; i++) encode_none(encoded + i);
+        for (int column = 0; column < segment->columns; column++)
+            if (segment->used >> column & 1)
+                encode_column(segment, column, task->sources + column, begin, count, encoded);
+    }
+}
+
+/* Only integers of 64 bits, and objects, can be odd. */
+static void find_odd(Task *task, Py_ssize_t begin, Py_ssize_t count) {
+    memset(task->is_odd, 0, sizeof task->is_odd);
+    for (int column = 0; column < task->columns; column++) {
+        const Source *source = task->sources + column;
+        if (source->values == NULL && source->type != INT64) continue;
+        for (Py_ssize_t i = 0; i < count; i++) {
+            Value value;
+            put_value(source, begin + i, &value);
+            task->is_odd[i] |= value.kind == V_ODD;
+        }
+    }
+}
+
+static const Value *read_row(void *of) {
+    Task *task = of;
+    for (int i = 0; task->read != task->row && i < task->columns; i++)
+        put_value(task->sources + i, task->row, task->values + i);
+    task->read = task->row;
+    return task->values;
+}
+
+static int match_row(Task *task, const Encoded *encoded) {
     size_t asks = task->found.asks;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(task->segments); i++)
-        if (segment_find((Segment *)PyTuple_GET_ITEM(task->segments, i), task->kernel->columns,
-                         values, &task->found, task->anchors, &task->blocks))
+    for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(task->segments); number++)
+        if (segment_find(segment_at(task, number), task->kernel->columns, (Event){read_row, task},
+                         encoded + number * TILE, &task->found, task->anchors, &task->blocks))
             return -1;
     for (; asks < task->found.asks; asks++)
-        if (found_ask(&task->odd, (uint32_t)row, task->found.asked[2 * asks])) return -1;
+        if (found_ask(&task->odd, (uint32_t)task->row, task->found.asked[2 * asks])) return -1;
+    return 0;
+}
+
+static int match_tile(Task *task, Py_ssize_t begin, Py_ssize_t count) {
+    find_odd(task, begin, count);
+    encode_tile(task, begin, count);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int failed = 0;
+        task->row = begin + i;
+        task->offsets[task->row - task->begin] = (int64_t)task->found.count;
+        if (!task->is_odd[i])
+            failed = match_row(task, task->encoded + i);
+        else if (task->anchors & 1)
+            failed = found_put(&task->odd, (uint32_t)task->row);
+        if (failed) return -1;
+    }
     return 0;
 }
 
 static int match_rows(Task *task) {
-    for (Py_ssize_t row = task->begin; row < task->end; row++) {
-        task->offsets[row - task->begin] = (int64_t)task->found.count;
-        if (match_row(task, row)) return -1;
-    }
+    task->read = -1;
+    for (Py_ssize_t row = task->begin; row < task->end; row += TILE)
+        if (match_tile(task, row, task->end - row < TILE ? task->end - row : TILE)) return -1;
     task->offsets[task->end - task->begin] = (int64_t)task->found.count;
     return 0;
 }
@@ -181,13 +241,23 @@ static PyObject *result(const Task *task) {
     return answer;
 }
 
-static void watch_some(Task *task) {
-    Value values[MOST_COLUMNS];
+static void watch_row(Task *task, Py_ssize_t row) {
+    task->row = row;
+    kernel_watch(task->kernel, read_row(task), task->columns);
+}
+
+/* To begin with: rows from everywhere. */
+static void watch_many(Task *task) {
     Py_ssize_t step = (task->end - task->begin) / SAMPLE + 1;
-    for (Py_ssize_t row = task->begin; row < task->end; row += step) {
-        for (int i = 0; i < task->columns; i++) put_value(task->sources + i, row, values + i);
-        kernel_watch(task->kernel, values, task->columns);
-    }
+    task->read = -1;
+    for (Py_ssize_t row = task->begin; row < task->end; row += step) watch_row(task, row);
+}
+
+/* As many as if they had come one by one. */
+static void watch_some(Task *task) {
+    Py_ssize_t row = task->begin + task->kernel->until - 1;
+    for (; row < task->end; row += task->kernel->every) watch_row(task, row);
+    task->kernel->until = (int)(row - task->end + 1);
 }
 
 /* Columns that came after the sources were made. */
@@ -212,17 +282,23 @@ static PyObject *run(Task *task) {
     kernel->readers++;
     found_begin(&task->found);
     found_begin(&task->odd);
-    task->offsets = PyMem_RawMalloc(((size_t)rows + 1) * sizeof(int64_t));
+    task->offsets = malloc(((size_t)rows + 1) * sizeof(int64_t));
+    task->encoded = malloc((size_t)(PyTuple_GET_SIZE(task->segments) + 1) * TILE *
+                                    sizeof *task->encoded);
     Py_BEGIN_ALLOW_THREADS
-    failed = task->offsets == NULL || match_rows(task);
+    failed = task->offsets == NULL || task->encoded == NULL || match_rows(task);
     Py_END_ALLOW_THREADS
     kernel->readers--;
-    kernel->events += (uint64_t)rows;
     kernel->blocks += task->blocks;
+    if (task->anchors & 1) { /* one of several that share the filters */
+        kernel->events += (uint64_t)rows;
+        if (!failed) watch_some(task);
+    }
     PyObject *answer = failed ? PyErr_NoMemory() : result(task);
     found_end(&task->found);
     found_end(&task->odd);
-    PyMem_RawFree(task->offsets);
+    free(task->offsets);
+    free(task->encoded);
     Py_DECREF(task->segments);
     return answer;
 }
@@ -233,7 +309,7 @@ static PyObject *run(Task *task) {
 PyObject *kernel_match_columns(Kernel *kernel, PyObject *arguments) {
     PyObject *sources, *answer = NULL;
     unsigned int anchors;
-    Task *task = PyMem_RawCalloc(1, sizeof *task);
+    Task *task = calloc(1, sizeof *task);
     if (task == NULL) return PyErr_NoMemory();
     task->kernel = kernel;
     if (!PyArg_ParseTuple(arguments, "O!nnI", &PyTuple_Type, &sources, &task->begin, &task->end,
@@ -255,12 +331,12 @@ PyObject *kernel_match_columns(Kernel *kernel, PyObject *arguments) {
     if (anchors)
         answer = run(task);
     else {
-        watch_some(task);
+        watch_many(task);
         answer = Py_NewRef(Py_None);
     }
 end:
     free_sources(task->sources, task->columns, task->end);
-    PyMem_RawFree(task);
+    free(task);
     return answer;
 }
 

@@ -5,11 +5,11 @@
  */
 #include "kernel.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define CELLS 2048
-#define MOST_KNOWN 100000
+#define MOST_CELLS 32768
+#define FEW_CUTS 1023
+#define AT_A_GLANCE 4
 
 /* -- order ---------------------------------------------------------------------------------------- */
 
@@ -60,7 +60,7 @@ int cuts_collect(Cuts *cuts, const Record *record, const Predicate *predicate) {
     size_t needed = cuts->many + 2 * (size_t)predicate->intervals;
     if (needed > cuts->room) {
         size_t room = needed + cuts->room / 2 + 64;
-        Cut *all = PyMem_RawRealloc(cuts->all, room * sizeof *all);
+        Cut *all = realloc(cuts->all, room * sizeof *all);
         if (all == NULL) return -1;
         cuts->all = all;
         cuts->room = room;
@@ -78,8 +78,8 @@ static int is_integral(const Cuts *cuts, const Value *sample, int sampled) {
     int integers = 0;
     if (cuts->kind != NUMBER) return !is_textual(cuts->kind);
     for (int i = 0; i < sampled; i++) {
-        if (sample[i * MOST_COLUMNS].kind == V_FLOAT) return 0;
-        integers += sample[i * MOST_COLUMNS].kind == V_INT;
+        if (sample[i].kind == V_FLOAT) return 0;
+        integers += sample[i].kind == V_INT;
     }
     if (integers) return 1;
     for (size_t i = 0; i < cuts->many; i++) { /* are the constants integers? */
@@ -134,9 +134,10 @@ static void give_codes(Cuts *cuts, Order order, int most) {
     cuts->last_code = code;
 }
 
-/* Few steps are counted without a branch. */
+/* How many steps are not above a key, of which those up to `to` decide. A few are counted without a
+ * branch; the steps end with as many that are above every key. */
 static inline int place_among(const int64_t *steps, int from, int to, int64_t key) {
-    while (to - from > 8) {
+    while (to - from > AT_A_GLANCE) {
         int middle = (from + to) / 2;
         if (steps[middle] <= key)
             from = middle + 1;
@@ -144,7 +145,7 @@ static inline int place_among(const int64_t *steps, int from, int to, int64_t ke
             to = middle;
     }
     int place = from;
-    for (int i = from; i < to; i++) place += steps[i] <= key;
+    for (int i = 0; i < AT_A_GLANCE; i++) place += steps[from + i] <= key;
     return place;
 }
 
@@ -170,17 +171,17 @@ static int float_cell(const Cuts *cuts, double number) {
     return (int)((number - cuts->floor) * cuts->scale);
 }
 
-static void fill_integers(Cuts *cuts) {
+static void fill_integers(Cuts *cuts, const int64_t *steps) {
     int next = 0;
-    for (uint64_t cell = 0; cell <= CELLS; cell++) {
-        while (next < cuts->count && integer_cell(cuts, cuts->steps[1][next]) < cell) next++;
+    for (uint64_t cell = 0; cell <= (uint64_t)cuts->cells; cell++) {
+        while (next < cuts->count && integer_cell(cuts, steps[next]) < cell) next++;
         cuts->of_integers[cell] = (uint16_t)next;
     }
 }
 
 static void fill_floats(Cuts *cuts) {
     int next = 0;
-    for (int cell = 0; cell <= CELLS; cell++) {
+    for (int cell = 0; cell <= cuts->cells; cell++) {
         while (next < cuts->count && float_cell(cuts, float_of_key(cuts->steps[0][next])) < cell)
             next++;
         cuts->of_floats[cell] = (uint16_t)next;
@@ -188,41 +189,118 @@ static void fill_floats(Cuts *cuts) {
 }
 
 static int make_grids(Cuts *cuts) {
-    int64_t *floats = cuts->steps[0], *integers = cuts->steps[1];
+    const int64_t *floats = cuts->steps[0], *integers = cuts->steps[!is_textual(cuts->kind)];
     int last = cuts->count - 1;
+    cuts->cells = 64;
+    while (cuts->cells < 2 * cuts->count && cuts->cells < MOST_CELLS) cuts->cells *= 2;
     cuts->least = integers[0];
     cuts->last = integers[last];
-    while (integer_cell(cuts, cuts->last) >= CELLS) cuts->shift++;
-    if ((cuts->of_integers = PyMem_RawMalloc((CELLS + 1) * sizeof(uint16_t))) == NULL) return -1;
-    fill_integers(cuts);
+    while (integer_cell(cuts, cuts->last) >= (uint64_t)cuts->cells) cuts->shift++;
+    if ((cuts->of_integers = malloc(((size_t)cuts->cells + 1) * sizeof(uint16_t))) == NULL) return -1;
+    fill_integers(cuts, integers);
     if (cuts->kind != NUMBER || cuts->integral) return 0;
     cuts->floor = float_of_key(floats[0]);
     cuts->ceiling = float_of_key(floats[last]);
     double reach = cuts->ceiling - cuts->floor;
-    if (!(reach > 0) || !isfinite(reach) || !isfinite(CELLS / reach)) return 0;
-    cuts->scale = (CELLS - 1) / reach;
-    if ((cuts->of_floats = PyMem_RawMalloc((CELLS + 1) * sizeof(uint16_t))) == NULL) return -1;
+    if (!(reach > 0) || !isfinite(reach) || !isfinite(cuts->cells / reach)) return 0;
+    cuts->scale = (cuts->cells - 1) / reach;
+    if ((cuts->of_floats = malloc(((size_t)cuts->cells + 1) * sizeof(uint16_t))) == NULL) return -1;
     fill_floats(cuts);
     return 0;
 }
 
-/* -- texts that are constants --------------------------------------------------------------------- */
+/* -- texts ---------------------------------------------------------------------------------------- */
 
-static uint64_t text_hash(const char *data, Py_ssize_t size) {
-    uint64_t hash = (uint64_t)size * 0x9e3779b97f4a7c15u, word;
-    while (size > 0) {
-        word = 0;
-        memcpy(&word, data, size < 8 ? (size_t)size : 8);
-        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
-        hash ^= hash >> 32;
-        data += 8;
-        size -= 8;
-    }
-    return hash | 1; /* zero is an empty place */
+/* What is common to the first and the last of them is common to all. */
+static Py_ssize_t shared_bytes(const Cut *first, const Cut *last) {
+    Py_ssize_t shared = 0;
+    while (shared < first->size && shared < last->size && first->data[shared] == last->data[shared])
+        shared++;
+    return shared;
 }
 
-static int text_place(const Cuts *cuts, const Value *value) {
+static void make_text_steps(Cuts *cuts) {
+    cuts->shared = shared_bytes(cuts->cuts, cuts->cuts + cuts->count - 1);
+    for (int i = 0; i < cuts->count; i++) {
+        const Cut *cut = cuts->cuts + i;
+        cuts->steps[0][i] = text_key(cut->data + cuts->shared, cut->size - cuts->shared);
+    }
+}
+
+/* -- made of records, and a sample ---------------------------------------------------------------- */
+
+/* More cuts make a value's place slower to find; they are worth it where there are many lists. */
+static size_t enough_for(size_t ends) { return ends < 8 * FEW_CUTS ? FEW_CUTS : ends / 8; }
+
+int cuts_make(Cuts *cuts, const Value *sample, int sampled, int most, int codes) {
+    cuts->integral = (uint8_t)is_integral(cuts, sample, sampled);
+    Order order = order_of(cuts);
+    if ((size_t)most > enough_for(cuts->many)) most = (int)enough_for(cuts->many);
+    size_t room = cuts->many < (size_t)most ? cuts->many : (size_t)most;
+    if (cuts->many) qsort(cuts->all, cuts->many, sizeof *cuts->all, order);
+    cuts->cuts = malloc((room + 1) * sizeof *cuts->cuts);
+    cuts->code_of = malloc(room + 1);
+    cuts->rank = malloc((MOST_CODES + 1) * sizeof *cuts->rank);
+    cuts->steps[0] = malloc(2 * (room + AT_A_GLANCE) * sizeof(int64_t));
+    if (!cuts->cuts || !cuts->code_of || !cuts->rank || !cuts->steps[0]) return -1;
+    cuts->steps[1] = cuts->steps[0] + room + AT_A_GLANCE;
+    choose(cuts, order, (size_t)most);
+    give_codes(cuts, order, codes);
+    for (int i = 0; i < cuts->count + AT_A_GLANCE; i++) {
+        cuts->steps[0][i] = i < cuts->count ? cuts->cuts[i].at[0] : INT64_MAX;
+        cuts->steps[1][i] = i < cuts->count ? cuts->cuts[i].at[1] : INT64_MAX;
+    }
+    if (cuts->count == 0) return 0;
+    if (is_textual(cuts->kind)) make_text_steps(cuts);
+    return make_grids(cuts);
+}
+
+void cuts_forget(Cuts *cuts) {
+    free(cuts->all);
+    free(cuts->rank);
+    cuts->all = NULL;
+    cuts->rank = NULL;
+}
+
+void cuts_free(Cuts *cuts) {
+    cuts_forget(cuts);
+    free(cuts->cuts);
+    free(cuts->code_of);
+    free(cuts->steps[0]);
+    free(cuts->of_integers);
+    free(cuts->of_floats);
+}
+
+size_t cuts_bytes(const Cuts *cuts) {
+    size_t bytes = (size_t)cuts->count * (sizeof(Cut) + 2 * sizeof(int64_t) + 1);
+    bytes += (size_t)cuts->cells * ((cuts->of_integers != NULL) + (cuts->of_floats != NULL)) *
+             sizeof(uint16_t);
+    return bytes;
+}
+
+/* -- asking ---------------------------------------------------------------------------------------- */
+
+static inline int integer_place(const Cuts *cuts, const int64_t *steps, int64_t key) {
+    if (cuts->count == 0 || key < cuts->least) return 0;
+    if (key >= cuts->last) return cuts->count;
+    uint64_t cell = integer_cell(cuts, key);
+    int from = cuts->of_integers[cell], to = cuts->of_integers[cell + 1];
+    return place_among(steps, from, to, key);
+}
+
+static inline int float_place(const Cuts *cuts, int64_t key) {
     int from = 0, to = cuts->count;
+    double number = float_of_key(key);
+    if (cuts->of_floats != NULL && number >= cuts->floor && number <= cuts->ceiling) {
+        int cell = float_cell(cuts, number);
+        from = cuts->of_floats[cell];
+        to = cuts->of_floats[cell + 1];
+    }
+    return place_among(cuts->steps[0], from, to, key);
+}
+
+/* Cuts that differ only after eight bytes, or in their length, are compared whole. */
+static int place_among_texts(const Cuts *cuts, const Value *value, int from, int to) {
     while (from < to) {
         int middle = (from + to) / 2;
         const Cut *cut = cuts->cuts + middle;
@@ -234,105 +312,20 @@ static int text_place(const Cuts *cuts, const Value *value) {
     return from;
 }
 
-static void make_known(Cuts *cuts, const Cut *cut) {
-    Value value = {.key = cut->at[0], .data = cut->data, .size = cut->size};
-    uint64_t hash = text_hash(cut->data, cut->size);
-    uint64_t at = hash >> 1 & cuts->mask;
-    while (cuts->known[at].hash) {
-        if (cuts->known[at].hash == hash) return; /* the same, or another: that is searched for */
-        at = (at + 1) & cuts->mask;
+ASIDE static int text_place(const Cuts *cuts, const Value *value) {
+    Py_ssize_t shared = cuts->shared;
+    int64_t key = value->key;
+    if (shared) {
+        const Cut *any = cuts->cuts;
+        if (value->size < shared || memcmp(value->data, any->data, (size_t)shared) != 0)
+            return text_order(value, any->at[0], any->data, any->size) < 0 ? 0 : cuts->count;
+        key = text_key(value->data + shared, value->size - shared);
     }
-    cuts->known[at] = (Known){hash, cut->data, (uint32_t)cut->size,
-                              (uint16_t)text_place(cuts, &value)};
-}
-
-static int make_all_known(Cuts *cuts) {
-    size_t room = 64;
-    if (cuts->many > MOST_KNOWN) return 0;
-    while (room < 2 * cuts->many) room *= 2;
-    if ((cuts->known = PyMem_RawCalloc(room, sizeof *cuts->known)) == NULL) return -1;
-    cuts->mask = (uint32_t)(room - 1);
-    for (size_t i = 0; i < cuts->many; i++) make_known(cuts, cuts->all + i);
-    return 0;
-}
-
-/* -- made of records, and a sample ---------------------------------------------------------------- */
-
-int cuts_make(Cuts *cuts, const Value *sample, int sampled, int most, int codes) {
-    cuts->integral = (uint8_t)is_integral(cuts, sample, sampled);
-    Order order = order_of(cuts);
-    size_t room = cuts->many < (size_t)most ? cuts->many : (size_t)most;
-    if (cuts->many) qsort(cuts->all, cuts->many, sizeof *cuts->all, order);
-    cuts->cuts = PyMem_RawMalloc((room + 1) * sizeof *cuts->cuts);
-    cuts->code_of = PyMem_RawMalloc(room + 1);
-    cuts->rank = PyMem_RawMalloc((MOST_CODES + 1) * sizeof *cuts->rank);
-    cuts->steps[0] = PyMem_RawMalloc(2 * (room + 1) * sizeof(int64_t));
-    if (!cuts->cuts || !cuts->code_of || !cuts->rank || !cuts->steps[0]) return -1;
-    cuts->steps[1] = cuts->steps[0] + room + 1;
-    choose(cuts, order, (size_t)most);
-    give_codes(cuts, order, codes);
-    for (int i = 0; i < cuts->count; i++) {
-        cuts->steps[0][i] = cuts->cuts[i].at[0];
-        cuts->steps[1][i] = cuts->cuts[i].at[1];
-    }
-    if (cuts->count == 0) return 0;
-    return is_textual(cuts->kind) ? make_all_known(cuts) : make_grids(cuts);
-}
-
-void cuts_forget(Cuts *cuts) {
-    PyMem_RawFree(cuts->all);
-    PyMem_RawFree(cuts->rank);
-    cuts->all = NULL;
-    cuts->rank = NULL;
-}
-
-void cuts_free(Cuts *cuts) {
-    cuts_forget(cuts);
-    PyMem_RawFree(cuts->cuts);
-    PyMem_RawFree(cuts->code_of);
-    PyMem_RawFree(cuts->steps[0]);
-    PyMem_RawFree(cuts->of_integers);
-    PyMem_RawFree(cuts->of_floats);
-    PyMem_RawFree(cuts->known);
-}
-
-size_t cuts_bytes(const Cuts *cuts) {
-    size_t bytes = (size_t)cuts->count * (sizeof(Cut) + 2 * sizeof(int64_t) + 1);
-    bytes += ((cuts->of_integers ? CELLS : 0) + (cuts->of_floats ? CELLS : 0)) * sizeof(uint16_t);
-    return bytes + (cuts->known ? (cuts->mask + 1) * sizeof(Known) : 0);
-}
-
-/* -- asking ---------------------------------------------------------------------------------------- */
-
-static int integer_place(const Cuts *cuts, int64_t key) {
-    if (cuts->count == 0 || key < cuts->least) return 0;
-    if (key >= cuts->last) return cuts->count;
-    uint64_t cell = integer_cell(cuts, key);
-    int from = cuts->of_integers[cell], to = cuts->of_integers[cell + 1];
-    return place_among(cuts->steps[1], from, to, key);
-}
-
-static int float_place(const Cuts *cuts, int64_t key) {
-    int from = 0, to = cuts->count;
-    double number = float_of_key(key);
-    if (cuts->of_floats != NULL && number >= cuts->floor && number <= cuts->ceiling) {
-        int cell = float_cell(cuts, number);
-        from = cuts->of_floats[cell];
-        to = cuts->of_floats[cell + 1];
-    }
-    return place_among(cuts->steps[0], from, to, key);
-}
-
-static int known_place(const Cuts *cuts, const Value *value) {
-    if (cuts->known == NULL) return text_place(cuts, value);
-    uint64_t hash = text_hash(value->data, value->size);
-    for (uint64_t at = hash >> 1 & cuts->mask; cuts->known[at].hash; at = (at + 1) & cuts->mask) {
-        const Known *known = cuts->known + at;
-        if (known->hash == hash && known->size == (uint64_t)value->size &&
-            memcmp(known->data, value->data, known->size) == 0)
-            return known->place;
-    }
-    return text_place(cuts, value);
+    const int64_t *steps = cuts->steps[0];
+    int to = integer_place(cuts, steps, key);
+    if (to == 0 || steps[to - 1] != key) return to;
+    int from = to > 1 && steps[to - 2] == key ? place_by_search(steps, 0, to, key, 1) : to - 1;
+    return place_among_texts(cuts, value, from, to);
 }
 
 static const uint8_t APART[] = {
@@ -340,14 +333,14 @@ static const uint8_t APART[] = {
     [V_OTHER] = C_OTHER, [V_ABSENT] = C_ABSENT, [V_ODD] = C_ABSENT,
 };
 
-int cuts_place(const Cuts *cuts, const Value *value, uint8_t *code) {
+INLINE int cuts_place(const Cuts *cuts, const Value *value, uint8_t *code) {
     int place;
     if (value->kind == V_FLOAT && !cuts->integral)
         place = float_place(cuts, value->key);
     else if (value->kind == V_INT)
-        place = integer_place(cuts, value->key);
+        place = integer_place(cuts, cuts->steps[1], value->key);
     else if (value->kind == V_TEXT)
-        place = known_place(cuts, value);
+        place = text_place(cuts, value);
     else {
         *code = APART[value->kind];
         return NO_PLACE;

@@ -88,9 +88,13 @@ static PyObject *match_usual(Kernel *kernel, PyObject *segments, PyObject *event
     size_t blocks = 0;
     int failed = 0;
     found_begin(&found);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(segments) && !failed; i++)
-        failed = segment_find((Segment *)PyTuple_GET_ITEM(segments, i), kernel->columns, values,
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(segments) && !failed; i++) {
+        const Segment *segment = (Segment *)PyTuple_GET_ITEM(segments, i);
+        Encoded encoded;
+        encode(segment, values, &encoded);
+        failed = segment_find(segment, kernel->columns, (Event){as_read, (void *)values}, &encoded,
                               &found, UINT32_MAX, &blocks);
+    }
     kernel->events++;
     kernel->blocks += blocks;
     if (failed)
@@ -161,6 +165,7 @@ static PyObject *add_column(Kernel *kernel, PyObject *arguments) {
     column->kind = (uint8_t)kind;
     column->asks_loosely = 0;
     memset(kernel->plans, 0, sizeof kernel->plans);
+    for (int i = 0; i < SAMPLE; i++) kernel->sample[kernel->count * SAMPLE + i].kind = V_ABSENT;
     kernel->sampled = kernel->next = 0; /* it had no values before */
     kernel->every = kernel->until = 1;
     return PyLong_FromLong(kernel->count++);
@@ -188,7 +193,8 @@ static void mark_loose(Kernel *kernel, PyObject *predicates) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(predicates); i++) {
         PyObject *each = PyTuple_GET_ITEM(predicates, i);
         long form = PyLong_AsLong(PyTuple_GET_ITEM(each, 1));
-        if (form == F_NOT_IN || form == F_TRUE || form == F_FALSE)
+        long strict = PyLong_AsLong(PyTuple_GET_ITEM(each, 4)) >> 3 & 1;
+        if ((form == F_NOT_IN && !strict) || form == F_TRUE || form == F_FALSE)
             kernel->columns[PyLong_AsLong(PyTuple_GET_ITEM(each, 0))].asks_loosely = 1;
     }
 }
@@ -227,6 +233,7 @@ static PyObject *get_watched(Kernel *kernel, void *closure) {
 
 static PyObject *get_bytes(Kernel *kernel, void *closure) {
     size_t bytes = kernel->numbers * (sizeof(PyObject *) + sizeof(int64_t)) + kernel->pending.room;
+    bytes += (size_t)kernel->count * SAMPLE * sizeof(Value);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kernel->segments); i++)
         bytes += segment_bytes((Segment *)PyTuple_GET_ITEM(kernel->segments, i));
     return PyLong_FromSize_t(bytes);
@@ -248,9 +255,7 @@ static PyObject *kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *o
     kernel->elsewhere = Py_NewRef(elsewhere);
     kernel->residuals = PyList_New(0);
     kernel->segments = PyTuple_New(0);
-    kernel->sample = PyMem_RawCalloc((size_t)SAMPLE * MOST_COLUMNS, sizeof(Value));
-    for (size_t i = 0; kernel->sample && i < (size_t)SAMPLE * MOST_COLUMNS; i++)
-        kernel->sample[i].kind = V_ABSENT;
+    kernel->sample = calloc((size_t)SAMPLE * MOST_COLUMNS, sizeof(Value));
     kernel->every = kernel->until = 1;
     if (kernel->residuals && kernel->segments && kernel->sample) return (PyObject *)kernel;
     Py_DECREF(kernel);
@@ -289,8 +294,8 @@ static int kernel_clear(Kernel *kernel) {
     kernel->keys = NULL;
     kernel->numbers = 0;
     for (size_t i = 0; i < numbers; i++) drop_key(keys[i]);
-    PyMem_Free(keys);
-    PyMem_Free(kernel->ids);
+    free(keys);
+    free(kernel->ids);
     kernel->ids = NULL;
     if (kernel->residuals) PyList_SetSlice(kernel->residuals, 0, PY_SSIZE_T_MAX, NULL);
     Py_XSETREF(kernel->elsewhere, Py_NewRef(Py_None));
@@ -305,7 +310,7 @@ static void kernel_dealloc(Kernel *kernel) {
     Py_CLEAR(kernel->elsewhere);
     Py_CLEAR(kernel->segments);
     records_free(&kernel->pending);
-    free_sample(kernel->sample, SAMPLE);
+    free_sample(kernel->sample, MOST_COLUMNS);
     Py_TYPE(kernel)->tp_free((PyObject *)kernel);
 }
 

@@ -2,6 +2,9 @@
  *
  * An event is read into a Value for each column. A Segment holds conjunctions as records, which
  * answer exactly, and as boxes of bytes, which rule most of them out sixteen at a time.
+ *
+ * Memory is the C library's: much of it is taken without the interpreter, and tracemalloc takes its
+ * lock for each piece of Python's, or ends with the program if it is stopped meanwhile.
  */
 #ifndef POLYCAST_KERNEL_H
 #define POLYCAST_KERNEL_H
@@ -9,17 +12,26 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
+#include <stdlib.h>
+
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#define ASIDE __attribute__((noinline)) /* so that what is around it stays small */
+#else
+#define INLINE static inline
+#define ASIDE
+#endif
 
 #define MOST_COLUMNS 32
 #define SLOTS 4       /* predicates of a conjunction that stand in its box */
 #define BLOCK 16      /* boxes that are asked at once */
-#define MOST_CUTS 1023 /* of one column: between them are the places of its values */
+#define MOST_CUTS 16383 /* of one column: between them are the places of its values */
 #define MOST_CODES 249 /* some places next to each other have one code, a byte */
 #define LEVELS 3
 
 /* -- values.c: what an event has in a column ---------------------------------------------------- */
 
-enum { NUMBER, TEXT, BYTES, MEMBER, DATE, TIME, DURATION };                /* kinds of columns */
+enum { NUMBER, TEXT, BYTES, MEMBER, DATE, TIME, DURATION, BOOLEAN };       /* kinds of columns */
 enum { V_FLOAT, V_INT, V_TEXT, V_NAN, V_NONE, V_OTHER, V_ABSENT, V_ODD }; /* kinds of values */
 
 typedef struct {
@@ -64,7 +76,8 @@ typedef struct {
 #define OPEN (-1)
 
 typedef struct {
-    uint8_t column, form, nan_too, filler;
+    uint8_t column, form, nan_too;
+    uint8_t strict; /* F_NOT_IN of values of the column's kind only */
     uint32_t intervals; /* that follow */
 } Predicate;
 
@@ -114,15 +127,8 @@ typedef struct {
 } Cut;
 
 typedef struct {
-    uint64_t hash;
-    const char *data;
-    uint32_t size;
-    uint16_t place;
-} Known;
-
-typedef struct {
     Cut *cuts; /* in order; texts stand in the records of the segment */
-    int64_t *steps[2]; /* the same as bare numbers */
+    int64_t *steps[2]; /* the same as bare numbers; of texts only the first, see `shared` */
     int count;
     uint8_t kind;
     uint8_t integral; /* only integers are expected: floats have no code */
@@ -131,13 +137,12 @@ typedef struct {
     Cut *all; /* every end of an interval, while a segment is built */
     size_t many, room;
     uint32_t *rank; /* how many of all come before each code but the first */
-    /* Where to begin to look: a grid of cells over the integers and over the floats. */
+    /* Where to begin to look: a grid of cells over the integers, or texts, and over the floats. */
     uint16_t *of_integers, *of_floats;
     int64_t least, last;
-    int shift;
+    int shift, cells;
     double floor, ceiling, scale;
-    Known *known; /* texts that are constants, by hash */
-    uint32_t mask;
+    Py_ssize_t shared; /* bytes that all cuts of texts begin with: steps are of what follows */
 } Cuts;
 
 int cuts_collect(Cuts *cuts, const Record *record, const Predicate *predicate);
@@ -146,7 +151,7 @@ void cuts_forget(Cuts *cuts); /* what only building needs */
 void cuts_free(Cuts *cuts);
 size_t cuts_bytes(const Cuts *cuts);
 /* The place of a value; or its code, if that is NO_PLACE. */
-int cuts_place(const Cuts *cuts, const Value *value, uint8_t *code);
+static inline int cuts_place(const Cuts *cuts, const Value *value, uint8_t *code);
 /* How many ends of intervals come before the low or the high end of one. */
 size_t cuts_rank(const Cuts *cuts, const Record *record, const Interval *interval, int high);
 /* The places that an interval touches, and whether the first and the last are wholly in it. */
@@ -165,24 +170,32 @@ typedef struct {
     uint32_t number;   /* of the filter */
     uint32_t record;   /* where, in units of 8 bytes */
     uint32_t doubtful; /* see below */
+    uint16_t first, last; /* places of its anchor that lead to it */
 } Tag;
 
 /* Bits of `doubtful`: at the code of its low end, a predicate may be true or not, by slot; at that
  * of its high end; and the same for the places of the anchor, whose first and last follow. */
 #define LOW_ENDS 0x0f
 #define HIGH_ENDS 0xf0
-#define FIRST_PLACE 10
-#define LAST_PLACE 20
 #define AT_FIRST 0x40000000
 #define AT_LAST 0x80000000
 
 #define MUST_ASK 0x100 /* in any case */
 #define NOBODY 0x200 /* an empty place */
 
-/* Which of some boxes the codes fit into; `wide`: there are more than 16 columns. The first box has
- * this number. */
-extern size_t (*scan)(const Boxes *boxes, size_t blocks, const uint8_t *codes, int wide,
-                      uint32_t first, uint32_t *hits);
+/* Blocks that an event was led to by a column. */
+typedef struct {
+    uint32_t from, to;
+    uint32_t end; /* of the hits in them, among all hits */
+    uint8_t column;
+} Range;
+
+#define AT_ONCE 128 /* blocks that are scanned before their hits are looked at */
+#define MOST_HITS (AT_ONCE * BLOCK + 2) /* scanning may write two more than it finds */
+
+/* The boxes that the codes fit into; `wide`: there are more than 16 columns. */
+extern void (*scan)(const Boxes *boxes, Range *ranges, int count, const uint8_t *codes, int wide,
+                    uint32_t *hits);
 int choose_scan(const char *name);
 const char *scan_name(void);
 
@@ -201,10 +214,18 @@ typedef struct {
     size_t anchors;
 } Lane;
 
+/* A level of a lane, where an event goes in. */
+typedef struct {
+    const uint32_t *first;
+    uint8_t column, shift;
+} Door;
+
 typedef struct {
     PyObject_HEAD
     Records records;
     Lane *lanes;
+    Door doors[MOST_COLUMNS * LEVELS];
+    int entrances;
     int columns;
     uint32_t used; /* columns that any predicate asks */
     Boxes *boxes;
@@ -260,6 +281,7 @@ typedef struct {
     const Predicate *predicate[SLOTS];
     Span spans[SLOTS][MOST_INTERVALS];
     int counts[SLOTS];
+    double shares[SLOTS];
     int slots;
     Entry common;
 } Shape;
@@ -293,8 +315,23 @@ void found_begin(Found *found);
 void found_end(Found *found);
 int found_put(Found *found, uint32_t number);
 int found_ask(Found *found, uint32_t number, uint32_t what);
-int segment_find(const Segment *segment, const Column *columns, const Value *values, Found *found,
-                 uint32_t anchors, size_t *asked);
+
+/* The values of an event in the terms of a segment. */
+typedef struct {
+    int16_t places[MOST_COLUMNS + 1]; /* the last: of what has no anchor */
+    uint8_t codes[MOST_COLUMNS];
+    uint32_t apart; /* columns where a float came and integers were expected */
+} Encoded;
+
+/* The values themselves, which are needed only where their codes do not tell. */
+typedef struct {
+    const Value *(*values)(void *of);
+    void *of;
+} Event;
+
+void encode(const Segment *segment, const Value *values, Encoded *encoded);
+int segment_find(const Segment *segment, const Column *columns, Event event,
+                 const Encoded *encoded, Found *found, uint32_t anchors, size_t *asked);
 int segment_find_odd(const Segment *segment, const Column *columns, const Value *values,
                      uint32_t odd, Found *sure, Found *unsure);
 
@@ -308,7 +345,8 @@ typedef struct {
 
 #define BY_NAME (-1)
 #define PLANS 4
-#define SAMPLE 256
+#define SAMPLE 1024 /* events to learn from */
+#define LEARNT 256 /* of them are enough to begin with */
 
 typedef struct {
     PyObject_HEAD
@@ -327,7 +365,7 @@ typedef struct {
     Py_ssize_t readers;
     char direct;    /* nothing has to be asked elsewhere */
     char attention; /* enough has been seen to look at the anchors again */
-    Value *sample;  /* SAMPLE rows of MOST_COLUMNS; their texts are copies */
+    Value *sample;  /* SAMPLE values of each column; their texts are copies */
     int sampled, next, every, until;
     uint64_t events, blocks; /* since this was last looked at */
 } Kernel;

@@ -9,9 +9,9 @@ static void drop_key(PyObject *key) {
 static int room_for(Kernel *kernel, size_t number) {
     if (number < kernel->numbers) return 0;
     size_t room = number + number / 4 + 64;
-    PyObject **keys = PyMem_Realloc(kernel->keys, room * sizeof *keys);
+    PyObject **keys = realloc(kernel->keys, room * sizeof *keys);
     if (keys != NULL) kernel->keys = keys;
-    int64_t *ids = PyMem_Realloc(kernel->ids, room * sizeof *ids);
+    int64_t *ids = realloc(kernel->ids, room * sizeof *ids);
     if (ids != NULL) kernel->ids = ids;
     if (keys == NULL || ids == NULL) {
         PyErr_NoMemory();

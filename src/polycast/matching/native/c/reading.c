@@ -106,13 +106,13 @@ int kernel_read(Kernel *kernel, PyObject *event, Value *values, uint32_t *odd) {
 /* -- a sample ------------------------------------------------------------------------------------- */
 
 static void keep(Value *kept, const Value *value) {
-    PyMem_RawFree((char *)kept->data);
+    free((char *)kept->data);
     *kept = *value;
     kept->owner = NULL;
     kept->data = NULL;
     if (value->kind != V_TEXT) return;
     kept->size = value->size < LONGEST ? value->size : LONGEST;
-    char *copy = PyMem_RawMalloc((size_t)kept->size + 1);
+    char *copy = malloc((size_t)kept->size + 1);
     if (copy == NULL)
         kept->kind = V_ABSENT;
     else
@@ -120,16 +120,17 @@ static void keep(Value *kept, const Value *value) {
     kept->data = copy;
 }
 
-/* The first events, and then one in so many; columns that come later are absent in it. */
+/* The first events, and then one in so many, since the first ones may be alike: a counter, a time.
+ * Columns that come later are absent in it. */
 void kernel_watch(Kernel *kernel, const Value *values, int count) {
     if (kernel->sample == NULL) return;
-    Value *row = kernel->sample + (size_t)kernel->next * MOST_COLUMNS;
-    for (int column = 0; column < count; column++) keep(row + column, values + column);
+    Value *row = kernel->sample + kernel->next;
+    for (int column = 0; column < count; column++) keep(row + column * SAMPLE, values + column);
     kernel->next = (kernel->next + 1) % SAMPLE;
     if (kernel->sampled < SAMPLE) kernel->sampled++;
-    if (kernel->next == 0) {
+    if (kernel->next == 0 || kernel->sampled == LEARNT) {
+        kernel->every = kernel->next ? 16 : 64;
         kernel->attention = 1;
-        kernel->every = 64;
     }
     kernel->until = kernel->every;
 }

@@ -6,7 +6,7 @@
 static int make_room(Records *records, size_t more) {
     if (records->size + more <= records->room) return 0;
     size_t room = records->room + records->room / 2 + more + 256;
-    char *data = PyMem_RawRealloc(records->data, room);
+    char *data = realloc(records->data, room);
     if (data == NULL) return -1;
     records->data = data;
     records->room = room;
@@ -21,7 +21,7 @@ static int append(Records *records, const void *data, size_t size) {
 }
 
 void records_free(Records *records) {
-    PyMem_RawFree(records->data);
+    free(records->data);
     memset(records, 0, sizeof *records);
 }
 
@@ -122,7 +122,8 @@ static int put_predicate(Records *records, const Column *columns, PyObject *from
     int column, form, flags, result = 0;
     PyObject *low, *high, *values;
     if (!PyArg_ParseTuple(from, "iiOOiO", &column, &form, &low, &high, &flags, &values)) return -1;
-    Predicate made = {(uint8_t)column, (uint8_t)form, (uint8_t)(flags >> 2 & 1), 0, 0};
+    Predicate made = {(uint8_t)column, (uint8_t)form, (uint8_t)(flags >> 2 & 1),
+                      (uint8_t)(flags >> 3 & 1), 0};
     if (form <= F_NOT_IN) made.intervals = values == Py_None ? 1 : (uint32_t)PyTuple_Size(values);
     if (PyErr_Occurred()) return -1;
     if (made.intervals > MOST_INTERVALS) return refuse();
@@ -177,7 +178,7 @@ int records_add(Records *records, const Column *columns, uint32_t number, int32_
         }
     }
     if (result) records->size = begun;
-    PyMem_RawFree(texts.data);
+    free(texts.data);
     return result ? -1 : 0;
 }
 
@@ -229,7 +230,8 @@ static int holds(const Record *record, const Predicate *predicate, const Column 
     case F_IN:
         return within_any(record, predicate, value) || (predicate->nan_too && value->kind == V_NAN);
     case F_NOT_IN:
-        return !within_any(record, predicate, value);
+        return !within_any(record, predicate, value) &&
+               !(predicate->strict && value->kind > V_NAN);
     case F_NONE:
         return value->kind == V_NONE;
     case F_NOT_NONE:

@@ -10,21 +10,30 @@
 #include <immintrin.h>
 #endif
 
-static size_t scan_plainly(const Boxes *boxes, size_t blocks, const uint8_t *codes, int wide,
-                           uint32_t first, uint32_t *hits) {
-    (void)wide;
-    size_t found = 0;
-    for (size_t block = 0; block < blocks; block++, boxes++) {
-        uint8_t bad[BLOCK] = {0};
-        for (int slot = 0; slot < SLOTS; slot++)
-            for (int i = 0; i < BLOCK; i++) {
-                uint8_t code = codes[boxes->column[slot][i]];
-                bad[i] |= (code < boxes->low[slot][i]) | (code > boxes->high[slot][i]);
-            }
-        for (uint32_t i = 0; i < BLOCK; i++)
-            if (!bad[i]) hits[found++] = first + (uint32_t)(block * BLOCK) + i;
-    }
+static uint32_t scan_block(const Boxes *boxes, uint32_t block, const uint8_t *codes,
+                           uint32_t *hits) {
+    uint8_t bad[BLOCK] = {0};
+    uint32_t found = 0;
+    boxes += block;
+    for (int slot = 0; slot < SLOTS; slot++)
+        for (int i = 0; i < BLOCK; i++) {
+            uint8_t code = codes[boxes->column[slot][i]];
+            bad[i] |= (code < boxes->low[slot][i]) | (code > boxes->high[slot][i]);
+        }
+    for (uint32_t i = 0; i < BLOCK; i++)
+        if (!bad[i]) hits[found++] = block * BLOCK + i;
     return found;
+}
+
+static void scan_plainly(const Boxes *boxes, Range *ranges, int count, const uint8_t *codes,
+                         int wide, uint32_t *hits) {
+    (void)wide;
+    uint32_t found = 0;
+    for (Range *range = ranges; range < ranges + count; range++) {
+        for (uint32_t block = range->from; block < range->to; block++)
+            found += scan_block(boxes, block, codes, hits + found);
+        range->end = found;
+    }
 }
 
 #ifdef WITH_AVX2
@@ -48,35 +57,39 @@ __attribute__((target("avx2"))) static inline __m256i pair(const Boxes *boxes, i
     return _mm256_or_si256(_mm256_subs_epu8(low, value), _mm256_subs_epu8(value, high));
 }
 
-__attribute__((target("avx2"))) static inline size_t scan_wide(const Boxes *boxes, size_t blocks,
-                                                               const uint8_t *codes,
-                                                               uint32_t first, uint32_t *hits,
-                                                               int wide) {
-    size_t found = 0;
+__attribute__((target("avx2"))) static inline void scan_pairs(const Boxes *boxes, Range *ranges,
+                                                              int count, const uint8_t *codes,
+                                                              uint32_t *hits, int wide) {
     const __m256i zero = _mm256_setzero_si256();
     Codes both = {_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)codes)),
                   _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(codes + 16)))};
-    for (size_t block = 0; block < blocks; block++, boxes++) {
-        __m256i bad = pair(boxes, 0, both, wide);
-        uint32_t good = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bad, zero));
-        good &= good >> 16;
-        if (!good) continue;
-        bad = _mm256_or_si256(bad, pair(boxes, 2, both, wide));
-        good = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bad, zero));
-        good &= good >> 16;
-        while (good) {
-            hits[found++] = first + (uint32_t)(block * BLOCK) + (uint32_t)__builtin_ctz(good);
-            good &= good - 1;
+    uint32_t found = 0;
+    for (Range *range = ranges; range < ranges + count; range++) {
+        for (uint32_t block = range->from; block < range->to; block++) {
+            const Boxes *these = boxes + block;
+            __m256i bad =
+                _mm256_or_si256(pair(these, 0, both, wide), pair(these, 2, both, wide));
+            uint32_t good = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bad, zero));
+            good &= good >> 16;
+            for (int i = 0; i < 2; i++) { /* mostly it is none, one or two: without a branch */
+                hits[found] = block * BLOCK + (uint32_t)__builtin_ctz(good | 1u << BLOCK);
+                found += good != 0;
+                good &= good - 1;
+            }
+            for (; good; good &= good - 1)
+                hits[found++] = block * BLOCK + (uint32_t)__builtin_ctz(good);
         }
+        range->end = found;
     }
-    return found;
 }
 
-__attribute__((target("avx2"))) static size_t scan_avx2(const Boxes *boxes, size_t blocks,
-                                                        const uint8_t *codes, int wide,
-                                                        uint32_t first, uint32_t *hits) {
-    if (wide) return scan_wide(boxes, blocks, codes, first, hits, 1);
-    return scan_wide(boxes, blocks, codes, first, hits, 0);
+__attribute__((target("avx2"))) static void scan_avx2(const Boxes *boxes, Range *ranges, int count,
+                                                      const uint8_t *codes, int wide,
+                                                      uint32_t *hits) {
+    if (wide)
+        scan_pairs(boxes, ranges, count, codes, hits, 1);
+    else
+        scan_pairs(boxes, ranges, count, codes, hits, 0);
 }
 
 static int has_avx2(void) { return __builtin_cpu_supports("avx2"); }
@@ -85,7 +98,7 @@ static int has_avx2(void) { return 0; }
 #define scan_avx2 scan_plainly
 #endif
 
-size_t (*scan)(const Boxes *, size_t, const uint8_t *, int, uint32_t, uint32_t *) = scan_plainly;
+void (*scan)(const Boxes *, Range *, int, const uint8_t *, int, uint32_t *) = scan_plainly;
 
 /* "" changes nothing. */
 int choose_scan(const char *name) {

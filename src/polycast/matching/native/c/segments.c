@@ -3,7 +3,6 @@
  * Building needs no interpreter. A segment is never changed; whoever asks one holds a reference.
  */
 #include "kernel.h"
-#include <stdlib.h>
 #include <string.h>
 
 #define WIDE 12       /* lists of the fine level that one may stand on; else on those of the coarse */
@@ -29,8 +28,8 @@ static int make_level(Build *build, int column, int level, int shift) {
     made->shift = shift;
     made->lists = (lane->cuts.count >> shift) + 1;
     size_t room = (size_t)made->lists + 1;
-    made->first = PyMem_RawCalloc(room, sizeof(uint32_t));
-    build->cursors[column][level] = PyMem_RawCalloc(room, sizeof(uint32_t));
+    made->first = calloc(room, sizeof(uint32_t));
+    build->cursors[column][level] = calloc(room, sizeof(uint32_t));
     return made->first == NULL || build->cursors[column][level] == NULL ? -1 : 0;
 }
 
@@ -85,7 +84,7 @@ static int list_anchored(Build *build) {
     for (size_t i = 0; i < build->described; i++)
         if (build->anchor_of[i] != NOWHERE) many[build->anchor_of[i]]++;
     for (int column = 0; column < segment->columns; column++)
-        if (many[column] && (segment->lanes[column].anchored = PyMem_RawMalloc(
+        if (many[column] && (segment->lanes[column].anchored = malloc(
                                  many[column] * sizeof(uint32_t))) == NULL)
             return -1;
     for (size_t i = 0; i < build->described; i++) {
@@ -113,6 +112,8 @@ static int make_blocks(Build *build) {
                 *cursor = lists->first[list] * BLOCK;
             }
             lists->first[lists->lists] = blocks;
+            segment->doors[segment->entrances++] =
+                (Door){lists->first, (uint8_t)column, (uint8_t)lists->shift};
         }
     segment->always = blocks;
     segment->entries += build->always;
@@ -124,7 +125,7 @@ static int make_blocks(Build *build) {
     memset(segment->boxes, 0, (segment->blocks + 1) * sizeof(Boxes));
     for (size_t block = 0; block < segment->blocks; block++)
         memset(segment->boxes[block].low, 1, sizeof segment->boxes[block].low); /* none fits */
-    for (size_t i = 0; i < segment->blocks * BLOCK; i++) segment->tags[i] = (Tag){0, 0, NOBODY};
+    for (size_t i = 0; i < segment->blocks * BLOCK; i++) segment->tags[i] = (Tag){0, 0, NOBODY, 0, 0};
     return 0;
 }
 
@@ -137,7 +138,8 @@ static void put_entry(Segment *segment, const Entry *entry, uint32_t at) {
         boxes->high[slot][i] = entry->high[slot];
     }
     uint32_t number = record_at(segment, entry->record)->number;
-    segment->tags[at] = (Tag){number, entry->record, entry->doubtful};
+    segment->tags[at] =
+        (Tag){number, entry->record, entry->doubtful, entry->first, entry->last};
 }
 
 static void fill_blocks(Build *build) {
@@ -165,7 +167,7 @@ static void expect(const Build *build, const Value *sample) {
             const Level *lists = segment->lanes[column].levels + level;
             for (int i = 0; i < build->sampled; i++) {
                 uint8_t code;
-                int place = cuts_place(cuts, sample + i * MOST_COLUMNS + column, &code);
+                int place = cuts_place(cuts, sample + column * SAMPLE + i, &code);
                 if (place == NO_PLACE) continue;
                 const uint32_t *first = lists->first + (place >> lists->shift);
                 segment->loads[column] += (double)(first[1] - first[0]) / build->sampled;
@@ -187,7 +189,7 @@ static int make_cuts(Segment *segment, const Value *sample, int sampled, Limits 
         at += record->size;
     }
     for (int column = 0; column < segment->columns; column++)
-        if (cuts_make(&segment->lanes[column].cuts, sample + column, sampled, limits.cuts,
+        if (cuts_make(&segment->lanes[column].cuts, sample + column * SAMPLE, sampled, limits.cuts,
                       limits.codes))
             return -1;
     return 0;
@@ -213,27 +215,27 @@ static int build_lists(Build *build, const Value *sample, size_t few) {
 /* From the records that it has: without the interpreter, so nothing of Python's is touched here. */
 int segment_build(Segment *segment, const uint8_t *kinds, int columns, const Value *sample,
                   int sampled, Limits limits) {
-    Build *build = PyMem_RawCalloc(1, sizeof *build);
+    Build *build = calloc(1, sizeof *build);
     int result = -1;
     segment->columns = columns;
     segment->sampled = sampled;
-    segment->lanes = PyMem_RawCalloc(MOST_COLUMNS, sizeof *segment->lanes);
+    segment->lanes = calloc(MOST_COLUMNS, sizeof *segment->lanes);
     if (build == NULL || segment->lanes == NULL) goto end;
     for (int column = 0; column < columns; column++)
         segment->lanes[column].cuts.kind = kinds[column];
     build->segment = segment;
     build->sampled = sampled;
-    build->anchor_of = PyMem_RawMalloc(segment->records.count + 1);
+    build->anchor_of = malloc(segment->records.count + 1);
     if (build->anchor_of == NULL || make_cuts(segment, sample, sampled, limits))
         goto end;
     result = build_lists(build, sample, (size_t)limits.few);
 end:
     for (int column = 0; build != NULL && column < columns; column++) {
-        for (int level = 0; level < LEVELS; level++) PyMem_RawFree(build->cursors[column][level]);
+        for (int level = 0; level < LEVELS; level++) free(build->cursors[column][level]);
         if (segment->lanes != NULL) cuts_forget(&segment->lanes[column].cuts);
     }
-    if (build != NULL) PyMem_RawFree(build->entries), PyMem_RawFree(build->anchor_of);
-    PyMem_RawFree(build);
+    if (build != NULL) free(build->entries), free(build->anchor_of);
+    free(build);
     return result;
 }
 
@@ -252,10 +254,10 @@ static void segment_dealloc(Segment *segment) {
     for (int column = 0; segment->lanes != NULL && column < segment->columns; column++) {
         Lane *lane = segment->lanes + column;
         cuts_free(&lane->cuts);
-        for (int level = 0; level < LEVELS; level++) PyMem_RawFree(lane->levels[level].first);
-        PyMem_RawFree(lane->anchored);
+        for (int level = 0; level < LEVELS; level++) free(lane->levels[level].first);
+        free(lane->anchored);
     }
-    PyMem_RawFree(segment->lanes);
+    free(segment->lanes);
     free(segment->boxes);
     free(segment->tags);
     records_free(&segment->records);
@@ -263,11 +265,9 @@ static void segment_dealloc(Segment *segment) {
 }
 
 static PyObject *segment_facts(Segment *segment, void *closure) {
-    Py_ssize_t aligned = (Py_ssize_t)(segment->blocks * (sizeof(Boxes) + BLOCK * sizeof(Tag)));
-    return Py_BuildValue("{snsnsnsnsi}", "conjunctions", (Py_ssize_t)segment->records.count,
+    return Py_BuildValue("{snsnsnsi}", "conjunctions", (Py_ssize_t)segment->records.count,
                          "entries", (Py_ssize_t)segment->entries, "bytes",
-                         (Py_ssize_t)segment_bytes(segment), "aligned", aligned, "sampled",
-                         segment->sampled);
+                         (Py_ssize_t)segment_bytes(segment), "sampled", segment->sampled);
 }
 
 static PyObject *segment_loads(Segment *segment, void *closure) {

@@ -138,6 +138,10 @@ int place_of(int kind, PyObject *value, Value *found) {
         return 1;
     case DURATION:
         return PyDelta_CheckExact(value) ? place_duration(value, found) : 0;
+    case BOOLEAN:
+        if (!PyBool_Check(value)) return 0;
+        put_integer(found, value == Py_True);
+        return 1;
     }
     return 0;
 }
