@@ -6,7 +6,7 @@ other events than those that are measured, until it becomes no faster: in Python
 when they are first needed. What that takes is shown. A million subscriptions are matched in C only,
 and of their lambdas only some are scanned.
 
-python benchmarks/matching.py            # half an hour
+python benchmarks/matching.py            # twenty minutes
 python benchmarks/matching.py --quick    # up to 10,000 subscriptions, one rate; nothing is written
 python benchmarks/matching.py --size 100000 --rate "0.11 %"    # only this, for tuning
 """
@@ -336,9 +336,9 @@ def _memory(size: int, engine: str) -> dict[str, float]:
 
 
 def _blocks(matcher: Any) -> int:
-    """Bytes of the kernel that tracemalloc does not see: those that are aligned."""
+    """Bytes of the kernel, which tracemalloc does not see."""
     kernels = [each.kernel for each in matcher._indexes.values() if hasattr(each, "kernel")]
-    return sum(segment.facts["aligned"] for kernel in kernels for segment in kernel.segments)
+    return sum(kernel.bytes for kernel in kernels)
 
 
 def _traced(size: int) -> float:

@@ -7,6 +7,7 @@ one line that says why.
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from matching_rules import Rule
 HERE = Path(__file__).parent
 SOURCES = HERE / "peers_matching"
 CACHE = HERE.parent / "build" / "peers_matching"
+ADDRESS = re.compile(r"https?://\S+?(?=:? |:?$)")
 FETCHING = 300.0  # seconds that fetching and building a peer may take
 
 POLYCAST, POLYCAST_JSON = "polycast, objects", "polycast, JSON"
@@ -76,7 +78,7 @@ def asked(command: Command, folder: Path, *, limit: float = FETCHING) -> None:
     if done.returncode:
         said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         why = next((line for line in said if _tells(line)), said[-1] if said else "it says nothing")
-        raise LeftOut(f"`{' '.join(command[:2])}` failed: {why}")
+        raise LeftOut(f"`{' '.join(command[:2])}` failed: {ADDRESS.sub('the registry', why)}")
 
 
 def _tells(line: str) -> bool:

@@ -123,7 +123,7 @@ def _memories(memory: matching.Memory) -> Table:
     ]
     first = next(iter(next(iter(memory.values())).values()))
     columns = ("engine", "subscriptions", *first, "all")
-    note = "By tracemalloc; what the kernel aligns is added."
+    note = "By tracemalloc; what the kernel in C holds is added."
     return Table("Matching: bytes per subscription", columns, rows, note)
 
 

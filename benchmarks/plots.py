@@ -214,7 +214,9 @@ def _label_outside(figure: Any, grid: Any, across: str, up: str) -> None:
 def draw_matching(results: matching.Results, folder: Path) -> None:
     """Events per second against the number of subscriptions, a panel for each match rate."""
     with mpl.rc_context(STYLE):
-        figure, row = plt.subplots(1, len(results), figsize=(12, 4.6), sharey=True)
+        size = (4 * len(results), 4.6)
+        figure, grid = plt.subplots(1, len(results), figsize=size, sharey=True, squeeze=False)
+        row = list(grid[0])
         for axes, (rate, sizes) in zip(row, results.items(), strict=True):
             lines = {
                 name: (
@@ -229,6 +231,23 @@ def draw_matching(results: matching.Results, folder: Path) -> None:
             axes.set_title(f"{rate} of the subscriptions match")
         _label_outside(figure, [row], "subscriptions", "events per second")
         _save(figure, folder / "matching.png")
+
+
+def draw_pools(rates: Mapping[int, Mapping[str, float]], folder: Path) -> None:
+    """READY figure 5, with as many threads as two cores have use for."""
+    with mpl.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        names = next(iter(rates.values()))
+        lines = {name: (list(rates), [each[name] for each in rates.values()]) for name in names}
+        _draw(axes, lines, bold=("A1P0",))
+        axes.set_ylim(bottom=0)
+        axes.set_xticks(list(rates))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
+        axes.set_title("Threads for filters of admins and proxies (READY figure 5)")
+        axes.set_xlabel("filters of each of 15 consumers")
+        axes.set_ylabel("events per second")
+        _legend_beside(axes)
+        _save(figure, folder / "ready-figure-5.png")
 
 
 MATCHING_COLOURS = ("#555555", "#56B4E9", "#E69F00", "#CC79A7", "#0072B2", "#D55E00", "#009E73")
