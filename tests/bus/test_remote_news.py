@@ -20,7 +20,7 @@ def test_who_reads_nothing_is_told_and_keeps_nothing() -> None:
 def test_who_reads_keeps_what_has_come_until_it_is_read() -> None:
     said: list[FromClient] = []
     news = News(said.append)
-    assert news.read(1, 10).entries == []
+    assert news.read(1, 10, None).entries == []
     assert isinstance(said[0], Follow)
     assert news.brought(told(said[0].stream, 1))
-    assert news.read(1, 10).upto == 5
+    assert news.read(1, 10, None).upto == 5

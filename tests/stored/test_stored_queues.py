@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stored_events import Sale, numbers, sales
+from stored_events import BigSale, Sale, numbers, sales
+from stored_player import Player
 
 import polycast as pc
+from polycast.bus import feed
 from polycast.testing import Recorder
 
 Eventually = Callable[[Callable[[], object]], None]
@@ -210,3 +212,59 @@ def test_an_absent_subscriber_holds_up_nobody(open_bus: OpenBus, eventually: Eve
     assert time.monotonic() - began < 8
     go.set()
     assert numbers(seen) == list(range(500))
+
+
+# -- large events ----------------------------------------------------------------------------------
+
+LARGE = 1_000  # bytes of an event, at least
+FEW = 3_000  # bytes that are read at a time
+
+
+@pytest.fixture
+def read(shop: pc.Bus, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes the bus has read each time."""
+    store, sizes = shop._engine.store, []  # type: ignore[attr-defined]
+
+    def watch(name: str) -> None:
+        function = getattr(store, name)
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            batch = function(*arguments, **options)
+            sizes.append(sum(len(each.record.payload) for each in batch.entries))
+            return batch
+
+        monkeypatch.setattr(store, name, watched)
+
+    watch("read")
+    watch("news")
+    monkeypatch.setattr(feed, "MUCH", FEW)
+    return sizes
+
+
+def large_sales(count: int) -> list[BigSale]:
+    return [BigSale(number, "x" * LARGE) for number in range(count)]
+
+
+@pytest.mark.parametrize("way", ["new", "older", "routed", "routed and older"])
+def test_large_events_are_read_a_few_at_a_time(
+    way: str, place: str, shop: pc.Bus, read: list[int], player: Player
+) -> None:
+    seen: Recorder[Any] = Recorder()
+    large = large_sales(60)
+    if way == "older":
+        shop.publish_many(large)
+    engine: Any = "spark" if "routed" in way else "direct"
+    queue = 4 if way == "routed and older" else 1_000
+    sub = shop.subscribe(
+        Sale, seen, durable="d", since="beginning", engine=engine, queue=queue, level="list"
+    )
+    player.learn(sub)
+    if way != "older":
+        shop.publish_many(large)
+    if "routed" in way:
+        player.play()
+    assert shop.flush(10)
+    assert numbers(seen) == list(range(60))
+    assert sum(read) >= 60 * LARGE
+    if place == "sqlite" or "older" in way:  # a broker decides what it sends at a time
+        assert max(read) <= FEW + 2 * LARGE

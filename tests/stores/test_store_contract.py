@@ -35,7 +35,8 @@ def found(batch: Batch) -> list[int]:
 
 
 def test_an_empty_store_has_nothing(store: Store) -> None:
-    assert (store.newest(), store.oldest(), store.read(1)) == (0, 1, Batch([], 1))
+    nothing = Batch([], 1, more=store.is_remote)  # who asks a broker is not told
+    assert (store.newest(), store.oldest(), store.read(1)) == (0, 1, nothing)
     assert store.types() == {}
 
 
@@ -466,3 +467,24 @@ def test_a_size_does_not_let_a_read_pass_what_it_has_not_looked_at(
     store.append([*drafts(1, 2), *drafts(3, name="shop.Other"), *drafts(4)])
     assert store.read(1, size=1_000_000).upto == 5
     assert store.read(1, limit=2, size=1_000_000).upto == 3
+
+
+@pytest.mark.parametrize("types", [None, [1]])
+def test_a_read_tells_whether_there_may_be_more(
+    store: Store, drafts: MakeDrafts, types: list[int] | None
+) -> None:
+    store.append([replace(each, payload=b"x" * 1_000) for each in drafts(1, 2, 3, 4)])
+    assert store.read(1, types=types, limit=3).more
+    assert store.read(1, types=types, size=1_500).more
+    for start, options in [(1, {}), (3, {"limit": 3}), (5, {"size": 1}), (1, {"until": 3})]:
+        # Who asks a broker is not told.
+        assert store.read(start, types=types, **options).more == store.is_remote
+
+
+def test_news_tell_whether_there_may_be_more(store: Store, drafts: MakeDrafts) -> None:
+    store.append([replace(each, payload=b"x" * 1_000) for each in drafts(1, 2, 3, 4)])
+    if store.is_remote:
+        return  # they are sent, and not before somebody has asked once
+    assert (store.news(1, size=1_500).upto, store.news(1, size=1_500).more) == (3, True)
+    assert store.news(1, limit=2).more
+    assert not any(store.news(start, limit=2, size=5_000).more for start in (3, 4, 5))

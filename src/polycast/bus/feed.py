@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Feed"]
 
 BATCH = 500  # records read at a time
+MUCH = 2_000_000  # bytes read at a time, about
 GAP = 16  # reading past so few records costs less than reading anew behind them
 SWEEP = 256  # stretches gone through at a time
 AGAIN = 1.0  # seconds after which a read that failed is tried again
@@ -201,7 +202,7 @@ class Feed:
 
     def _read_new(self) -> bool:
         dispatcher = self._dispatcher
-        batch = self._skipped() or self._store.news(dispatcher.routed, limit=BATCH)
+        batch = self._skipped() or self._store.news(dispatcher.routed, limit=BATCH, size=MUCH)
         self.look()
         for stored in batch.entries:
             if self._closed:
@@ -211,7 +212,7 @@ class Feed:
         dispatcher.routed = max(dispatcher.routed, batch.upto)
         with dispatcher.advanced:
             dispatcher.advanced.notify_all()
-        return len(batch.entries) == BATCH
+        return batch.more
 
     def _skipped(self) -> Batch | None:
         """All that is new, unread, if nobody is in the plan."""
@@ -219,7 +220,7 @@ class Feed:
             return None
         newest = self._store.newest()
         # Who has come meanwhile may begin before that; who comes from now on does not.
-        return None if self._has_plan() else Batch([], newest + 1)
+        return None if self._has_plan() else Batch([], newest + 1, more=False)
 
     def _has_plan(self) -> bool:
         with self._dispatcher.changing:
@@ -297,7 +298,7 @@ class Feed:
                 woken.update(dict.fromkeys(takes))
         for box in woken:  # once for all that it got: that is most of the work
             box.wake()
-        if readable is not None:  # what comes next is damaged
+        if readable is not None:  # there is more, or what comes next is damaged
             self._under_way, upto = None, readable
         self._advance(upto)
 
@@ -316,16 +317,23 @@ class Feed:
                 box.put(entry, True)
 
     def _records(self, positions: list[int]) -> tuple[list[Stored], int | None]:
-        """What is at some positions, and a few others; the place of the first that is damaged."""
+        """What is at some positions, and a few others; the place of the first that is not there.
+
+        That is one that is damaged, or it would have been too much at a time.
+        """
         found: list[Stored] = []
+        much = MUCH
         for first, last in _runs(positions):
+            if much <= 0:
+                return found, first
             try:
-                batch = self._store.read(first, limit=last - first + 1, until=last + 1)
+                batch = self._store.read(first, limit=last - first + 1, until=last + 1, size=much)
             except StoreError:
                 if not found:
                     raise
                 return found, first
             found += batch.entries
+            much -= sum(len(each.record.payload) for each in batch.entries)
             if batch.upto <= last:
                 return found, batch.upto
         return found, None
@@ -384,6 +392,7 @@ class Feed:
             until=until,
             types=types,
             wanted_by=self._wants.get(mailbox, NEAR).key or None,
+            size=MUCH,
         )
         self.look()
         return self.wanted(mailbox, batch.entries), batch.upto

@@ -334,8 +334,8 @@ class Store(Protocol):
         so many bytes.
         """
 
-    def news(self, start: int, *, limit: int = 1_000) -> Batch:
-        """The first records from a position on; what nobody here can want may be left out."""
+    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> Batch:
+        """The same without a choice; what nobody here can want may be left out."""
 
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
         """Tell what a subscription here wants, or that it wants nothing more."""

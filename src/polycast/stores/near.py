@@ -64,9 +64,9 @@ class Near(ABC):
     ) -> Batch:
         """The first records from a position on."""
 
-    def news(self, start: int, *, limit: int = 1_000) -> Batch:
+    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> Batch:
         """The first records from a position on."""
-        return self.read(start, limit=limit)
+        return self.read(start, limit=limit, size=size)
 
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
         """Nothing is left out from the first position on."""

@@ -144,6 +144,8 @@ class Batch(msgspec.Struct, frozen=True):
 
     entries: list[Stored]
     upto: int
+    more: bool = True
+    """Whether there may be more right behind it."""
 
 
 class Asked(NamedTuple):

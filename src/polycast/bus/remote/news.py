@@ -74,22 +74,23 @@ class News:
                 self._come.append(events)
             return changed or is_mine
 
-    def read(self, start: int, limit: int) -> Batch:
+    def read(self, start: int, limit: int, size: int | None) -> Batch:
         """What has come from a place on."""
         with self._lock:
             if start != self._at:
                 follow = self._follow(start)
                 told: list[FromClient] = [follow]
-                batch = Batch([], start)
+                batch = Batch([], start, more=False)
             else:
                 told = []
-                batch = self._taken(limit, told)
+                batch = self._taken(limit, size, told)
         for each in told:
             self._tell(each)
         return batch
 
-    def _taken(self, limit: int, told: list[FromClient]) -> Batch:
+    def _taken(self, limit: int, size: int | None, told: list[FromClient]) -> Batch:
         found: list[Stored] = []
+        much = float("inf") if size is None else size
         while True:
             while self._open and len(found) < limit:
                 found.append(self._open.popleft())
@@ -97,14 +98,15 @@ class News:
             if self._open:
                 break
             self._at = max(self._at, self._end)
-            if not self._come or len(found) == limit:
+            if not self._come or len(found) == limit or much <= 0:
                 break
             events = self._come.popleft()
             self._open.extend(decode_records(events.records))
             self.events += len(self._open)
             self._end = events.upto
             self._read += len(events.records)
+            much -= len(events.records)
             if events.records and self._read >= self._window() // PARTS:
                 told.append(Credit(self._read))
                 self._read = 0
-        return Batch(found, self._at)
+        return Batch(found, self._at, more=bool(self._open or self._come))

@@ -199,11 +199,11 @@ class RemoteStore(Handlers):
         about["size"] = size
         return decode_batch(self._ask(READ.name, READ.arguments(start, **about)))
 
-    def news(self, start: int, *, limit: int = 1_000) -> Batch:
+    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> Batch:
         """What the broker has sent from a position on."""
         if self._trouble is not None:
             raise self._trouble
-        return self._news.read(start, limit)
+        return self._news.read(start, limit, size)
 
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
         """Tell the broker what a subscription wants."""

@@ -107,7 +107,7 @@ class MemoryStore(Near):
                         return Batch(found, found[-1].position + 1 if found else start)
                     found.append(stored)
                     size = None if size is None else size - _bytes(stored.record)
-            return Batch(found, end)
+            return Batch(found, end, more=False)
 
     def types(self) -> dict[int, EventType]:
         """The types of which there are records."""

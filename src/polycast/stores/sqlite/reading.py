@@ -88,7 +88,8 @@ class LogReader:
                 return self.read(connection, start, limit=half, until=until, types=types, size=size)
             place = f"position {start} or after"
             raise StoreDamaged(self._path, place=place, why=str(error)) from None
-        return self._checked(connection, rows, upto)
+        entries, upto = self._checked(connection, rows, upto)
+        return Batch(entries, upto, more=upto < end)
 
     def _all(
         self, connection: apsw.Connection, start: int, end: int, limit: int, size: int | None
@@ -154,7 +155,9 @@ class LogReader:
             place, why = f"position {start} or after", "the index by type is not in order"
             raise StoreDamaged(self._path, place=place, why=why)
 
-    def _checked(self, connection: apsw.Connection, rows: list[Row], upto: int) -> Batch:
+    def _checked(
+        self, connection: apsw.Connection, rows: list[Row], upto: int
+    ) -> tuple[list[Stored], int]:
         entries: list[Stored] = []
         add, names = entries.append, self.names
         types, sources = names.types, names.sources
@@ -179,11 +182,11 @@ class LogReader:
                     raise NotDecodable("its row", why="it does not say what the record says")
             except (NotDecodable, KeyError, TypeError) as error:  # NULL may be where none can be
                 if entries:
-                    return Batch(entries, position)
+                    return entries, position
                 why = "no type or publisher has its number" if type(error) is KeyError else error
                 raise StoreDamaged(self._path, place=f"position {position}", why=str(why)) from None
             add(Stored(position, record))
-        return Batch(entries, upto)
+        return entries, upto
 
     def types(self, connection: apsw.Connection) -> dict[int, EventType]:
         """The types by number; `StoreDamaged` if one is missing: its records would not be read."""
