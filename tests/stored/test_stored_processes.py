@@ -12,6 +12,7 @@ from stored_events import Sale, numbers, sales
 from stored_program import Program
 
 import polycast as pc
+from polycast.stores import Flight, Member, open_store
 from polycast.testing import Recorder
 
 Eventually = Callable[[Callable[[], object]], None]
@@ -121,6 +122,26 @@ def test_what_was_claimed_by_a_bus_that_nobody_buries_any_more_is_free(
     file.close()
     eventually(lambda: len(seen.deliveries) == 2)
     assert [each.count for each in seen.deliveries] == [1, 2]
+
+
+def test_what_was_claimed_by_a_bus_that_was_dead_and_buried_is_free(
+    path: Path, open_bus: OpenBus, eventually: Eventually
+) -> None:
+    with open_bus() as bus:
+        bus.subscribe(Sale, print, group="crew", durable="crew").detach()
+        receipt = bus.publish(Sale(0))
+    position = receipt.position
+    assert position is not None
+    store = open_store(path)
+    # It joined when it had been buried, and was killed before it knew.
+    store.write(lambda tx: tx.join(Member("crew", 1_000, position))).result()
+    claim = Flight("crew", position, receipt.identity.publisher, 1_000, 7, attempts=1)
+    assert store.write(lambda tx: tx.claim(claim)).result()
+    store.close()
+    bus, seen = open_bus(alive_for=0.3), Recorder[Any]()
+    bus.subscribe(Sale, seen, group="crew", durable="crew")
+    eventually(lambda: seen.events)
+    assert numbers(seen) == [0]
 
 
 def test_several_processes_share_the_work_of_a_group(

@@ -309,6 +309,22 @@ def test_a_bus_that_is_removed_lets_go_of_all_it_had(store: Store) -> None:
         assert [(each.holder, each.token) for each in view.flights("g")] == [(None, 8), (2, 7)]
 
 
+def test_who_is_in_a_group_and_not_open_is_astray(store: Store) -> None:
+    bus = store.write(lambda t: t.open_bus("p", until=5.0, address="", process=1)).result(10).id
+
+    def arrange(transaction: Transaction) -> list[int]:
+        for name, member in [("g", bus), ("g", 77), ("h", 77), ("h", 78)]:
+            transaction.join(Member(name, member, 1))
+        return transaction.strays()
+
+    assert store.write(arrange).result(10) == [77, 78]
+    store.write(lambda t: t.remove_bus(77)).result(10)
+    store.write(lambda t: t.remove_bus(bus)).result(10)
+    store.write(lambda t: t.join(Member("g", bus, 1))).result(10)
+    with store.view() as view:
+        assert view.strays() == [bus, 78]
+
+
 def test_a_subscription_is_kept_with_all_it_has(store: Store) -> None:
     kept = Kept("n", b"\0def", 3, 5, False, True, False, 9, 2, 4, 12.5)
     store.write(lambda t: t.save(kept)).result(10)

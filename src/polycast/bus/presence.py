@@ -93,10 +93,13 @@ class Presence:
 def bury_dead(tx: Transaction, now: float, *, mine: int | None) -> None:
     """Free what the dead held; end what has outlived its lease or its last member."""
     dead = [
-        each for each in tx.buses() if each.id != mine and (each.until <= now or has_died(each))
+        each.id for each in tx.buses() if each.id != mine and (each.until <= now or has_died(each))
     ]
-    for each in dead:
-        tx.remove_bus(each.id)
+    dead += (
+        tx.strays()
+    )  # they were buried, did not know it yet, and joined: maybe for their last act
+    for bus in dead:
+        tx.remove_bus(bus)
     for name in tx.lapsed(now):
         tx.remove(name)
     if dead:

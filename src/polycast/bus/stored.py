@@ -215,20 +215,14 @@ class StoredRoster(Roster):
 
     def _rejoin(self) -> None:
         """This bus had counted as dead: the groups go on without what it had claimed."""
-        dead = {box.joined for box in list(self.requests)} - {self.presence.bus.id}
-
-        def bury(tx: Transaction) -> None:
-            for each in dead:  # as such it may have joined and claimed after it had been buried
-                tx.remove_bus(each)
-
-        self.store.write(bury).result()
-        for box, request in list(self.requests.items()):
-            box.rejoin()
-            bus = self.presence.bus.id
-            again = dataclasses.replace(request, bus=bus, start=None, engine=None)
-            self.store.write(again.attach).result()
-            box.joined = again.bus
-            box.claim_soon()
+        with self._lock:  # who attaches just now may do so as the bus that is dead
+            for box, request in list(self.requests.items()):
+                box.rejoin()
+                bus = self.presence.bus.id
+                again = dataclasses.replace(request, bus=bus, start=None, engine=None)
+                self.store.write(again.attach).result()
+                box.joined = again.bus
+                box.claim_soon()
 
     def _replace(self, before: Mailbox, mailbox: Mailbox) -> None:
         """What it had not handled is in the store."""

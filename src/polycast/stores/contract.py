@@ -123,6 +123,9 @@ class View(Protocol):
     def members(self, name: str) -> list[Member]:
         """Who is in a group."""
 
+    def strays(self) -> list[int]:
+        """The buses that are in groups and not open: they joined when they had been removed."""
+
     def standing(self, name: str, *, at: float, limit: int) -> Standing:
         """How a group is doing at a time; of what is free, the first so many."""
 

@@ -29,6 +29,7 @@ T = TypeVar("T")
 TRIES = 100
 _FLIGHTS = frozenset({"fly", "claim", "land", "land_before", "remove", "remove_bus"})
 _KEPT = frozenset({"save", "move", "remove", "remove_bus"})
+_MEMBERS = frozenset({"join", "leave", "remove", "remove_bus"})
 _REVISED = frozenset({"save", "remove", "describe", "put_context", "end_context"})
 _DOCUMENTS = frozenset({"put_document", "remove_document"})
 _UNTOUCHED: frozenset[str] = frozenset()
@@ -40,7 +41,8 @@ _TOUCHED_BY: dict[str, frozenset[str]] = {
     **dict.fromkeys(("letters", "count_letters"), frozenset({"bury", "exhume"})),
     **dict.fromkeys(("route", "routes"), frozenset({"begin_route", "end_route", "remove"})),
     "revision": _REVISED | _DOCUMENTS,
-    "members": frozenset({"join", "leave", "remove", "remove_bus"}),
+    "members": _MEMBERS,
+    "strays": _MEMBERS | {"open_bus"},
 }
 """Which steps change the answer to a question; one that is not here is changed by any."""
 _GUESSES: dict[str, bytes] = {

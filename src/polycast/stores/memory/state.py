@@ -129,6 +129,9 @@ class MemoryState:
     def members(self, name: str) -> list[Member]:
         return [self._members[key] for key in sorted(self._members) if key[0] == name]
 
+    def strays(self) -> list[int]:
+        return sorted({bus for _, bus in self._members} - self._buses.keys())
+
     def standing(self, name: str, *, at: float, limit: int) -> Standing:
         """How a group is doing at a time; of what is free, the first so many."""
         free = self.free(name, at=at, limit=limit)

@@ -134,6 +134,12 @@ class SqlView(RoutingView):
         rows = self.checked(_MEMBERS, "WHERE name = ? ORDER BY bus", name)
         return [Member(*row) for row in rows]
 
+    def strays(self) -> list[int]:
+        """The buses that are in groups and not open."""
+        # A damaged row keeps no other from being found: its reader is told.
+        rows, _ = _MEMBERS.sort(self.connection, "WHERE bus NOT IN (SELECT id FROM buses)")
+        return sorted({bus for _, bus, _ in rows})
+
     def standing(self, name: str, *, at: float, limit: int) -> Standing:
         """How a group is doing at a time; of what is free, the first so many."""
         free = self.free(name, at=at, limit=limit)
