@@ -35,6 +35,9 @@ class Insight(Protocol):
     def folded(self, node: Applied, cls: type) -> Node:
         """The same for events of exactly one class."""
 
+    def seat(self, node: Applied, cls: type) -> str | tuple[str, ...] | None:
+        """Where its value just stands in events of exactly one class (polycast.filters.seats)."""
+
     def attributes(self, node: Applied) -> frozenset[str] | None:
         """Which attributes of the event it asks for, if the event is its argument; None: any."""
 

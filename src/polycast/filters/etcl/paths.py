@@ -100,6 +100,8 @@ def _reader(steps: tuple[Step, ...], clock: Clock) -> Callable[[Any], Any]:
         return lambda _: rest(structures.time_told(clock))
     if len(steps) == 1:
         [(kind, argument)] = steps
+        if kind == "variable":
+            return structures.variable_reader(argument)
         follow = _FOLLOWED[kind]
         return lambda event: follow(event, argument)
     several = tuple((_FOLLOWED[kind], argument) for kind, argument in steps)

@@ -42,6 +42,7 @@ __all__ = [
     "time_told",
     "type_id",
     "variable",
+    "variable_reader",
 ]
 
 NOTIFICATION = "IDL:omg.org/CosNotification"
@@ -145,6 +146,24 @@ def variable(event: Any, name: str) -> Any:
     if name in UNTYPED:
         return UNTYPED[name]
     raise NoneSuch(f"no variable {name}")
+
+
+def variable_reader(name: str) -> Callable[[Any], Any]:
+    """The same as a function of the event: most are properties of structured events."""
+    if name in WELL_KNOWN:
+        return lambda event: variable(event, name)
+
+    def read(event: Any) -> Any:
+        if type(event) is StructuredEvent:
+            properties = event.variable_header
+            if name in properties:
+                return properties[name]
+            properties = event.filterable_data
+            if name in properties:
+                return properties[name]
+        return variable(event, name)
+
+    return read
 
 
 def time_told(clock: Clock) -> View:

@@ -11,6 +11,7 @@ from polycast.filters.etcl import paths, values
 from polycast.filters.etcl.domains import BOOLEANS, CHARACTERS, LABELS, constant_of
 from polycast.filters.etcl.names import fits
 from polycast.filters.etcl.paths import Path, Step, path_of
+from polycast.filters.etcl.seats import seat_of_path
 from polycast.filters.etcl.structures import AT_EVENT, UNTYPED, fields_of
 from polycast.filters.forms import Form, Interval, Others, Points
 from polycast.typesystem.hints import hints_of
@@ -85,9 +86,7 @@ class Etcl:
         """A path is followed by a function of its own; a plain attribute is compared in place."""
         if node.name == "component":
             path = path_in(node)
-            if path is None:
-                return None
-            return f"{writer.reference(path.read)}({writer.write(node.arguments[0])})"
+            return None if path is None else _reading(node.arguments[0], path, writer)
         if not _is_plain(node):
             return None
         place = _place(node.arguments[0], writer)
@@ -111,6 +110,11 @@ class Etcl:
         rest = Path(path.steps[1:])
         return attribute if not rest.steps else _component(attribute, rest)
 
+    def seat(self, node: nodes.Applied, cls: type) -> str | tuple[str, ...] | None:
+        """Most components are a member, a property or a variable."""
+        path = path_in(node) if node.name == "component" else None
+        return None if path is None else seat_of_path(path, cls)
+
     def attributes(self, node: nodes.Applied) -> frozenset[str] | None:
         """The first part of a path tells."""
         path = path_in(node)
@@ -126,6 +130,25 @@ class Etcl:
                 raise FilterError(f"{name}: leads out of the event")
         if node.name in LITERALS and constant_of(node) is None:
             raise FilterError(f"etcl.{node.name} takes a text")
+
+
+def _reading(of: nodes.Node, path: Path, writer: Writer) -> str:
+    """By a function, unless it is known where to look."""
+    start = writer.write(of)
+    found = f"{writer.reference(path.read)}({start})"
+    known = writer.cls is not None and isinstance(of, nodes.Event)
+    seat = seat_of_path(path, writer.cls) if known and writer.cls is not None else None
+    if isinstance(seat, str):
+        return writer.write(nodes.Attribute(of, seat)) if seat.isidentifier() else found
+    if seat is None:
+        return found
+    key, *dictionaries = seat
+    key = writer.reference(key)
+    for place in [f"{start}.{each}" for each in reversed(dictionaries)] or [start]:
+        name = writer.local() if dictionaries else None
+        first = place if name is None else f"({name} := {place})"
+        found = f"({name or place}[{key}] if {key} in {first} else {found})"
+    return found
 
 
 def _component(of: nodes.Node, path: Path) -> nodes.Node:

@@ -9,6 +9,7 @@ from polycast.errors import FilterTypeError
 from polycast.filters.xpath.costs import MOST, cost
 from polycast.filters.xpath.expressions import (
     ANYWHERE,
+    BINARY,
     Binary,
     Call,
     Expression,
@@ -126,7 +127,7 @@ class _Parser:
         self._depth += 1
         if self._depth > DEEPEST:
             self._wrong("this is nested too deeply", f"at most {DEEPEST} levels")
-        found = self._joined("or", lambda: self._joined("and", self._equality))
+        found = self._joined("or", lambda: self._joined("and", self._binary))
         self._depth -= 1
         return found
 
@@ -136,23 +137,17 @@ class _Parser:
             parts.append(part())
         return parts[0] if len(parts) == 1 else Joined(operator, _flat(operator, parts))
 
-    def _binary(self, operators: tuple[str, ...], part: Callable[[], Expression]) -> Expression:
-        found = part()
-        while token := self._accept(*operators):
-            found = Binary(token.text, found, part())
+    def _binary(self, lowest: int = 1) -> Expression:
+        """What comes next, with operators that bind at least so tightly."""
+        found = self._signed()
+        while (level := self._level()) >= lowest:
+            found = Binary(self._take().text, found, self._binary(level + 1))
         return found
 
-    def _equality(self) -> Expression:
-        return self._binary(("=", "!="), self._relation)
-
-    def _relation(self) -> Expression:
-        return self._binary(("<", "<=", ">", ">="), self._sum)
-
-    def _sum(self) -> Expression:
-        return self._binary(("+", "-"), self._product)
-
-    def _product(self) -> Expression:
-        return self._binary(("*", "div", "mod"), self._signed)
+    def _level(self) -> int:
+        """How tightly the next word binds; 0 if it is no such operator."""
+        token = self._token
+        return BINARY.get(token.text, 0) if token.kind in ("operator", "symbol") else 0
 
     def _signed(self) -> Expression:
         signs = 0

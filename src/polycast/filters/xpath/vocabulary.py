@@ -39,6 +39,11 @@ class Xpath:
         del cls
         return node
 
+    def seat(self, node: nodes.Applied, cls: type) -> str | tuple[str, ...] | None:
+        """None: what XPath sees of a value is made of it."""
+        del node, cls
+        return None
+
     def attributes(self, node: nodes.Applied) -> frozenset[str] | None:
         """A look-up begins at one attribute."""
         if node.name not in LOCATED:

@@ -7,6 +7,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from msgspec import UNSET
+
 from polycast.errors import BadOption, NotAvailable
 from polycast.filters.domains import ABSENT
 
@@ -23,7 +25,7 @@ def available() -> Any | None:
         module = import_module("polycast.matching.native._kernel")
     except ImportError:
         return None
-    module.set_absent(ABSENT)
+    module.set_absent(ABSENT, UNSET)
     return module
 
 

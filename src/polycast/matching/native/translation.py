@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from polycast.filters import nodes
 from polycast.filters.domains import NUMBERS, Domain, domain_of_all, loose
 from polycast.filters.forms import Differs, Interval, IsNone, Others, Points, Truth
+from polycast.filters.seats import seat_of
 from polycast.matching.index.generated import term_function
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polycast.filters.forms import Form
     from polycast.filters.predicates import Conjunction, Predicate
+    from polycast.filters.seats import Seat
 
 __all__ = ["Columns", "Row", "is_attribute"]
 
@@ -142,14 +147,19 @@ class Columns:
             if self._asked[term] < WORTH_READING:
                 return None
         kind, of = (KINDS[domain.name], None) if domain.ordered else (MEMBER, *domain.exact)
-        name, reader = (term.name, None) if is_attribute(term) else (None, term_function(term))
-        number = self._kernel.add_column(name, reader, kind, domain.never, domain.coerce, loose, of)
+        read = (term.name, None, None) if is_attribute(term) else _reading(term)
+        number = self._kernel.add_column(*read, kind, domain.never, domain.coerce, loose, of)
         self.all.append(column)
         self._numbers[column] = number
         if is_attribute(term):
             self._attributes[term.name, domain] = number
         self._of_term.setdefault(term, number)
         return int(number)
+
+
+def _reading(term: nodes.Node) -> tuple[None, Callable[[Any], Any], Callable[[type], Seat | None]]:
+    """A function that reads a term, and one that tells where to look instead."""
+    return None, term_function(term), partial(seat_of, term)
 
 
 def is_attribute(term: nodes.Node) -> TypeGuard[nodes.Attribute]:

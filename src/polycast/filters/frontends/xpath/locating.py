@@ -6,8 +6,7 @@ and an item of an array at a place. Any other path is `Elsewhere`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from polycast.events.xmlrpc.values import SCALARS
 from polycast.filters import nodes
@@ -30,9 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["DOCUMENT", "ROOT", "Elsewhere", "Located", "locate"]
 
 KINDS = SCALARS | {"struct", "array"}
+_SELF = Step("self", "node()")
 _NAME = (
     Path(False, None, (Step("child", "name"),)),
-    Path(False, None, (Step("self", "node()"), Step("child", "name"))),
+    Path(False, None, (_SELF, Step("child", "name"))),
     Path(False, None, (Step("child", "name"), Step("child", "text()"))),
 )
 
@@ -41,8 +41,7 @@ class Elsewhere(Exception):
     """An expression that has to be evaluated node by node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(NamedTuple):
     """The only node that a path can lead to, and what has to be true besides for it to do so.
 
     At the level "items" it is an array, and its items, or their elements of a kind, are meant.
@@ -80,7 +79,7 @@ def locate(path: Path, context: Located, truth: Truth) -> Located:
 
 
 def _stepped(place: Located, step: Step, truth: Truth) -> Located:
-    if step == Step("self", "node()"):
+    if step == _SELF:
         return place
     if step.axis != "child":
         raise Elsewhere
@@ -90,25 +89,27 @@ def _stepped(place: Located, step: Step, truth: Truth) -> Located:
         case "data", "value":
             return _item(place, step.predicates)
         case "items", kind if kind in SCALARS and not place.kind and not step.predicates:
-            return replace(place, kind=kind)
+            return place._replace(kind=kind)
         case (("document" | "value"), test) if test in KINDS or test == "*":
             kind = "" if test == "*" else test
-            found = replace(place, level="typed", kind=kind)
+            found = place._replace(level="typed", kind=kind)
         case "typed", "data" if place.kind == "array":
-            found = replace(place, level="data")
+            found = place._replace(level="data")
         case "typed", "text()" if place.kind in SCALARS:
-            found = replace(place, level="text")
+            found = place._replace(level="text")
         case "member", ("value" | "name") as test:
-            found = replace(place, level=test)
+            found = place._replace(level=test)
         case _:
             raise Elsewhere
     return _narrowed(found, step.predicates, truth)
 
 
 def _narrowed(place: Located, predicates: tuple[Expression, ...], truth: Truth) -> Located:
-    bare = replace(place, conditions=())
+    if not predicates:
+        return place
+    bare = place._replace(conditions=())
     more = tuple(_condition(each, bare, truth) for each in predicates)
-    return replace(place, conditions=(*place.conditions, *more))
+    return place._replace(conditions=(*place.conditions, *more))
 
 
 def _condition(predicate: Expression, place: Located, truth: Truth) -> nodes.Node:
@@ -128,10 +129,9 @@ def _member(place: Located, predicates: tuple[Expression, ...], truth: Truth) ->
     for number, part in enumerate(parts):
         name = _name_in(part)
         if name is not None:
-            found = replace(place, level="member", path=(*place.path, name), kind="")
-            bare = replace(found, conditions=())
+            bare = Located("member", (*place.path, name))
             rest = [truth(each, bare) for each in (*parts[:number], *parts[number + 1 :])]
-            found = replace(found, conditions=(*place.conditions, *rest))
+            found = bare._replace(conditions=(*place.conditions, *rest))
             return _narrowed(found, predicates[1:], truth)
     raise Elsewhere
 
@@ -150,7 +150,7 @@ def _name_in(predicate: Expression) -> str | None:
 def _item(place: Located, predicates: tuple[Expression, ...]) -> Located:
     match predicates:
         case ():
-            return replace(place, level="items", kind="")
+            return place._replace(level="items", kind="")
         case (Number(value),) if 1 <= value < 2**31 and value == int(value):
-            return replace(place, level="value", path=(*place.path, int(value)), kind="")
+            return place._replace(level="value", path=(*place.path, int(value)), kind="")
     raise Elsewhere

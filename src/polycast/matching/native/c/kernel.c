@@ -143,12 +143,12 @@ PyObject *kernel_match_many(Kernel *kernel, PyObject *events) {
 
 /* -- changing -------------------------------------------------------------------------------------- */
 
-/* add_column(name, reader, kind, never, coerce, loose, of): the number of the new column. */
+/* add_column(name, reader, seat, kind, never, coerce, loose, of): the number of the new column. */
 static PyObject *add_column(Kernel *kernel, PyObject *arguments) {
-    PyObject *name, *reader, *never, *coerce, *loose, *of;
+    PyObject *name, *reader, *seat, *never, *coerce, *loose, *of;
     int kind;
-    if (!PyArg_ParseTuple(arguments, "OOiO!OOO", &name, &reader, &kind, &PyFrozenSet_Type, &never,
-                          &coerce, &loose, &of))
+    if (!PyArg_ParseTuple(arguments, "OOOiO!OOO", &name, &reader, &seat, &kind, &PyFrozenSet_Type,
+                          &never, &coerce, &loose, &of))
         return NULL;
     if (kernel->count == MOST_COLUMNS) {
         PyErr_SetString(PyExc_ValueError, "there are as many columns as there can be");
@@ -158,6 +158,7 @@ static PyObject *add_column(Kernel *kernel, PyObject *arguments) {
     column->name = name == Py_None ? NULL : Py_NewRef(name);
     if (column->name != NULL) PyUnicode_InternInPlace(&column->name);
     column->reader = Py_NewRef(reader);
+    column->seat = Py_NewRef(seat);
     column->never = Py_NewRef(never);
     column->coerce = Py_NewRef(coerce);
     column->loose = Py_NewRef(loose);
@@ -265,6 +266,7 @@ static PyObject *kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *o
 static int kernel_traverse(Kernel *kernel, visitproc visit, void *arg) {
     for (int i = 0; i < kernel->count; i++) {
         Py_VISIT(kernel->columns[i].reader);
+        Py_VISIT(kernel->columns[i].seat);
         Py_VISIT(kernel->columns[i].coerce);
         Py_VISIT(kernel->columns[i].loose);
         Py_VISIT(kernel->columns[i].never);
@@ -284,6 +286,7 @@ static int kernel_clear(Kernel *kernel) {
     for (int i = 0; i < count; i++) {
         Py_CLEAR(kernel->columns[i].name);
         Py_CLEAR(kernel->columns[i].reader);
+        Py_CLEAR(kernel->columns[i].seat);
         Py_CLEAR(kernel->columns[i].coerce);
         Py_CLEAR(kernel->columns[i].loose);
         Py_CLEAR(kernel->columns[i].never);
@@ -309,6 +312,7 @@ static void kernel_dealloc(Kernel *kernel) {
     Py_CLEAR(kernel->residuals);
     Py_CLEAR(kernel->elsewhere);
     Py_CLEAR(kernel->segments);
+    for (int i = 0; i < kernel->named; i++) Py_CLEAR(kernel->names[i]);
     records_free(&kernel->pending);
     free_sample(kernel->sample, MOST_COLUMNS);
     Py_TYPE(kernel)->tp_free((PyObject *)kernel);

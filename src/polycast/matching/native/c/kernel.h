@@ -44,7 +44,8 @@ typedef struct {
 
 typedef struct {
     PyObject *name;   /* of an attribute of the event; or NULL, and */
-    PyObject *reader; /* a function of the event */
+    PyObject *reader; /* a function of the event; and */
+    PyObject *seat;   /* of a class: where that reads, if it only looks it up; see way_of */
     PyObject *never;  /* a frozenset of classes whose values are V_OTHER */
     PyObject *coerce; /* of an instance of another class: a plain value, ABSENT, or it raises */
     PyObject *loose;  /* whether it can be asked for its truth and for `!=` */
@@ -61,6 +62,8 @@ int place_of(int kind, PyObject *value, Value *found);
 int classify(const Column *column, PyObject *value, Value *found);
 int values_ready(void);
 extern PyObject *absent; /* what a missing attribute is */
+extern PyObject *unset;  /* a value that only readers judge */
+extern PyObject *any_name;
 
 /* -- records.c: one conjunction, exactly ------------------------------------------------------- */
 
@@ -114,7 +117,7 @@ static inline const char *cut_text(const Record *record, int64_t where, Py_ssize
     return (const char *)record + (where >> 32);
 }
 
-/* -- cuts.c: the values of a column in 1,024 places and 249 codes ------------------------------- */
+/* -- cuts.c: the values of a column in places and codes ------------------------------------------ */
 
 /* C_APART: a float where integers are expected. */
 #define NO_PLACE (-1)
@@ -337,13 +340,25 @@ int segment_find_odd(const Segment *segment, const Column *columns, const Value 
 
 /* -- kernel.c, columns.c, dispatch.c: what Python sees -------------------------------------------- */
 
+/* How a column is read: AT_OFFSET or more is where a slot is. */
+enum { AS_TOLD = -3, BY_ATTRIBUTE, BY_KEY, AT_OFFSET };
+enum { ITSELF = 254, NOWHERE_ELSE }; /* sources, beside those of a plan */
+#define MOST_SOURCES 4
+#define MOST_NAMES 128
+
+typedef struct {
+    int32_t offset;
+    uint8_t name;       /* by number: of an attribute, or the key */
+    uint8_t sources[2]; /* BY_KEY: dictionaries to look it up in */
+} Way;
+
 typedef struct {
     PyTypeObject *type; /* not owned: no two classes ever have the same version */
     unsigned int version;
-    int32_t offsets[MOST_COLUMNS]; /* of a slot; or BY_NAME */
+    uint8_t sources[MOST_SOURCES], count; /* names of attributes that are dictionaries */
+    Way ways[MOST_COLUMNS];
 } Plan;
 
-#define BY_NAME (-1)
 #define PLANS 4
 #define SAMPLE 1024 /* events to learn from */
 #define LEARNT 256 /* of them are enough to begin with */
@@ -362,6 +377,8 @@ typedef struct {
     PyObject *segments; /* a tuple */
     Limits limits;
     Plan plans[PLANS];
+    PyObject *names[MOST_NAMES]; /* that plans have the numbers of */
+    int named;
     Py_ssize_t readers;
     char direct;    /* nothing has to be asked elsewhere */
     char attention; /* enough has been seen to look at the anchors again */

@@ -35,14 +35,17 @@ static PyObject *use_scan(PyObject *module, PyObject *name) {
     return PyUnicode_FromString(scan_name());
 }
 
-static PyObject *set_absent(PyObject *module, PyObject *value) {
-    Py_XSETREF(absent, Py_NewRef(value));
+static PyObject *set_absent(PyObject *module, PyObject *arguments) {
+    PyObject *missing, *open;
+    if (!PyArg_ParseTuple(arguments, "OO", &missing, &open)) return NULL;
+    Py_XSETREF(absent, Py_NewRef(missing));
+    Py_XSETREF(unset, Py_NewRef(open));
     Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
     {"use", use_scan, METH_O, "Choose how boxes are scanned: best, scalar, avx2."},
-    {"set_absent", set_absent, METH_O, "What stands for a value that is missing."},
+    {"set_absent", set_absent, METH_VARARGS, "What stands for a value that is missing; or may."},
     {NULL},
 };
 

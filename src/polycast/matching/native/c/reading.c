@@ -19,34 +19,108 @@ unsigned int version_of(PyTypeObject *type) {
     return type->tp_version_tag;
 }
 
-/* Where a slot is in the objects of a class; BY_NAME unless getattr would just read it there. */
+/* -- ways: how events of a class are read ---------------------------------------------------------- */
+
+/* Where a slot is in the objects of a class; less than AT_OFFSET unless getattr just reads it there. */
 static int32_t offset_of(PyTypeObject *type, PyObject *name) {
-    PyObject *found = name == NULL ? NULL : _PyType_Lookup(type, name);
-    if (found == NULL || !Py_IS_TYPE(found, &PyMemberDescr_Type)) return BY_NAME;
+    PyObject *found = _PyType_Lookup(type, name);
+    if (found == NULL || !Py_IS_TYPE(found, &PyMemberDescr_Type)) return AS_TOLD;
     const PyMemberDescrObject *slot = (PyMemberDescrObject *)found;
     if (type->tp_getattro != PyObject_GenericGetAttr || slot->d_member->type != T_OBJECT_EX ||
         slot->d_member->flags & READ_RESTRICTED || !PyType_IsSubtype(type, PyDescr_TYPE(slot)))
-        return BY_NAME;
+        return AS_TOLD;
     return (int32_t)slot->d_member->offset;
 }
 
-static const Plan *plan_for(Kernel *kernel, PyTypeObject *type) {
-    Plan *plan = kernel->plans + ((uintptr_t)type >> 6) % PLANS;
-    unsigned int version = version_of(type);
-    if (plan->type == type && plan->version == version && version != 0) return plan;
-    for (int i = 0; i < MOST_COLUMNS; i++)
-        plan->offsets[i] = i < kernel->count ? offset_of(type, kernel->columns[i].name) : BY_NAME;
-    plan->type = type;
-    plan->version = version_of(type); /* looking up may have given it one */
-    return plan;
+/* The number of a name, which is kept for good; -1 if it is no text, or there are too many. */
+static int name_number(Kernel *kernel, PyObject *name) {
+    if (!PyUnicode_CheckExact(name)) return -1;
+    for (int i = 0; i < kernel->named; i++)
+        if (PyUnicode_Compare(kernel->names[i], name) == 0) return i;
+    if (kernel->named == MOST_NAMES) return -1;
+    PyObject *kept = Py_NewRef(name);
+    PyUnicode_InternInPlace(&kept);
+    kernel->names[kernel->named] = kept;
+    return kernel->named++;
 }
 
-static int read_by_name(const Column *column, PyObject *event, Value *found) {
-    PyObject *value = NULL;
-    if (column->name != NULL)
-        look_up(event, column->name, &value);
-    else
-        value = PyObject_CallOneArg(column->reader, event);
+static int source_number(Plan *plan, int name) {
+    for (int i = 0; i < plan->count; i++)
+        if (plan->sources[i] == name) return i;
+    if (name < 0 || plan->count == MOST_SOURCES) return -1;
+    plan->sources[plan->count] = (uint8_t)name;
+    return plan->count++;
+}
+
+/* A tuple of a key and up to two attributes that are asked for it; without any, the event is. */
+static Way way_by_key(Kernel *kernel, Plan *plan, PyObject *seat) {
+    Way way = {BY_KEY, 0, {ITSELF, NOWHERE_ELSE}}, as_told = {AS_TOLD};
+    Py_ssize_t size = PyTuple_GET_SIZE(seat);
+    int key = size < 1 || size > 3 ? -1 : name_number(kernel, PyTuple_GET_ITEM(seat, 0));
+    if (key < 0) return as_told;
+    way.name = (uint8_t)key;
+    for (Py_ssize_t i = 1; i < size; i++) {
+        int source = source_number(plan, name_number(kernel, PyTuple_GET_ITEM(seat, i)));
+        if (source < 0) return as_told;
+        way.sources[i - 1] = (uint8_t)source;
+    }
+    return way;
+}
+
+static Way way_by_attribute(Kernel *kernel, const Plan *plan, PyObject *seat) {
+    int name = name_number(kernel, seat);
+    if (name < 0) return (Way){AS_TOLD};
+    int32_t offset = offset_of(plan->type, kernel->names[name]);
+    return (Way){offset < AT_OFFSET ? BY_ATTRIBUTE : offset, (uint8_t)name};
+}
+
+/* What `seat` says of a class: an attribute, the way to a key, or None. */
+static int seated(Kernel *kernel, Plan *plan, const Column *column, Way *way) {
+    PyObject *seat = PyObject_CallOneArg(column->seat, (PyObject *)plan->type);
+    if (seat == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+        PyErr_Clear(); /* whatever the reader says will do */
+        return 0;
+    }
+    if (PyTuple_CheckExact(seat))
+        *way = way_by_key(kernel, plan, seat);
+    else if (seat != Py_None)
+        *way = way_by_attribute(kernel, plan, seat);
+    Py_DECREF(seat);
+    return 0;
+}
+
+/* Asking for seats runs Python, which may use another plan or change the class meanwhile. */
+static ASIDE int make_plan(Kernel *kernel, PyTypeObject *type, int place, Plan *plan) {
+    if (version_of(type) == 0) _PyType_Lookup(type, any_name); /* that gives it one */
+    *plan = (Plan){.type = type, .version = version_of(type)};
+    int count = kernel->count;
+    for (int i = 0; i < MOST_COLUMNS; i++) {
+        const Column *column = kernel->columns + i;
+        plan->ways[i].offset = AS_TOLD;
+        if (i >= count) continue;
+        if (column->name != NULL)
+            plan->ways[i].offset = offset_of(type, column->name);
+        else if (column->seat != Py_None && plan->version != 0 &&
+                 seated(kernel, plan, column, plan->ways + i))
+            return -1;
+    }
+    if (kernel->count == count && plan->version == version_of(type)) kernel->plans[place] = *plan;
+    return 0;
+}
+
+static inline int plan_for(Kernel *kernel, PyTypeObject *type, Plan *plan) {
+    int place = ((uintptr_t)type >> 6) % PLANS;
+    unsigned int version = version_of(type);
+    *plan = kernel->plans[place];
+    if (plan->type == type && plan->version == version && version != 0) return 0;
+    return make_plan(kernel, type, place, plan);
+}
+
+/* -- reading --------------------------------------------------------------------------------------- */
+
+/* A value that was read, or what went wrong: then it is absent. Takes the reference. */
+static int put_read(const Column *column, PyObject *value, Value *found) {
     if (value == NULL) {
         found->owner = NULL;
         found->kind = V_ABSENT;
@@ -55,52 +129,103 @@ static int read_by_name(const Column *column, PyObject *event, Value *found) {
         PyErr_Clear();
         return 0;
     }
-    int result = classify(column, value, found);
+    int result = classify(column, value, found); /* what decides about it may change the event */
     Py_DECREF(value);
     return result;
 }
 
-static inline int read_slot(const Column *column, PyObject *value, Value *found) {
-    found->owner = NULL;
-    if (value == NULL) {
-        found->kind = V_ABSENT;
-        return 0;
-    }
-    if (column->kind == NUMBER && PyFloat_CheckExact(value)) {
+static int read_as_told(const Column *column, PyObject *event, Value *found) {
+    PyObject *value = NULL;
+    if (column->name != NULL)
+        look_up(event, column->name, &value);
+    else
+        value = PyObject_CallOneArg(column->reader, event);
+    return put_read(column, value, found);
+}
+
+static inline int read_slot(const Column *column, PyObject *event, int32_t offset, Value *found) {
+    PyObject *value = *(PyObject **)((char *)event + offset);
+    if (value != NULL && column->kind == NUMBER && PyFloat_CheckExact(value)) {
         double number = PyFloat_AS_DOUBLE(value);
+        found->owner = NULL;
         found->kind = number != number ? V_NAN : V_FLOAT;
         found->key = number != number ? 0 : float_key(number);
         return 0;
     }
-    Py_INCREF(value); /* what decides about it may change the event */
-    int result = classify(column, value, found);
+    if (value == unset && column->name == NULL) return read_as_told(column, event, found);
+    return put_read(column, Py_XNewRef(value), found);
+}
+
+static int read_attribute(const Column *column, PyObject *event, PyObject *name, Value *found) {
+    PyObject *value = NULL;
+    look_up(event, name, &value);
+    if (value != unset) return put_read(column, value, found);
     Py_DECREF(value);
-    return result;
+    return read_as_told(column, event, found);
+}
+
+/* An attribute that is a dictionary, read once for all columns: borrowed. */
+static PyObject *source_of(const Kernel *kernel, const Plan *plan, PyObject *event, int source,
+                           PyObject **held) {
+    if (source == ITSELF) return event;
+    if (held[source] == NULL) {
+        look_up(event, kernel->names[plan->sources[source]], held + source);
+        if (held[source] == NULL) return NULL;
+    }
+    return held[source];
+}
+
+static int read_by_key(const Kernel *kernel, const Plan *plan, int number, PyObject *event,
+                       PyObject **held, Value *found) {
+    const Column *column = kernel->columns + number;
+    const Way *way = plan->ways + number;
+    PyObject *value = NULL;
+    for (int i = 0; i < 2 && value == NULL && way->sources[i] != NOWHERE_ELSE; i++) {
+        PyObject *source = source_of(kernel, plan, event, way->sources[i], held);
+        if (source == NULL && PyErr_Occurred()) break; /* so it is for the reader */
+        if (source == NULL || !PyDict_CheckExact(source))
+            return read_as_told(column, event, found);
+        Py_INCREF(source); /* comparing keys may change the event */
+        value = Py_XNewRef(PyDict_GetItemWithError(source, kernel->names[way->name]));
+        Py_DECREF(source);
+        if (value == NULL && PyErr_Occurred()) break;
+    }
+    if (value != unset) return put_read(column, value, found);
+    Py_DECREF(value);
+    return read_as_told(column, event, found);
 }
 
 void release_values(Value *values, int count) {
     for (int i = 0; i < count; i++) Py_CLEAR(values[i].owner);
 }
 
+static inline int read_column(const Kernel *kernel, const Plan *plan, int number, PyObject *event,
+                              PyObject **held, Value *found) {
+    const Column *column = kernel->columns + number;
+    const Way *way = plan->ways + number;
+    if (plan->type != Py_TYPE(event)) return read_as_told(column, event, found); /* since then */
+    if (way->offset >= AT_OFFSET) return read_slot(column, event, way->offset, found);
+    if (way->offset == BY_KEY) return read_by_key(kernel, plan, number, event, held, found);
+    if (way->offset == BY_ATTRIBUTE)
+        return read_attribute(column, event, kernel->names[way->name], found);
+    return read_as_told(column, event, found);
+}
+
 /* All columns of an event; `odd` has a bit for each that cannot be decided here. */
 int kernel_read(Kernel *kernel, PyObject *event, Value *values, uint32_t *odd) {
-    const Plan plan = *plan_for(kernel, Py_TYPE(event)); /* readers may use another one meanwhile */
-    int count = kernel->count;
+    Plan plan; /* a copy: readers may use another one meanwhile */
+    PyObject *held[MOST_SOURCES] = {NULL};
+    if (plan_for(kernel, Py_TYPE(event), &plan)) return -1;
+    int count = kernel->count, done = 0;
     *odd = 0;
-    for (int i = 0; i < count; i++) {
-        const Column *column = kernel->columns + i;
-        int result;
-        if (plan.offsets[i] >= 0 && plan.type == Py_TYPE(event))
-            result = read_slot(column, *(PyObject **)((char *)event + plan.offsets[i]), values + i);
-        else
-            result = read_by_name(column, event, values + i);
-        if (result < 0) {
-            release_values(values, i);
-            return -1;
-        }
-        *odd |= (uint32_t)(values[i].kind == V_ODD) << i;
+    while (done < count && read_column(kernel, &plan, done, event, held, values + done) == 0) {
+        *odd |= (uint32_t)(values[done].kind == V_ODD) << done;
+        done++;
     }
-    return count;
+    for (int i = 0; i < plan.count; i++) Py_XDECREF(held[i]);
+    if (done == count) return count;
+    release_values(values, done);
+    return -1;
 }
 
 /* -- a sample ------------------------------------------------------------------------------------- */

@@ -7,11 +7,12 @@
 #include <datetime.h>
 #include <string.h>
 
-PyObject *absent;
+PyObject *absent, *unset, *any_name;
 
 int values_ready(void) {
     PyDateTime_IMPORT;
-    return PyDateTimeAPI == NULL ? -1 : 0;
+    any_name = PyUnicode_InternFromString("__class__");
+    return PyDateTimeAPI == NULL || any_name == NULL ? -1 : 0;
 }
 
 /* Integers that are ordered like the floats; -0.0 is 0.0, and NaN has none. */
