@@ -13,12 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import count, cycle, islice
 from pathlib import Path
 from typing import Any
 
+import ready10
 from languages_figures import tables
 from languages_setting import (
     CLASSES,
@@ -55,6 +57,8 @@ RESULTS = HERE / "results" / "languages.json"
 
 COMPILING = "lxml"
 COUNTS = (1_000, 10_000)
+READY10_KINDS = ((LAMBDA, TYPED), (ETCL, TYPED), (ETCL, STRUCTURED), (ETCL, DICT))
+READY10_EVENTS = 5_000
 NO_LXML = "lxml is not installed: XPath is not measured beside it. Accepted: pip install lxml"
 
 Found = dict[str, dict[Any, Samples]]
@@ -188,7 +192,11 @@ def _matching(language: str, form: str, size: int) -> Run:
     for number, event in zip(several, events, strict=True):
         if list(match(event)) != [number]:
             raise AssertionError(f"{language}: {event} does not match filter {number} alone")
-    stream = cycle(events)
+    return _stream(matcher, events)
+
+
+def _stream(matcher: pc.Matcher[int], events: list[Any]) -> Run:
+    stream, match = cycle(events), matcher.match
 
     def run(repeats: int) -> float:
         start = cpu_time()
@@ -202,6 +210,42 @@ def _matching(language: str, form: str, size: int) -> Run:
 def many(form: str, size: int, effort: Effort) -> Samples:
     """An index of so many filters, in all languages."""
     runs = {language: _matching(language, form, size) for language in languages(form)}
+    return race(runs, effort)
+
+
+def _ready10(form: str, language: str, size: int) -> tuple[pc.Matcher[int], list[Any]]:
+    """Who subscribes in a language, and events in a form."""
+    matcher: pc.Matcher[int] = pc.Matcher()
+    subscriptions, events = ready10.subscriptions(size), ready10.events(READY10_EVENTS)
+    component = "$" if form == STRUCTURED else "$."
+    if language == LAMBDA:
+        filters: list[pc.Filter[Any]] = list(ready10.filters(subscriptions))
+    else:
+        texts = [ready10.etcl_text(each, component) for each in subscriptions]
+        filters = [pc.parse_filter(text, "etcl") for text in texts]
+    made: dict[str, Callable[[Any], Any]] = {
+        TYPED: lambda event: event,
+        DICT: asdict,
+        STRUCTURED: lambda event: pc.StructuredEvent(filterable_data=asdict(event)),
+    }
+    classes = {TYPED: ready10.Quote10, DICT: dict, STRUCTURED: pc.StructuredEvent}
+    for number, each in enumerate(filters):
+        matcher.add(number, classes[form], each)
+    return matcher, [made[form](event) for event in events]
+
+
+def crowd(size: int, effort: Effort) -> Samples:
+    """The subscriptions of ready10, as lambdas and in ETCL."""
+    runs: dict[str, Run] = {}
+    expected: list[list[int]] = []
+    for language, form in READY10_KINDS:
+        matcher, events = _ready10(form, language, size)
+        for _ in range(2):  # the second time it has learnt from the first
+            found = [sorted(matcher.match(event)) for event in events]
+        expected = expected or found
+        if found != expected:
+            raise AssertionError(f"{language} of a {form} finds others than the lambda")
+        runs[f"{language}, {form}"] = _stream(matcher, events)
     return race(runs, effort)
 
 
@@ -222,7 +266,11 @@ def measure(effort: Effort, report: Callable[[str], None]) -> Found:
         for size in COUNTS:
             report(f"{form}: {size:,} filters")
             crowds[form, size] = apart(many, form, size, effort)
-    return {"one": single, "reading": reading, "many": crowds}
+    ten = {}
+    for size in COUNTS:
+        report(f"ready10: {size:,} filters")
+        ten[size] = apart(crowd, size, effort)
+    return {"one": single, "reading": reading, "many": crowds, "ten": ten}
 
 
 def write(found: Found, shown: list[Table]) -> None:

@@ -26,10 +26,11 @@ GOAL_TYPED = 2.0  # times the lambda, at most
 Found = dict[Any, Samples]
 
 
-def tables(one: Found, reading: Found, many: Found) -> list[Table]:
+def tables(one: Found, reading: Found, many: Found, ten: Found) -> list[Table]:
     """What each language costs; the goals come last."""
     beside = [_beside_lxml(one)] if any(READY_TREE in each for each in one.values()) else []
-    return [_evaluating(one), *beside, _reading(reading), _matching(many), _goals(one)]
+    crowds = [_matching(many), _ready10(ten)]
+    return [_evaluating(one), *beside, _reading(reading), *crowds, _goals(one)]
 
 
 def _of(samples: Samples, language: str, way: str) -> Sample:
@@ -97,6 +98,17 @@ def _matching(many: Found) -> Table:
     ]
     columns = ("event", "filters", "language", "time per event", "events/s", "over the lambda")
     return Table("Languages: one match among many filters", columns, rows)
+
+
+def _ready10(ten: Found) -> Table:
+    rows = []
+    for size, samples in ten.items():
+        first = next(iter(samples.values()))
+        for name, sample in samples.items():
+            times = (duration(sample.median), figures(1 / sample.median))
+            rows.append((f"{size:,}", name, *times, str(sample.over(first))))
+    columns = ("filters", "what", "time per event", "events/s", "over the lambda")
+    return Table("Languages: ready10", columns, rows)
 
 
 # -- goals -----------------------------------------------------------------------------------------

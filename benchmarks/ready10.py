@@ -248,6 +248,34 @@ def text(subscription: Subscription) -> str:
     return f"lambda event: {' and '.join(each.text() for each in subscription)}"
 
 
+def etcl_text(subscription: Subscription, component: str = "$.") -> str:
+    """The same in ETCL, which has neither lists of values nor prefixes."""
+    return " and ".join(_in_etcl(each, f"{component}{each.name}") for each in subscription)
+
+
+def _in_etcl(predicate: Predicate, at: str) -> str:
+    match predicate:
+        case Equal(_, value):
+            return f"{at} == {value!r}"
+        case OneOf(_, values):
+            return f"({' or '.join(f'{at} == {value!r}' for value in values)})"
+        case Prefix(_, prefix):
+            after = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+            # Symbols have four letters; a text of one is a character in ETCL.
+            return f"{at} >= '{prefix:A<2}' and {at} < '{after:A<2}'"
+        case Range(_, low, high):
+            bounds = [(">=", low), ("<", high)]
+            return " and ".join(
+                f"{at} {sign} {_number(bound)}" for sign, bound in bounds if bound is not None
+            )
+    raise AssertionError(predicate)
+
+
+def _number(value: float) -> str:
+    """Without an exponent that Python would write."""
+    return f"{value:.20f}" if isinstance(value, float) else str(value)
+
+
 def functions(of: Sequence[Subscription]) -> list[Callable[[Quote10], object]]:
     """Plain compiled lambdas: what matching is compared with."""
     found: list[Callable[[Quote10], object]] = []
@@ -276,21 +304,23 @@ def measured_rate(mix: Mix, *, subscribed: int = 5_000, published: int = 1_000) 
 
 
 def check(mix: Mix) -> None:
-    """Trees, lambdas and columns are the same workload, and it matches at its rate."""
+    """Trees, lambdas, ETCL and columns are the same workload, and it matches at its rate."""
     wanted, sample = subscriptions(500, mix), events(200)
     tests = functions(wanted)
     for number, made in enumerate(filters(wanted)):
         if made != pc.Filter(pc.Filter.from_json(made.to_json()).tree):
             raise AssertionError(f"{made} does not survive as text")
+        etcl = pc.parse_filter(etcl_text(wanted[number]), "etcl")
         for event in sample:
-            if made.matches(event) is not bool(tests[number](event)):
+            expected = bool(tests[number](event))
+            if made.matches(event) is not expected or etcl.matches(event) is not expected:
                 raise AssertionError(f"{made} and {text(wanted[number])} differ on {event}")
     if [Quote10(**row) for row in record_batch(sample).to_pylist()] != sample:
         raise AssertionError("columns hold the same events")
     rate = measured_rate(mix)
     if not 0.8 < rate / mix.rate < 1.25:
         raise AssertionError(f"the rate is {rate:.4%}, not {mix.rate:.4%}")
-    print(f"{mix.name}: trees, lambdas and columns agree; measured rate {rate:.4%}")
+    print(f"{mix.name}: trees, lambdas, ETCL and columns agree; measured rate {rate:.4%}")
 
 
 def main() -> None:

@@ -31,6 +31,10 @@ def test_each_event_matches_one_filter_among_many(form: str) -> None:
     assert languages.many(form, 500, BRIEF)  # it raises if one matches another number of filters
 
 
+def test_ready10_says_the_same_in_all_languages() -> None:
+    assert len(languages.crowd(200, BRIEF)) == 4  # it raises if one finds others
+
+
 def test_without_lxml_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(name: str) -> Any:
         del name
@@ -38,5 +42,6 @@ def test_without_lxml_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(languages, "find_spec", nothing)
     one = {(TYPED, test): languages.one(TYPED, test, BRIEF) for test in TESTS}
     reading = {test: languages.parsing(test, BRIEF) for test in TESTS}
-    shown = tables(one, reading, {(TYPED, 500): languages.many(TYPED, 500, BRIEF)})
+    many = {(TYPED, 500): languages.many(TYPED, 500, BRIEF)}
+    shown = tables(one, reading, many, {200: languages.crowd(200, BRIEF)})
     assert not any("lxml" in column for table in shown for column in table.columns)
