@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
 from hypothesis import assume, given
+from hypothesis import strategies as st
 from xpath_grammar import (
     QUICK,
     events,
@@ -11,9 +16,43 @@ from xpath_grammar import (
     lxml_says,
     reads_numbers_alike,
     usual,
+    values,
 )
 
 import polycast as pc
+from polycast.filters.backends.python import generate
+
+
+@dataclass
+class Plain:
+    """Its objects may have lost an attribute, or have got another."""
+
+    a: Any
+    b: Any
+    topic: Annotated[Any, pc.Opaque] = None
+
+
+@dataclass(slots=True)
+class Slotted:
+    a: Any
+    topic: Any
+
+
+class Struct(msgspec.Struct):
+    a: Any = msgspec.UNSET
+    price: Any = msgspec.UNSET
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> object:
+    """Events that are objects, whole or not."""
+    cls = draw(st.sampled_from([Plain, Slotted, Struct]))
+    found: Any = cls(draw(values), draw(values))
+    if cls is Plain and draw(st.booleans()):
+        found.price = draw(values)
+    elif cls is Struct and draw(st.booleans()):
+        found.a = msgspec.UNSET
+    return found
 
 
 def parsed(text: str) -> pc.Filter[object]:
@@ -32,6 +71,7 @@ def check(text: str, event: object) -> None:
     assert where.interpret(event) is wanted
     assert bool(where(event)) is wanted, "nothing fails"
     assert (~where).matches(event) is not wanted
+    assert bool(generate(where.tree, cls=type(event)).function(event)) is wanted
 
 
 @QUICK
@@ -44,6 +84,13 @@ def test_usual_filters_say_what_lxml_says(text: str, event: object) -> None:
 @QUICK
 @given(expressions, events)
 def test_any_filter_says_what_lxml_says(text: str, event: object) -> None:
+    assume(reads_numbers_alike(event))
+    check(text, event)
+
+
+@QUICK
+@given(usual | expressions, objects())
+def test_an_object_is_judged_by_its_attributes(text: str, event: object) -> None:
     assume(reads_numbers_alike(event))
     check(text, event)
 

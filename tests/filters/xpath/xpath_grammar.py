@@ -92,17 +92,17 @@ _scalars = st.one_of(
     st.sampled_from([datetime.date(2007, 4, 1), datetime.datetime(2007, 4, 1)]),
 )
 _names = st.sampled_from(_NAMES) | st.text(_characters, max_size=5)
-_values = st.recursive(
+values = st.recursive(
     _scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_names, inner, max_size=4),
     max_leaves=8,
 )
-_common = st.fixed_dictionaries({"a": _values}, optional={"b": _scalars, "topic": _scalars})
-events = st.tuples(_common, st.dictionaries(_names, _values, max_size=3)).map(
+_common = st.fixed_dictionaries({"a": values}, optional={"b": _scalars, "topic": _scalars})
+events = st.tuples(_common, st.dictionaries(_names, values, max_size=3)).map(
     lambda both: {**both[0], **both[1]}
 )
 events = events.filter(lambda event: "filterable" not in event)
-level_3 = st.fixed_dictionaries({"filterable": _values, "contents": st.text(max_size=3)})
+level_3 = st.fixed_dictionaries({"filterable": values, "contents": st.text(max_size=3)})
 
 
 # -- expressions -----------------------------------------------------------------------------------

@@ -33,9 +33,11 @@ __all__ = [
     "filterable",
     "form_of",
     "is_level_3",
+    "is_seen",
     "item_at",
     "items_of",
     "member_of",
+    "member_reader",
     "members_of",
     "opaque_members",
     "scalar_text",
@@ -241,15 +243,38 @@ def member_of(value: Any, name: str) -> Any:
     return member_of(plain, name)  # it is a dict now, or has a shape
 
 
+def member_reader(name: str) -> Callable[[Any], Any]:
+    """One member of the filterable part of events, or MISSING, as a function of the event."""
+
+    def read(event: Any) -> Any:
+        cls = type(event)
+        if cls is dict and FILTERABLE not in event:
+            return event.get(name, MISSING)
+        shape = _shapes.get(ref(cls))
+        if shape is not None and name in shape.seen:
+            found = getattr(event, name, MISSING)
+            return MISSING if found is msgspec.UNSET else found
+        return member_of(filterable(event), name)
+
+    return read
+
+
+def is_seen(cls: type, name: str) -> bool:
+    """Whether a filterable member of the objects of a class is just the attribute of that name."""
+    known = cls not in _KINDS and not issubclass(cls, dict)
+    shape = _shape_of(cls) if known and cls.__flags__ & _HEAP_TYPE else None
+    return shape is not None and name in shape.seen
+
+
 class _Shape:
     """How the attributes of the objects of a class are found."""
 
-    __slots__ = ("_anatomy", "_seen", "hidden")
+    __slots__ = ("_anatomy", "hidden", "seen")
 
     def __init__(self, anatomy: Anatomy, hidden: frozenset[str]) -> None:
         self._anatomy, self.hidden = anatomy, hidden
         declared = frozenset(anatomy.names) | anatomy.slots
-        self._seen = frozenset(each for each in declared - hidden if _is_there(each, None))
+        self.seen = frozenset(each for each in declared - hidden if _is_there(each, None))
 
     def members(self, value: Any) -> dict[str, Any]:
         """All attributes, declared ones first."""
@@ -260,7 +285,7 @@ class _Shape:
 
     def member(self, value: Any, name: str) -> Any:
         """One filterable attribute, without looking at the others."""
-        if name in self._seen:
+        if name in self.seen:
             found = getattr(value, name, MISSING)
             return MISSING if found is msgspec.UNSET else found
         if name in self.hidden or not self._anatomy.has_dictionary:

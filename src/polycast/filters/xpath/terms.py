@@ -11,7 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.events.xmlrpc.values import MISSING, filterable, form_of, item_at, items_of, member_of
+from polycast.events.xmlrpc.values import (
+    MISSING,
+    filterable,
+    form_of,
+    item_at,
+    items_of,
+    member_of,
+    member_reader,
+)
 from polycast.filters.xpath.evaluation import is_true
 from polycast.filters.xpath.functions import NAN, number_from
 from polycast.filters.xpath.parser import parse
@@ -20,18 +28,21 @@ from polycast.filters.xpath.virtual import string_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["FUNCTIONS", "LOCATED", "PREPARED"]
+__all__ = ["DOUBLE", "FUNCTIONS", "LOCATED", "TEXTUAL", "WHOLE", "Prepared", "reader"]
 
 Steps = tuple[str | int, ...]
 TEXTS = frozenset({str})
 TEXTUAL = ("", "string")  # the elements that a text may be asked for in
+DOUBLE, WHOLE = ("", "double"), ("", "int")  # the same of a float and of an int
 FINITE = 10**300  # ints that surely are doubles
 
 
-def text_at(event: Any, path: Steps, kind: str) -> str | None:
-    """The string-value of what is there, or None."""
-    value = _at(event, path)
-    if type(value) is str and kind in ("", "string"):
+# -- values that were found ------------------------------------------------------------------------
+
+
+def _text(value: Any, kind: str) -> str | None:
+    """The string-value, or None."""
+    if type(value) is str and kind in TEXTUAL:
         return value
     if value is MISSING:
         return None
@@ -39,18 +50,17 @@ def text_at(event: Any, path: Steps, kind: str) -> str | None:
     return string_value(found, plain) if kind in ("", found) else None
 
 
-def string_at(event: Any, path: Steps, kind: str) -> str:
+def _string(value: Any, kind: str) -> str:
     """The same as `string()` gives it: "" if nothing is there."""
-    return text_at(event, path, kind) or ""
+    return _text(value, kind) or ""
 
 
-def number_at(event: Any, path: Steps, kind: str) -> float:
-    """What is there as a number; NaN if it is none, or if nothing is there."""
-    value = _at(event, path)
+def _number(value: Any, kind: str) -> float:
+    """As a number; NaN if it is none, or if nothing is there."""
     cls = type(value)
-    if cls is float and kind in ("", "double"):
+    if cls is float and kind in DOUBLE:
         return value if value - value == 0 else NAN  # `inf` is no number in XPath
-    if cls is int and kind in ("", "int") and -FINITE < value < FINITE:
+    if cls is int and kind in WHOLE and -FINITE < value < FINITE:
         return float(value)
     if value is MISSING:
         return NAN
@@ -58,14 +68,21 @@ def number_at(event: Any, path: Steps, kind: str) -> float:
     return number_from(string_value(found, plain)) if kind in ("", found) else NAN
 
 
-def differs_at(event: Any, path: Steps, kind: str, number: float) -> bool:
+def _kind(value: Any, kind: str) -> str | None:
+    """The element that the value is in, or None."""
+    if value is MISSING:
+        return None
+    found, _ = form_of(value)
+    return found if kind in ("", found) else None
+
+
+def _differs(value: Any, kind: str, number: float) -> bool:
     """Whether something is there and is not that number."""
-    return kind_at(event, path, kind) is not None and number_at(event, path, kind) != number
+    return _kind(value, kind) is not None and _number(value, kind) != number
 
 
-def includes_at(event: Any, path: Steps, kind: str, text: str) -> bool:
+def _includes(value: Any, kind: str, text: str) -> bool:
     """Whether an array is there, and the string-value of one of its items is that text."""
-    value = _at(event, path)
     cls = type(value)
     if (cls is list or cls is tuple) and kind in TEXTUAL and TEXTS.issuperset(map(type, value)):
         return text in value
@@ -78,33 +95,7 @@ def includes_at(event: Any, path: Steps, kind: str, text: str) -> bool:
     return any(string_value(*form) == text for form in forms if kind in ("", form[0]))
 
 
-def kind_at(event: Any, path: Steps, kind: str) -> str | None:
-    """The element that the value is in, or None."""
-    value = _at(event, path)
-    if value is MISSING:
-        return None
-    found, _ = form_of(value)
-    return found if kind in ("", found) else None
-
-
-def holds(event: Any, text: str) -> bool:
-    """What any expression says, evaluated node by node."""
-    return is_true(parse(text), event)
-
-
-class _Prepared:
-    """`holds` for one text, which is parsed once."""
-
-    __slots__ = ("_expression", "_text")
-
-    def __init__(self, text: str) -> None:
-        self._text, self._expression = text, parse(text)
-
-    def __call__(self, event: Any) -> bool:
-        return is_true(self._expression, event)
-
-    def __repr__(self) -> str:
-        return f"holds {self._text!r}"
+# -- where they are found --------------------------------------------------------------------------
 
 
 def _at(event: Any, path: Steps) -> Any:
@@ -116,13 +107,79 @@ def _at(event: Any, path: Steps) -> Any:
     return value
 
 
-LOCATED: Mapping[str, Callable[..., Any]] = {
-    "differs_at": differs_at,
-    "includes_at": includes_at,
-    "kind_at": kind_at,
-    "number_at": number_at,
-    "string_at": string_at,
-    "text_at": text_at,
+def text_at(event: Any, path: Steps, kind: str) -> str | None:
+    """The string-value of what is there, or None."""
+    return _text(_at(event, path), kind)
+
+
+def string_at(event: Any, path: Steps, kind: str) -> str:
+    """The same as `string()` gives it."""
+    return _string(_at(event, path), kind)
+
+
+def number_at(event: Any, path: Steps, kind: str) -> float:
+    """What is there as a number."""
+    return _number(_at(event, path), kind)
+
+
+def differs_at(event: Any, path: Steps, kind: str, number: float) -> bool:
+    """Whether something is there and is not that number."""
+    return _differs(_at(event, path), kind, number)
+
+
+def includes_at(event: Any, path: Steps, kind: str, text: str) -> bool:
+    """Whether an array is there that has an item with that text."""
+    return _includes(_at(event, path), kind, text)
+
+
+def kind_at(event: Any, path: Steps, kind: str) -> str | None:
+    """The element that the value is in, or None."""
+    return _kind(_at(event, path), kind)
+
+
+def reader(name: str, path: Steps, kind: str, *more: Any) -> Callable[[Any], Any]:
+    """One of these functions, for one path."""
+    [first, *rest] = path or (None,)
+    look = (
+        member_reader(first) if type(first) is str and not rest else lambda event: _at(event, path)
+    )
+    if name == "text_at" and kind in TEXTUAL:
+        return lambda event: value if type(value := look(event)) is str else _text(value, kind)
+    judge = JUDGES[name]
+    return lambda event: judge(look(event), kind, *more)
+
+
+def holds(event: Any, text: str) -> bool:
+    """What any expression says, evaluated node by node."""
+    return is_true(parse(text), event)
+
+
+class Prepared:
+    """`holds` for one text, which is parsed once."""
+
+    __slots__ = ("_expression", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text, self._expression = text, parse(text)
+
+    def __call__(self, event: Any) -> bool:
+        """Whether it is true of an event."""
+        return is_true(self._expression, event)
+
+    def __repr__(self) -> str:
+        return f"holds {self._text!r}"
+
+
+JUDGES: Mapping[str, Callable[..., Any]] = {
+    "differs_at": _differs,
+    "includes_at": _includes,
+    "kind_at": _kind,
+    "number_at": _number,
+    "string_at": _string,
+    "text_at": _text,
 }
-PREPARED: Mapping[str, Callable[..., Callable[[Any], Any]]] = {"holds": _Prepared}
+LOCATED: Mapping[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (differs_at, includes_at, kind_at, number_at, string_at, text_at)
+}
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {**LOCATED, "holds": holds}

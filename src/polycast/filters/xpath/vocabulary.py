@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polycast.errors import FilterError
+from polycast.events.xmlrpc.values import MISSING, is_seen
 from polycast.filters import nodes
 from polycast.filters.xpath.parser import parse
-from polycast.filters.xpath.terms import FUNCTIONS, LOCATED, PREPARED
+from polycast.filters.xpath.terms import (
+    DOUBLE,
+    FUNCTIONS,
+    LOCATED,
+    TEXTUAL,
+    WHOLE,
+    Prepared,
+    reader,
+)
 
 if TYPE_CHECKING:
     from polycast.filters.backends.python import Writer
@@ -16,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS", "Xpath"]
 
 MOST_STEPS = 64
+SMALL = 2**53  # ints that doubles hold exactly, and so do all below
+# What an attribute of a usual class is in XPath, and when it surely is that.
+_READ = {str: "", float: "", int: " * 1.0"}
+_SAFELY = {str: "", float: " and {0} - {0} == 0", int: f" and -{SMALL} < {{0}} < {SMALL}"}
 
 
 class Xpath:
@@ -27,12 +40,18 @@ class Xpath:
         return None
 
     def written(self, node: nodes.Applied, writer: Writer) -> str | None:
-        """A text is parsed once, not for each event."""
-        constants = [each.value for each in node.arguments[1:] if isinstance(each, nodes.Constant)]
-        if node.name not in PREPARED or len(constants) < len(node.arguments) - 1:
+        """A text is parsed once, not for each event; an attribute of a class is just read."""
+        event, *more = node.arguments
+        constants = [each.value for each in more if isinstance(each, nodes.Constant)]
+        if len(constants) < len(more):
             return None
-        function = writer.reference(PREPARED[node.name](*constants))
-        return f"{function}({writer.write(node.arguments[0])})"
+        if node.name == "holds":
+            return f"{writer.reference(Prepared(*constants))}({writer.write(event)})"
+        found = f"{writer.reference(reader(node.name, *constants))}({writer.write(event)})"
+        path, kind, *_ = constants
+        if writer.cls is None or len(path) != 1 or not isinstance(event, nodes.Event):
+            return found
+        return _in_place(node.name, path[0], kind, found, writer) or found
 
     def folded(self, node: nodes.Applied, cls: type) -> nodes.Node:
         """They mean the same for every class."""
@@ -56,6 +75,24 @@ class Xpath:
     def check(self, node: nodes.Applied) -> None:
         """A filter that came as text has paths of constants, and texts that are XPath."""
         _check_term(node)
+
+
+def _in_place(name: str, member: str | int, kind: str, slowly: str, writer: Writer) -> str | None:
+    """An attribute, if it is of the usual class; all else is found slowly."""
+    cls, value = writer.cls, None
+    usual = {"text_at": ((str, TEXTUAL),), "number_at": ((float, DOUBLE), (int, WHOLE))}.get(name)
+    if usual and cls is not None and isinstance(member, str) and is_seen(cls, member):
+        value = writer.local()
+    if value is None or usual is None:
+        return None
+    named = (writer.write(nodes.Event()), *map(writer.reference, (member, MISSING)))
+    read = f"{value} := {writer.reference(getattr)}({', '.join(named)})"
+    found, kinds = slowly, [each for each, elements in usual if kind in elements]
+    for each in reversed(kinds):
+        first = f"({read})" if each is kinds[0] else value
+        test = f"{writer.reference(type)}({first}) is {writer.reference(each)}{_SAFELY[each]}"
+        found = f"({value}{_READ[each]} if {test.format(value)} else {found})"
+    return found if kinds else None
 
 
 def _check_term(term: nodes.Applied) -> None:
