@@ -236,7 +236,10 @@ def member_of(value: Any, name: str) -> Any:
         return value.get(name, MISSING)
     shape = _shapes.get(ref(type(value)))
     if shape is not None:
-        return shape.member(value, name)
+        if name in shape.seen:
+            found = getattr(value, name, MISSING)
+            return MISSING if found is msgspec.UNSET else found
+        return shape.other_member(value, name)
     kind, plain = form_of(value)
     if kind != "struct":
         return MISSING
@@ -251,7 +254,7 @@ def member_reader(name: str) -> Callable[[Any], Any]:
         if cls is dict and FILTERABLE not in event:
             return event.get(name, MISSING)
         shape = _shapes.get(ref(cls))
-        if shape is not None and name in shape.seen:
+        if shape is not None and name in shape.seen:  # as in member_of, without a call
             found = getattr(event, name, MISSING)
             return MISSING if found is msgspec.UNSET else found
         return member_of(filterable(event), name)
@@ -275,6 +278,7 @@ class _Shape:
         self._anatomy, self.hidden = anatomy, hidden
         declared = frozenset(anatomy.names) | anatomy.slots
         self.seen = frozenset(each for each in declared - hidden if _is_there(each, None))
+        """The filterable attributes that are declared: they need not look at the others."""
 
     def members(self, value: Any) -> dict[str, Any]:
         """All attributes, declared ones first."""
@@ -283,11 +287,8 @@ class _Shape:
             found.update(value.__pydantic_extra__ or {})
         return {name: part for name, part in found.items() if _is_there(name, part)}
 
-    def member(self, value: Any, name: str) -> Any:
-        """One filterable attribute, without looking at the others."""
-        if name in self.seen:
-            found = getattr(value, name, MISSING)
-            return MISSING if found is msgspec.UNSET else found
+    def other_member(self, value: Any, name: str) -> Any:
+        """A filterable attribute that is not declared."""
         if name in self.hidden or not self._anatomy.has_dictionary:
             return MISSING
         return self.members(value).get(name, MISSING)

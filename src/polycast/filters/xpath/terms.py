@@ -137,16 +137,34 @@ def kind_at(event: Any, path: Steps, kind: str) -> str | None:
     return _kind(_at(event, path), kind)
 
 
+def _looking(path: Steps) -> Callable[[Any], Any]:
+    """What is at a path, as a function of the event."""
+    if not path or type(path[0]) is not str:
+        return lambda event: _at(event, path)
+    first, rest = member_reader(path[0]), path[1:]
+    if not rest:
+        return first
+
+    def look(event: Any) -> Any:
+        value = first(event)
+        for step in rest:
+            if value is MISSING:
+                return value
+            value = member_of(value, step) if type(step) is str else item_at(value, step)  # type: ignore[arg-type]
+        return value
+
+    return look
+
+
 def reader(name: str, path: Steps, kind: str, *more: Any) -> Callable[[Any], Any]:
     """One of these functions, for one path."""
-    [first, *rest] = path or (None,)
-    look = (
-        member_reader(first) if type(first) is str and not rest else lambda event: _at(event, path)
-    )
+    look, judge = _looking(path), JUDGES[name]
     if name == "text_at" and kind in TEXTUAL:
         return lambda event: value if type(value := look(event)) is str else _text(value, kind)
-    judge = JUDGES[name]
-    return lambda event: judge(look(event), kind, *more)
+    if more:
+        [last] = more
+        return lambda event: judge(look(event), kind, last)
+    return lambda event: judge(look(event), kind)
 
 
 def holds(event: Any, text: str) -> bool:
