@@ -29,7 +29,7 @@ from polycast.stores import (
     retention_of,
 )
 from polycast.stores.sqlite import SqliteStore
-from polycast.stores.sqlite.connections import connect
+from polycast.stores.sqlite.connections import Readers, connect
 from polycast.stores.sqlite.reading import plan_of_types
 from polycast.stores.sqlite.schema import APPLICATION, STEPS, prepare
 
@@ -434,6 +434,20 @@ def test_a_watcher_that_raises_stops_nobody(open_sqlite: Open, drafts: MakeDraft
     store = open_sqlite()
     store.watch(lambda: 1 / 0)
     assert [store.append(drafts(n)) for n in (1, 2)] == [[1], [2]]
+
+
+def test_a_file_that_is_gone_before_anybody_listens_leaves_no_socket(
+    path: Path, drafts: MakeDrafts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(readers: Readers) -> apsw.Connection:
+        raise apsw.CantOpenError("it is gone")
+
+    monkeypatch.setattr(Readers, "open", nothing)
+    store = SqliteStore(path)
+    assert store.append(drafts(1)) == [1]
+    listening = store._listener._socket
+    store.close()
+    assert listening is None or listening.fileno() == -1
 
 
 def test_a_long_reader_keeps_its_moment(open_sqlite: Open, drafts: MakeDrafts) -> None:

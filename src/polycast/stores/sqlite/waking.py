@@ -13,7 +13,7 @@ import socket
 import stat
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import apsw
@@ -164,15 +164,18 @@ class Listener:
 
     def _run(self) -> None:
         try:
+            self._hear()
+        finally:
+            if self._socket is not None:
+                self._socket.close()
+
+    def _hear(self) -> None:
+        try:
             connection = self._readers.open()
         except (apsw.Error, StoreError, OSError):
             return  # own commits still wake; there is nothing to look at
-        try:
+        with closing(connection):
             self._listen(connection)
-        finally:
-            connection.close()
-            if self._socket is not None:
-                self._socket.close()
 
     def _listen(self, connection: apsw.Connection) -> None:
         seen = -1
