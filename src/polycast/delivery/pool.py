@@ -146,8 +146,9 @@ class Pool:
         """Let the threads end; those inside a callback are left to themselves."""
         with self._lock:
             self._closed = True
-            threads = list(self._workers.values())
-        for _ in threads:
+            workers = list(self._workers.values())
+            threads = workers if self._watcher is None else [*workers, self._watcher]
+        for _ in workers:
             self._ready.put(None)
         self._watch.set()
         self._pause.set()
