@@ -103,11 +103,9 @@ class Etcl:
         certain = kind == "member" or (kind == "variable" and name not in UNTYPED)
         if not certain or name not in fields_of(cls):
             return node
-        try:
-            attribute = nodes.Attribute(node.arguments[0], name)
-        except FilterError:
+        attribute, rest = _attribute(name), Path(path.steps[1:])
+        if attribute is None:
             return node
-        rest = Path(path.steps[1:])
         return attribute if not rest.steps else _component(attribute, rest)
 
     def seat(self, node: nodes.Applied, cls: type) -> str | tuple[str, ...] | None:
@@ -136,12 +134,13 @@ def _reading(of: nodes.Node, path: Path, writer: Writer) -> str:
     """By a function, unless it is known where to look."""
     start = writer.write(of)
     found = f"{writer.reference(path.read)}({start})"
-    known = writer.cls is not None and isinstance(of, nodes.Event)
-    seat = seat_of_path(path, writer.cls) if known and writer.cls is not None else None
-    if isinstance(seat, str):
-        return writer.write(nodes.Attribute(of, seat)) if seat.isidentifier() else found
+    cls = writer.cls if isinstance(of, nodes.Event) else None
+    seat = None if cls is None else seat_of_path(path, cls)
     if seat is None:
         return found
+    if isinstance(seat, str):
+        attribute = _attribute(seat)
+        return found if attribute is None else writer.write(attribute)
     key, *dictionaries = seat
     key = writer.reference(key)
     for place in [f"{start}.{each}" for each in reversed(dictionaries)] or [start]:
@@ -149,6 +148,14 @@ def _reading(of: nodes.Node, path: Path, writer: Writer) -> str:
         first = place if name is None else f"({name} := {place})"
         found = f"({name or place}[{key}] if {key} in {first} else {found})"
     return found
+
+
+def _attribute(name: str) -> nodes.Attribute | None:
+    """One of the event, if the name may stand in source."""
+    try:
+        return nodes.Attribute(nodes.Event(), name)
+    except FilterError:
+        return None
 
 
 def _component(of: nodes.Node, path: Path) -> nodes.Node:
@@ -225,10 +232,7 @@ def _followed(first: nodes.Node, path: Path, writer: Writer) -> _Place | None:
 
 def _is_field(cls: type, name: str) -> bool:
     """Whether objects of a class have it, by a name that may stand in source."""
-    try:
-        return nodes.Attribute(nodes.Event(), name).name in fields_of(cls)
-    except FilterError:
-        return False
+    return name in fields_of(cls) and _attribute(name) is not None
 
 
 def _declared(cls: type | None, name: str) -> Any:

@@ -26,9 +26,15 @@ __all__ = ["FUNCTIONS", "Xpath"]
 
 MOST_STEPS = 64
 SMALL = 2**53  # ints that doubles hold exactly, and so do all below
-# What an attribute of a usual class is in XPath, and when it surely is that.
-_READ = {str: "", float: "", int: " * 1.0"}
-_SAFELY = {str: "", float: " and {0} - {0} == 0", int: f" and -{SMALL} < {{0}} < {SMALL}"}
+# Of attributes of usual classes: in which elements they are, when they surely are what XPath sees
+# of them, and what that is.
+_USUAL: dict[str, list[tuple[type, tuple[str, ...], str, str]]] = {
+    "text_at": [(str, TEXTUAL, "", "{0}")],
+    "number_at": [
+        (float, DOUBLE, " and {0} - {0} == 0", "{0}"),
+        (int, WHOLE, f" and -{SMALL} < {{0}} < {SMALL}", "{0} * 1.0"),
+    ],
+}
 
 
 class Xpath:
@@ -79,20 +85,18 @@ class Xpath:
 
 def _in_place(name: str, member: str | int, kind: str, slowly: str, writer: Writer) -> str | None:
     """An attribute, if it is of the usual class; all else is found slowly."""
-    cls, value = writer.cls, None
-    usual = {"text_at": ((str, TEXTUAL),), "number_at": ((float, DOUBLE), (int, WHOLE))}.get(name)
-    if usual and cls is not None and isinstance(member, str) and is_seen(cls, member):
-        value = writer.local()
-    if value is None or usual is None:
+    usual = [each for each in _USUAL.get(name, ()) if kind in each[1]]
+    seen = writer.cls is not None and isinstance(member, str) and is_seen(writer.cls, member)
+    value = writer.local() if usual and seen else None
+    if value is None:
         return None
     named = (writer.write(nodes.Event()), *map(writer.reference, (member, MISSING)))
-    read = f"{value} := {writer.reference(getattr)}({', '.join(named)})"
-    found, kinds = slowly, [each for each, elements in usual if kind in elements]
-    for each in reversed(kinds):
-        first = f"({read})" if each is kinds[0] else value
-        test = f"{writer.reference(type)}({first}) is {writer.reference(each)}{_SAFELY[each]}"
-        found = f"({value}{_READ[each]} if {test.format(value)} else {found})"
-    return found if kinds else None
+    read = f"({value} := {writer.reference(getattr)}({', '.join(named)}))"
+    found = slowly
+    for number, (cls, _, surely, seen_as) in reversed([*enumerate(usual)]):
+        test = f"{writer.reference(type)}({value if number else read}) is {writer.reference(cls)}"
+        found = f"({seen_as.format(value)} if {test}{surely.format(value)} else {found})"
+    return found
 
 
 def _check_term(term: nodes.Applied) -> None:
