@@ -9,7 +9,6 @@ import enum
 import types
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import ref
@@ -180,8 +179,9 @@ class _Shape(NamedTuple):
     """What objects of a class have inside, and how a member of them is read."""
 
     kind: str  # "scalar", "mapping", "struct", "special"
-    read: Callable[[Any, str], Any]  # UNSET if there is no such member
+    read: Callable[[Any, str], Any]  # of a member that is no field; UNSET if there is none
     fields: tuple[str, ...] = ()
+    known: frozenset[str] = frozenset()  # the same
 
 
 # Of classes, until they are gone; a WeakKeyDictionary takes twice as long.
@@ -204,16 +204,14 @@ def _shape_of(cls: type) -> _Shape:
     fields = tuple(declared_defaults(cls))
     if issubclass(cls, SCALARS) and not (issubclass(cls, tuple) and fields):
         return _Shape("scalar", _no_member)
-    return _Shape("struct", partial(_attribute, frozenset(fields)), fields)
+    return _Shape("struct", _attribute, fields, frozenset(fields))
 
 
 def _no_member(value: Any, name: str) -> NoReturn:
     raise Mismatch(f"a {type(value).__name__} has no members")
 
 
-def _attribute(fields: frozenset[str], value: Any, name: str) -> Any:
-    if name in fields:
-        return getattr(value, name, UNSET)
+def _attribute(value: Any, name: str) -> Any:
     found = UNSET if name.startswith("__") else getattr(value, name, UNSET)
     return UNSET if callable(found) else found
 
@@ -234,7 +232,12 @@ def fields_of(cls: type) -> tuple[str, ...]:
 def member(value: Any, name: str) -> Any:
     """`.name`: a member of a struct, or the active member of a union."""
     cls = type(value)
-    found = value.get(name, UNSET) if cls is dict else _shape(cls).read(value, name)
+    if cls is dict:
+        found = value.get(name, UNSET)
+    else:
+        shape = _shapes.get(ref(cls)) or _shape(cls)
+        known = name in shape.known
+        found = getattr(value, name, UNSET) if known else shape.read(value, name)
     if found is UNSET:
         raise NoneSuch(f"no {name} in a {type(value).__name__}")
     return found
