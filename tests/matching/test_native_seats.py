@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import sys
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -95,6 +96,25 @@ class Missing(dict[str, Any]):
         return 2
 
 
+class Pair(NamedTuple):
+    price: Any
+    name: Any
+
+
+class Colour(enum.Enum):
+    """Whose members have a name, which is no member in ETCL."""
+
+    RED = 2
+
+
+class Trouble(Exception):
+    price: int = 2
+
+
+class Word(str):
+    price = 2
+
+
 class Event(pc.StructuredEvent):
     """One more kind of structured events."""
 
@@ -156,7 +176,8 @@ EVENTS = st.one_of(
     st.builds(Raising),
     st.builds(Lazy),
     st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=2),
-    st.sampled_from([0, "x", None]),
+    st.builds(Pair, VALUES, VALUES),
+    st.sampled_from([0, "x", None, Colour.RED, Trouble("x"), Word("x"), Quote, len]),
 )
 
 # -- filters ---------------------------------------------------------------------------------------

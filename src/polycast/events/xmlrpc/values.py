@@ -95,6 +95,10 @@ _KINDS: dict[type, str] = {
 }
 
 
+_EXTENDED = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
+_NO_STRUCTS = (*_EXTENDED, enum.Enum, type, BaseException)
+
+
 def form_of(value: Any) -> tuple[str, Any]:
     """The element of a value, and the value as it stands there: of a class that is known."""
     kind = _KINDS.get(type(value))
@@ -110,15 +114,20 @@ def _form_of_other(value: Any) -> tuple[str, Any]:
         return form_of(inner if is_plain(inner) and inner is not None else value.name)
     if cls.__module__ == "xmlrpc.client":
         return _form_of_wire(value)
-    if isinstance(value, datetime.date | datetime.time | datetime.timedelta | decimal.Decimal):
+    if isinstance(value, _EXTENDED):
         return next((kind, value) for known, kind in _KINDS.items() if isinstance(value, known))
-    base = value_base(cls)
-    if base in _KINDS and not hasattr(cls, "_fields"):
+    base = _plain_base(cls)
+    if base is not None:
         return _KINDS[base], base_value(value, base)
-    written_in_c = not cls.__flags__ & _HEAP_TYPE  # and keeps what it holds to itself
-    if written_in_c or isinstance(value, type | BaseException) or _shape_of(cls) is None:
+    if _shape_of(cls) is None:
         raise NoForm(value, "it has no attributes that are data")
     return "struct", value
+
+
+def _plain_base(cls: type) -> type | None:
+    """The built-in class of which its objects have the form."""
+    base = value_base(cls)
+    return base if base in _KINDS and not hasattr(cls, "_fields") else None
 
 
 def _form_of_wire(value: Any) -> tuple[str, Any]:
@@ -264,8 +273,7 @@ def member_reader(name: str) -> Callable[[Any], Any]:
 
 def is_seen(cls: type, name: str) -> bool:
     """Whether a filterable member of the objects of a class is just the attribute of that name."""
-    known = cls not in _KINDS and not issubclass(cls, dict)
-    shape = _shape_of(cls) if known and cls.__flags__ & _HEAP_TYPE else None
+    shape = _shape_of(cls)
     return shape is not None and name in shape.seen
 
 
@@ -303,8 +311,14 @@ _shapes: dict[ref[type], _Shape] = {}
 
 
 def _shape_of(cls: type) -> _Shape | None:
+    """How the objects of a class are structs; None if they have another form, or none."""
     shape = _shapes.get(ref(cls))
     if shape is None:
+        written_in_c = not cls.__flags__ & _HEAP_TYPE  # and keeps what it holds to itself
+        if written_in_c or issubclass(cls, _NO_STRUCTS) or cls.__module__ == "xmlrpc.client":
+            return None
+        if _plain_base(cls) is not None:
+            return None
         try:
             shape = _Shape(anatomy_of(cls), opaque_names(cls))
         except Refused:
