@@ -95,9 +95,7 @@ def bury_dead(tx: Transaction, now: float, *, mine: int | None) -> None:
     dead = [
         each.id for each in tx.buses() if each.id != mine and (each.until <= now or has_died(each))
     ]
-    dead += (
-        tx.strays()
-    )  # they were buried, did not know it yet, and joined: maybe for their last act
+    dead += tx.strays()  # they were buried, and joined a group before they knew
     for bus in dead:
         tx.remove_bus(bus)
     for name in tx.lapsed(now):
