@@ -169,8 +169,6 @@ static int put_box(Build *build, const Shape *shape, const int chosen[SLOTS]) {
 /* A box for each choice of spans: for no event more than one of them is true. */
 static int put_boxes(Build *build, const Shape *shape) {
     int chosen[SLOTS] = {0};
-    for (int slot = 0; slot < shape->slots; slot++)
-        if (shape->counts[slot] == 0) return 0; /* never true, unless a value is odd */
     while (1) {
         int slot = 0;
         if (put_box(build, shape, chosen)) return -1;
@@ -234,7 +232,16 @@ static int is_worth_splitting(const Build *build, Shape *shape, int slot, int bo
     return boxes * count <= MOST_BOXES && boxes * (count - 1) < ASKING * reached;
 }
 
-/* A conjunction as boxes. */
+/* The column of a predicate that no place satisfies, such as `0 < x < 1` where only integers are
+ * expected; NOWHERE if there is none. */
+static int barren_column(const Shape *shape) {
+    for (int slot = 0; slot < shape->slots; slot++)
+        if (shape->counts[slot] == 0) return shape->predicate[slot]->column;
+    return NOWHERE;
+}
+
+/* A conjunction as boxes. One that no place satisfies has none, but values without a place may
+ * satisfy it, floats among integers and odd ones: they ask all that is anchored on their column. */
 int describe(Build *build, uint32_t at, int anchored) {
     Segment *segment = build->segment;
     const Record *record = record_at(segment, at);
@@ -257,6 +264,8 @@ int describe(Build *build, uint32_t at, int anchored) {
         }
         if (!is_anchor) boxes *= *count;
     }
-    build->anchor_of[build->described++] = shape->common.anchor;
-    return put_boxes(build, shape);
+    int barren = barren_column(shape);
+    build->anchor_of[build->described++] =
+        barren == NOWHERE ? shape->common.anchor : (uint8_t)barren;
+    return barren == NOWHERE ? put_boxes(build, shape) : 0;
 }

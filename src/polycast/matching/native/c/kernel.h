@@ -213,7 +213,7 @@ typedef struct {
     Cuts cuts;
     Level levels[LEVELS];
     int count; /* of levels with anything on them */
-    uint32_t *anchored; /* records, for values that are odd */
+    uint32_t *anchored; /* records, for values that are odd or unexpected: they have no place */
     size_t anchors;
 } Lane;
 

@@ -77,7 +77,7 @@ static void count_entries(Build *build) {
     }
 }
 
-/* All records that are anchored on a column, for values that are odd. */
+/* All records that are anchored on a column, for values that have no place in it. */
 static int list_anchored(Build *build) {
     Segment *segment = build->segment;
     size_t many[MOST_COLUMNS] = {0}, at = 0;
