@@ -6,6 +6,8 @@ KERNEL := $(wildcard src/polycast/matching/native/c/*)
 # Where there is a compiler, the matching kernel in C has to be there.
 NATIVE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),require,auto)
 WORKERS := 2
+# How long `make torture` looks for filters that are matched differently.
+HOURS := 2
 EXAMPLES := examples/talks.py examples/chat.py examples/alerts.py examples/orders.py \
 	examples/market_data.py examples/traffic.py examples/versions.py examples/hosts.py
 
@@ -62,6 +64,8 @@ bench: java $(VENV)/.ready  ## Measure against the peers, side by side.
 torture: $(VENV)/.ready  ## Kill, pause, flood, cut the power, fail the disk, flip bits; and stress.
 	@$(BIN)/python tests/proof/torture.py
 	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress tests/contexts
+	@POLYCAST_FUZZ=$$(( $(HOURS) * 3600 )) POLYCAST_FUZZ_FOUND=build/found POLYCAST_NATIVE=$(NATIVE) \
+		$(BIN)/pytest tests/matching/test_agreement.py
 	@$(MAKE) --no-print-directory sanitized
 
 # The kernel in C under the sanitizers. Leaks are not looked for: the interpreter keeps much until

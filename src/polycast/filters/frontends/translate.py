@@ -354,7 +354,9 @@ def _comparable(left: nodes.Node, sign: str, right: nodes.Node) -> bool:
 def _is_nan(value: Any) -> bool:
     if isinstance(value, CONTAINERS):
         return any(map(_is_nan, value))
-    return isinstance(value, float | decimal.Decimal) and value != value
+    if isinstance(value, decimal.Decimal):
+        return value.is_nan()  # asking a signalling one whether it differs fails
+    return isinstance(value, float) and value != value
 
 
 def _is_single(node: nodes.Node) -> bool:
