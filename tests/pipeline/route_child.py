@@ -7,12 +7,13 @@ import json
 import sys
 
 from polycast.pipeline.route import Piece, rows_of
+from polycast.pipeline.shipping import Shipment
 
 
 def main() -> None:
     for line in sys.stdin:
         path, identity, imports, pieces = json.loads(line)
-        rows = rows_of(path, identity, tuple(imports), [Piece(*each) for each in pieces])
+        rows = rows_of(path, identity, Shipment(tuple(imports)), [Piece(*each) for each in pieces])
         told = [
             (row.low, row.high, row.error, base64.b64encode(row.takers).decode()) for row in rows
         ]

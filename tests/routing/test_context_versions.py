@@ -10,7 +10,8 @@ import pytest
 
 import polycast as pc
 from polycast.contexts.state import state_of
-from polycast.routing.borders.versions import ContextHistory, function_here
+from polycast.names import Names
+from polycast.routing.borders.versions import ContextHistory
 from polycast.stores import ContextVersion
 from polycast.typesystem import Registry, describe_all
 
@@ -53,10 +54,10 @@ def version(number: int, context: pc.Context, start: int, until: int | None = No
 
 def history(
     *versions: ContextVersion,
-    function: Callable[[str], Any] = function_here,
+    function: Callable[[str], Any] | None = None,
     registry: Registry | None = None,
 ) -> ContextHistory:
-    found = ContextHistory(registry or Registry(), function)
+    found = ContextHistory(registry or Registry(), function or Names([__name__]).get)
     found.learn(versions)
     return found
 
@@ -125,7 +126,7 @@ def test_without_its_functions_a_context_is_known_by_its_mappings_only() -> None
     kept = found.kept("us", 1)
     assert kept is not None
     assert (kept.is_whole, kept.member.incoming.becomes(Sale)) == (False, LocalSale)
-    with pytest.raises(LookupError, match="double is not here"):
+    with pytest.raises(LookupError, match="double is not registered here"):
         kept.member.incoming.translate(Sale(1.0))
 
 

@@ -12,11 +12,12 @@ from polycast.delivery import DeadLetter
 from polycast.delivery.keeping import record_of
 from polycast.errors import BadContext, BadOption
 from polycast.routing.borders.crossing import Astray, letter_name, reason_of
-from polycast.routing.borders.versions import ContextHistory, StoredCrossing, function_here
+from polycast.routing.borders.versions import ContextHistory, StoredCrossing
 from polycast.stores import Letter, Stored
 from polycast.typesystem import describe_all
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from polycast.config import Clock
@@ -91,9 +92,14 @@ class StoredContexts(BusContexts):
         super().__init__(dispatcher, clock)
         self._store, self._kept = store, set[str]()
         self._registry = dispatcher.registry
-        self._history = ContextHistory(dispatcher.registry, function_here)
+        self._history = ContextHistory(dispatcher.registry, self._function)
         dispatcher.crossing = StoredCrossing(self._history)
         self._burying: set[Future[None]] = set()
+
+    def _function(self, name: str) -> Callable[..., object] | None:
+        """What contexts of the store may name beyond the functions of those that are here."""
+        federation = self.federation
+        return None if federation is None else federation.names.get(name)
 
     def _check(self, members: dict[str, Member]) -> None:
         """Others have to find the functions: by where they are, or by what they do."""

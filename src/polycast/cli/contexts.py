@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from dataclasses import asdict
@@ -17,9 +16,9 @@ from polycast.cli.words import count
 from polycast.contexts import Context
 from polycast.contexts.inheritance import settle
 from polycast.errors import BadContext
+from polycast.names import Names, imported
 from polycast.routing.borders.comparing import Comparing
 from polycast.routing.borders.outlook import tried
-from polycast.routing.borders.versions import function_here
 from polycast.stores.bounds import end_of, start_of
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def compare_contexts(given: Namespace, terminal: Terminal) -> int:
         if given.spark:
             found = _with_spark(given, low, high)
         else:
-            comparing = Comparing(store, sides, function_here, given.samples)
+            comparing = Comparing(store, sides, Names(_modules(given)).get, given.samples)
             for each in comparing.outlooks:
                 each.check(store.newest(), "per_batch")
             found = comparing.nothing()
@@ -113,12 +112,17 @@ def _side(given: Namespace, text: str) -> Context | str | None:
     return None if text == "root" else text
 
 
+def _modules(given: Namespace) -> list[str]:
+    """The modules whose functions a context of the store may name."""
+    named = [text.partition(":")[0] for text in (given.old, given.new) if ":" in text]
+    return list(dict.fromkeys((*named, *filter(None, (given.modules or "").split(",")))))
+
+
 def _with_spark(given: Namespace, low: int, high: int) -> Comparison:
     from polycast.pipeline import compare
     from polycast.pipeline.replaying import some_session
 
-    named = [text.partition(":")[0] for text in (given.old, given.new) if ":" in text]
-    modules = dict.fromkeys((*named, *filter(None, (given.modules or "").split(","))))
+    modules = _modules(given)
     old, new = (_side(given, text) for text in (given.old, given.new))
     url, samples = f"sqlite:///{place_of(given).file('Spark')}", given.samples
     with some_session() as spark:
@@ -148,7 +152,7 @@ def _found(text: str, parent: Context | list[Context] | None, modules: list[str]
     if not (colon and module and name):
         raise Refused(f"{text!r} is no context: a file that ends in .xml is one, or MODULE:NAME")
     try:
-        found: object = getattr(importlib.import_module(module), name, None)
+        found: object = vars(imported(module)).get(name)
     except ImportError as error:
         accepted = f"a module that can be imported ({error})"
         raise BadContext("the module of a context", module, accepted=accepted) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import os
 import sys
 from functools import partial
@@ -15,6 +14,7 @@ from polycast.cli.terminal import Refused
 from polycast.contexts import Context
 from polycast.errors import BadOption
 from polycast.filters import Filter
+from polycast.names import imported
 from polycast.routing.loading import class_named
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def filter_of(text: str | None, registry: Registry) -> Filter[Any] | None:
     if text.lstrip().startswith("{"):
         try:
             data = msgspec.json.decode(text)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise Refused(f"--where {text}: {error}") from error
     return Filter.from_json(data, class_named=partial(class_named, registry))
 
@@ -70,7 +70,7 @@ def import_modules(text: str | None) -> list[ModuleType]:
     found = []
     for name in names:
         try:
-            found.append(importlib.import_module(name))
+            found.append(imported(name))
         except ImportError as error:
             raise Refused(f"--import {name}: {error}") from error
     return found

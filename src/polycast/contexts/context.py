@@ -22,7 +22,7 @@ from polycast.errors import BadContext, BadOption, ContextFrozen
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from importlib.resources.abc import Traversable
     from types import ModuleType
 
@@ -65,15 +65,16 @@ class Context:
         name: str | None = None,
         parent: Context | Iterable[Context] | None = None,
         modules: Iterable[ModuleType | str] = (),
+        functions: Mapping[str, Callable[..., Any]] | None = None,
     ) -> Context:
-        """Read a context from XML; what it names is looked up in the modules, and nowhere else.
+        """Read a context from XML; it may name what the modules define, and `functions`, no more.
 
         Its name is the one given, else that of `<context name="...">`, else that of the file. A
         file inside a zip is found, too, and what `importlib.resources.files(...)` gives.
         """
         from polycast.contexts.loading import load
 
-        return load(path, name=name, parent=parent, modules=modules)
+        return load(path, name=name, parent=parent, modules=modules, functions=functions)
 
     def dump(self) -> str:
         """The context as XML that `load` reads; functions and types must have dotted names."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import threading
 import weakref
 from dataclasses import dataclass, field
@@ -11,17 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.context import Context
 from polycast.contexts.inheritance import from_above, settle
+from polycast.contexts.names import registered
 from polycast.contexts.translating import Translator
 from polycast.errors import BadContext, ContextRefused, NotTranslated
+from polycast.text import log_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
+    from types import ModuleType
 
     from polycast.contexts.findings import Finding, Report
 
 __all__ = ["Federation", "Member", "Statistics"]
 
-_log = logging.getLogger("polycast.contexts")
+_log = log_of("polycast.contexts")
 
 
 @dataclass
@@ -60,12 +62,20 @@ class Federation:
     """The root, and the contexts of all parties.
 
     What is read here is replaced in one step and never changed: a reader sees all of a change or
-    nothing of it.
+    nothing of it. Where a store has contexts as they were before, they may name the functions of
+    those in here, what the modules in `imports` define, and `functions` by their names: no others.
     """
 
-    def __init__(self, root: Context) -> None:
+    def __init__(
+        self,
+        root: Context,
+        *,
+        imports: Iterable[ModuleType | str] = (),
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
         if not isinstance(root, Context) or root.parents:
             raise BadContext("root", root, accepted="a context without a parent")
+        self.names = registered("imports", imports, functions, where=root.name)
         report = root.check()
         if report.errors:
             raise ContextRefused(root.name, report.errors)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import typing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from polycast.names import placed_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -146,9 +147,7 @@ def _owner(call: Any, name: str, types: list[type]) -> type | None:
         for base in cls.__mro__:
             if base.__dict__.get(short) is call:
                 return base
-    found: Any = sys.modules.get(getattr(call, "__module__", None) or "")
-    for part in name.split(".")[:-1]:
-        found = getattr(found, part, None)
+    found = placed_at(getattr(call, "__module__", None), name.rpartition(".")[0])
     return found if isinstance(found, type) and found.__dict__.get(short) is call else None
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import os
 from pathlib import PurePath
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from polycast.contexts.context import Context
@@ -20,16 +17,19 @@ from polycast.contexts.findings import Finding
 from polycast.contexts.functions import identity
 from polycast.contexts.inheritance import settle
 from polycast.contexts.lines import DISABLED, Place
+from polycast.contexts.names import registered
 from polycast.contexts.patterns import BadPattern, parse_pattern
 from polycast.contexts.vocabulary import Vocabulary
-from polycast.errors import BadContext
+from polycast.names import methods_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from importlib.resources.abc import Traversable
+    from types import ModuleType
 
     from polycast.contexts.declarations import Declared, Element
     from polycast.contexts.lines import Direction
+    from polycast.names import Names
 
 __all__ = ["IDENTITY", "load"]
 
@@ -51,36 +51,18 @@ def load(
     name: str | None,
     parent: Context | Iterable[Context] | None,
     modules: Iterable[ModuleType | str],
+    functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Context:
     """The context of a file. Nothing is imported before the file is known to be well-formed."""
     declared = read_declaration(path)
     called = name or declared.name or PurePath(_file_name(path)).stem
     above = Context(called, parent=parent).parents
-    names = _Names(_imported(called, modules), above)
+    names = _Names(registered("modules", modules, functions, where=called), above)
     return _Loading(str(path), declared, names).context(called, above)
 
 
 def _file_name(path: str | os.PathLike[str] | Traversable) -> str:
     return os.fspath(path) if isinstance(path, str | os.PathLike) else path.name
-
-
-def _imported(context: str, modules: object) -> dict[str, ModuleType]:
-    found: dict[str, ModuleType] = {}
-    accepted = "modules, or their names, in a list"
-    if isinstance(modules, str | ModuleType) or not hasattr(modules, "__iter__"):
-        raise BadContext("modules", modules, accepted=accepted, where=context)
-    for each in modules:
-        module = each
-        if isinstance(each, str):
-            try:
-                module = importlib.import_module(each)
-            except (ImportError, ValueError) as error:
-                accepted = f"modules that can be imported ({error})"
-                raise BadContext("modules", each, accepted=accepted, where=context) from error
-        if not isinstance(module, ModuleType):
-            raise BadContext("modules", each, accepted=accepted, where=context)
-        found[module.__name__] = module
-    return found
 
 
 class _Loading:
@@ -177,26 +159,30 @@ def _line_of(where: str, file: str) -> str:
 
 
 class _Names:
-    """What names mean: in the modules given, and for types in the contexts above."""
+    """What names mean: what is registered, and for types the contexts above."""
 
-    def __init__(self, modules: dict[str, ModuleType], parents: tuple[Context, ...]) -> None:
-        self._modules = modules
-        self._known: dict[str, type] = {}
+    def __init__(self, names: Names, parents: tuple[Context, ...]) -> None:
+        self._names = names
         self._above = Vocabulary([cls for each in parents for cls in settle(each).types.types])
+        self._imported = self._types_imported()
+
+    def _types_imported(self) -> dict[str, list[type]]:
+        """Types of the contexts above, as the modules call them that import them."""
+        found: dict[str, list[type]] = {}
+        for home, module in self._names.modules.items():
+            for name, value in vars(module).items():
+                if isinstance(value, type) and value in self._above.types:
+                    for each in (name, f"{home}.{name}"):
+                        found.setdefault(each, []).append(value)
+        return found
 
     def type_of(self, name: str) -> type:
         """The class of a name."""
-        found = self._known.get(name)
-        if found is None:
-            found = self._known[name] = self._looked_up(name)
-        return found
-
-    def _looked_up(self, name: str) -> type:
-        words = _words(name, "unknown-type")
+        _check_words(name, "unknown-type")
         above = [cls for cls in self._above.named(name) if cls in self._above.types]
-        inside = [each for each in self._found(words) if isinstance(each, type)]
-        found = [*above, *(cls for cls in inside if self._is_ours(cls) or cls in self._above.types)]
-        return cast("type", self._only(name, found, inside, "type"))
+        inside = [each for each in self._names.spelled(name) if isinstance(each, type)]
+        found = [*above, *inside, *self._imported.get(name, ())]
+        return cast("type", self._only(name, found, "type"))
 
     def function_of(self, name: str, types: tuple[type, ...]) -> Any:
         """The function of a name; a bare one may be a method of the types at the pattern."""
@@ -204,18 +190,19 @@ class _Names:
             return DISABLED
         if name in _IDENTITIES:
             return identity
-        words = _words(name, "unknown-function")
-        if len(words) == 1:
-            for cls in types:
-                method = _member(cls, name)
-                if callable(method):
-                    return method
-        inside = [each for each in self._found(words) if callable(each)]
-        return self._only(
-            name, [each for each in inside if self._is_ours(each)], inside, "function"
-        )
+        _check_words(name, "unknown-function")
+        for cls in types:
+            homes = {*self._names.modules, *(each.__module__ for each in self._kin(cls))}
+            method = methods_of(cls, frozenset(homes)).get(name)
+            if method is not None:
+                return method
+        return self._only(name, self._names.spelled(name), "function")
 
-    def _only(self, name: str, found: list[Any], inside: list[Any], what: str) -> Any:
+    def _kin(self, cls: type) -> list[type]:
+        """A type at a pattern, and those above it that contexts know."""
+        return [cls, *(each for each in cls.__mro__ if each in self._above.types)]
+
+    def _only(self, name: str, found: list[Any], what: str) -> Any:
         """The one thing that a name means."""
         unique = list({id(each): each for each in found}.values())
         if len(unique) == 1:
@@ -224,53 +211,19 @@ class _Names:
             full = " or ".join(sorted(f"{each.__module__}.{each.__qualname__}" for each in unique))
             code = "ambiguous-type" if what == "type" else "unknown-function"
             raise _Unknown(code, f"{name!r} is two things; say {full}")
-        modules = ", ".join(self._modules) or "none are given"
+        modules = ", ".join(self._names.modules) or "none are given"
         where = " or in a context above" if what == "type" else ""
         text = f"there is no {what} {name!r} in the modules ({modules}){where}"
-        if inside:
-            home = getattr(inside[0], "__module__", None) or type(inside[0]).__module__
+        home = self._names.homes(name)
+        if home is not None:
             text = f"{name!r} is defined in {home}, which is not among the modules ({modules})"
-        raise _Unknown(f"unknown-{what}", f"{text}; only what modules=[...] define is looked up")
-
-    def _found(self, words: list[str]) -> list[Any]:
-        """What a path leads to: from a module by its full name, or in any of them."""
-        starts: list[tuple[ModuleType, list[str]]] = [
-            (module, words[count:])
-            for name, module in self._modules.items()
-            if (count := name.count(".") + 1) < len(words) and words[:count] == name.split(".")
-        ]
-        starts += [(module, words) for module in self._modules.values()]
-        found = [_reached(module, rest) for module, rest in starts]
-        return [each for each in found if each is not None]
-
-    def _is_ours(self, found: Any) -> bool:
-        """Whether it is defined in the modules, not only imported there."""
-        home = getattr(found, "__module__", None) or ""
-        return any(home == name or home.startswith(f"{name}.") for name in self._modules)
+        rest = "only what modules=[...] define is looked up"
+        raise _Unknown(f"unknown-{what}", f"{text}; {rest}{self._names.near(name)}")
 
 
-def _words(name: str, code: str) -> list[str]:
+def _check_words(name: str, code: str) -> None:
     words = name.split(".")
     if not all(word.isidentifier() for word in words):
         raise _Unknown(code, f"{name!r} is no dotted name, such as 'shop.us.to_dollars'")
     if any(word.startswith("__") for word in words):
         raise _Unknown(code, f"{name!r}: names that begin with '__' are not looked up")
-    return words
-
-
-def _reached(module: ModuleType, words: list[str]) -> Any:
-    """What a path inside a module leads to; it goes on in classes only, never in other modules."""
-    found: Any = vars(module).get(words[0])
-    for word in words[1:]:
-        if not isinstance(found, type):
-            return None
-        found = _member(found, word)
-    return None if isinstance(found, ModuleType) else found
-
-
-def _member(cls: type, name: str) -> Callable[..., Any] | None:
-    """A method of a class, or a class in it; properties and values are not run."""
-    found = inspect.getattr_static(cls, name, None)
-    if isinstance(found, staticmethod | classmethod):
-        return found.__get__(None, cls)
-    return found if callable(found) else None

@@ -1,13 +1,16 @@
-"""Dotted names of functions and classes, for those that have one."""
+"""Names of functions and classes: which they have, and which may be looked up."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from polycast.contexts.functions import Marked
+from polycast.errors import BadContext
+from polycast.names import Names, home_of, imported
 
-__all__ = ["NoName", "name_by_which"]
+__all__ = ["NoName", "name_by_which", "registered"]
 
 
 class NoName(Exception):
@@ -16,29 +19,11 @@ class NoName(Exception):
 
 def name_by_which(found: Any) -> tuple[str, str]:
     """The module of a function or class, and its name in there."""
-    module = getattr(found, "__module__", None) or ""
-    space = sys.modules.get(module)
-    name = getattr(found, "__qualname__", None) or ""
-    if space is not None and _is_at(space, name, found):
-        return module, name
-    for each, value in vars(space).items() if space is not None else ():
-        if value is found and not each.startswith("__"):
-            return module, each  # a lambda, or a function that was marked, with a name
-    raise NoName(_why(found, module, name))
-
-
-def _is_at(space: Any, name: str, found: Any) -> bool:
-    value = space
-    for word in name.split("."):
-        value = getattr(value, word, None)
-    # A bound method is made anew each time.
-    return value is found or (
-        value is not None and _function(value) is _function(found) is not None
-    )
-
-
-def _function(value: Any) -> Any:
-    return getattr(value, "__func__", None) if hasattr(value, "__self__") else None
+    home = home_of(found)
+    if home is None:
+        module, name = (getattr(found, each, None) or "" for each in ("__module__", "__qualname__"))
+        raise NoName(_why(found, module, name))
+    return home
 
 
 def _why(found: Any, module: str, name: str) -> str:
@@ -51,3 +36,39 @@ def _why(found: Any, module: str, name: str) -> str:
     if not name:
         return f"a {type(found).__name__} has no name"
     return f"{module} has no {name}"
+
+
+def registered(
+    option: str,
+    modules: object,
+    functions: object,
+    *,
+    where: str,
+) -> Names:
+    """What names may mean: what some modules define, and functions by the names given."""
+    given = {} if functions is None else functions
+    if not isinstance(given, Mapping):
+        accepted = "a function for each name, as in {'to_us': to_us}"
+        raise BadContext("functions", functions, accepted=accepted, where=where)
+    if isinstance(modules, str | ModuleType) or not hasattr(modules, "__iter__"):
+        raise BadContext(option, modules, accepted=_MODULES, where=where)
+    for name, function in given.items():
+        if not isinstance(name, str) or not callable(function):
+            accepted = f"a function for the name {name!r}"
+            raise BadContext("functions", function, accepted=accepted, where=where)
+    return Names([_module(option, each, where) for each in modules], given)
+
+
+_MODULES = "modules, or their names, in a list"
+
+
+def _module(option: str, given: object, where: str) -> ModuleType:
+    if isinstance(given, str):
+        try:
+            return imported(given)
+        except (ImportError, ValueError) as error:
+            accepted = f"modules that can be imported ({error})"
+            raise BadContext(option, given, accepted=accepted, where=where) from error
+    if not isinstance(given, ModuleType):
+        raise BadContext(option, given, accepted=_MODULES, where=where)
+    return given

@@ -26,6 +26,7 @@ __all__ = [
     "TypeState",
     "WholeState",
     "context_from",
+    "functions_of",
     "read_state",
     "state_of",
 ]
@@ -141,6 +142,20 @@ def _function(context: Context, given: Any, what: str) -> FunctionState:
     return FunctionState(tree=tree, unchecked=True, impure=marked.is_impure)
 
 
+def functions_of(context: Context) -> dict[str, Callable[..., Any]]:
+    """The functions of a context's own lines, by the names that its state has for them."""
+    found: dict[str, Callable[..., Any]] = {}
+    given: list[Any] = [each.function for each in context.rule_lines]
+    given += [each.function for each in context.whole_lines]
+    for function in given:
+        inner = function.function if isinstance(function, Marked) else function
+        for call in (inner, function):
+            name = None if isinstance(call, str) else _found_at(call)
+            if name is not None:
+                found.setdefault(name, call)
+    return found
+
+
 def _found_at(function: Any) -> str | None:
     try:
         return ":".join(name_by_which(function))
@@ -152,7 +167,7 @@ def read_state(state: bytes) -> ContextState:
     """What a store has, without any class or function."""
     try:
         found = msgspec.json.decode(state, type=ContextState)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         accepted = f"what state_of() makes ({error})"
         raise BadContext("the state of a context", state, accepted=accepted) from None
     if found.format != _FORMAT:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from polycast.errors import BadOption
 from polycast.pipeline.searching import search
-from polycast.pipeline.shipping import Functions, check_imports, import_all
+from polycast.pipeline.shipping import shipment_of
 from polycast.routing.borders.comparing import Comparing, Comparison
 from polycast.routing.borders.outlook import Tried, tried
 from polycast.routing.status import file_of
@@ -16,12 +16,13 @@ from polycast.stores.bounds import end_of, start_of
 from polycast.stores.doctor.looking import looking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
     from polycast.contexts import Context
     from polycast.pipeline.questions import Bound
+    from polycast.pipeline.shipping import Shipment
 
 __all__ = ["Comparison", "compare"]
 
@@ -37,6 +38,7 @@ def compare(
     since: Bound = None,
     until: Bound = None,
     imports: Iterable[str] = (),
+    functions: Mapping[str, Callable[..., Any]] | None = None,
     samples: int = 10,
     impure: str | None = None,
 ) -> Comparison:
@@ -44,19 +46,19 @@ def compare(
 
     A name is a context as the store has it at each position; None is the root.
     """
-    path, modules = file_of(url), check_imports(imports)
-    import_all(modules)
+    path, shipment = file_of(url), shipment_of(imports, functions)
+    names = shipment.names()
     if not isinstance(samples, int) or isinstance(samples, bool) or samples < 0:
         raise BadOption("samples", samples, accepted="a whole number from 0 on")
     sides = (tried(old), tried(new))
     with looking(path) as store:
         low, high = start_of(store, since) or store.oldest(), end_of(store, until)
-        comparing = Comparing(store, sides, Functions(modules).get, samples)
+        comparing = Comparing(store, sides, names.get, samples)
         for each in comparing.outlooks:
-            each.check(store.newest(), impure, modules)
-    task = _Task(path, sides, modules, samples)
+            each.check(store.newest(), impure, shipment.imports)
+    task = _Task(path, sides, shipment, samples)
     total = comparing.nothing()
-    for found in search(spark, task, low, high, imports=modules):
+    for found in search(spark, task, low, high, imports=shipment.modules):
         total.extend(_decode(found), samples)
     return total
 
@@ -68,15 +70,14 @@ class _Task:
         self,
         path: str,
         sides: tuple[tuple[str | None, Tried], ...],
-        imports: tuple[str, ...],
+        shipment: Shipment,
         samples: int,
     ) -> None:
         self._path, self._sides = path, sides
-        self._imports, self._samples = imports, samples
+        self._shipment, self._samples = shipment, samples
 
     def __call__(self) -> Iterator[Callable[[int, int], str]]:
-        import_all(self._imports)
+        names = self._shipment.names()
         with looking(self._path) as store:
-            function = Functions(self._imports).get
-            comparing = Comparing(store, self._sides, function, self._samples)
+            comparing = Comparing(store, self._sides, names.get, self._samples)
             yield lambda low, high: msgspec.json.encode(comparing.part(low, high)).decode()

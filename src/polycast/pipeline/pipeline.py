@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import shutil
 import tempfile
 import threading
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -20,15 +18,16 @@ from polycast.config import SystemClock
 from polycast.errors import BadOption, PipelineError, PipelineFailed
 from polycast.pipeline.checkpoint import prepare_checkpoint
 from polycast.pipeline.session import LEAN, active_session, session, tuned
-from polycast.pipeline.shipping import check_imports, ship
+from polycast.pipeline.shipping import ship, shipment_of
 from polycast.pipeline.sink import Sink
 from polycast.pipeline.source import RouteSource
 from polycast.routing.status import Status, file_of, keep_status, status_of
 from polycast.stores import open_store
 from polycast.stores.processes import here
+from polycast.text import log_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
     from pyspark.sql import SparkSession
@@ -42,18 +41,20 @@ __all__ = ["Pipeline", "Status", "status_of"]
 RECENT = 10.0  # seconds over which a rate is told
 TOLD = 1.0  # seconds after which the store is told again how it goes
 _GONE = (Py4JError, OSError)  # what is raised when the JVM is asked, and has died
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 
 
 class Pipeline:
     """Routes the events of a store for all subscriptions made with `engine="spark"`.
 
     `imports` are the modules that define types and functions; no others are imported, and without
-    them it works on what the store knows of the types. `checkpoint` is a folder that Spark goes on
-    from; it is of no consequence, and without one Spark uses one of its own.
+    them it works on what the store knows of the types. Of what subscribers name, the functions that
+    these modules define are run, and those that `functions` has by name: no others. `checkpoint` is
+    a folder that Spark goes on from; it is of no consequence, and without one Spark uses its own.
     """
 
     sink = Sink
+    source: type[RouteSource] = RouteSource
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class Pipeline:
         *,
         checkpoint: str | os.PathLike[str] | None = None,
         imports: Iterable[str] = (),
+        functions: Mapping[str, Callable[..., Any]] | None = None,
         spark: SparkSession | None = None,
         master: str = "local[*]",
         batch: int = 50_000,
@@ -68,7 +70,7 @@ class Pipeline:
         on_batch: Callable[[Status], object] | None = None,
     ) -> None:
         self.url, self._path = url, file_of(url)
-        self._imports = check_imports(imports)
+        self._shipment = shipment_of(imports, functions)
         if type(batch) is not int or batch < 1:
             raise BadOption("batch", batch, accepted="how many events a batch has at most")
         self._checkpoint, self._most, self._master, self._log = checkpoint, batch, master, log
@@ -162,14 +164,14 @@ class Pipeline:
         folder = self._folder()
         prepare_checkpoint(folder, identity=identity, high=high, end=end)
         spark = self._session()
-        ship(spark, self._imports)
+        ship(spark, self._shipment.modules)
         routed = store.write(lambda tx: tx.take_routing()).result()
         self._sink = self.sink(store, routed.token, self._clock, self._done)
         self._state, self._failure, self._totals = "running", "", [0, 0]
         self._batches.clear()
         ours = tuned(spark)
-        ours.dataSource.register(RouteSource)
-        reading = ours.readStream.format(RouteSource.name())
+        ours.dataSource.register(self.source)
+        reading = ours.readStream.format(self.source.name())
         for name, value in self._options(identity, spark).items():
             reading = reading.option(name, value)
         writing = reading.load().writeStream.foreachBatch(self._sink)
@@ -182,7 +184,7 @@ class Pipeline:
         return {
             "store": self._path,
             "identity": identity,
-            "imports": json.dumps(self._imports),
+            "shipment": self._shipment.encoded(),
             "events": str(self._most),
             "tasks": str(spark.sparkContext.defaultParallelism),
         }
@@ -266,6 +268,11 @@ class Pipeline:
             place=here(),
             time=self._clock.time(),
         )
+
+    def progress(self) -> list[Any]:
+        """What Spark tells of the latest batches, as `StreamingQuery.recentProgress`."""
+        query = self._query
+        return [] if query is None else list(query.recentProgress)
 
     def _rate(self) -> float:
         now = self._clock.monotonic()

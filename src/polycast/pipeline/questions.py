@@ -13,7 +13,7 @@ from polycast.errors import BadOption, FilterError, NotAType
 from polycast.filters import Filter
 from polycast.matching import Selector, path_of, selector_for
 from polycast.matching.definitions import SelectedType
-from polycast.pipeline.shipping import check_imports
+from polycast.pipeline.shipping import Shipment, shipment_of
 from polycast.routing.borders.outlook import tried
 from polycast.stores.bounds import end_of, start_of
 from polycast.stores.doctor.looking import looking
@@ -22,7 +22,7 @@ from polycast.typesystem import Registry, describe, describe_all
 from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from polycast.stores.doctor.looking import ReadOnlyStore
 
@@ -50,6 +50,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     since: int | str = "beginning"
     until: int | str | None = None
     imports: tuple[str, ...] = ()
+    functions: tuple[tuple[str, str, str], ...] = ()  # as in a Shipment
     misfits: Literal["raise", "skip"] = "raise"
     max_rows: int = MAX_ROWS
     partitions: int = 1
@@ -65,6 +66,11 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     def decoded(cls, text: str) -> Question:
         """From such a text."""
         return _decode(text)
+
+    @property
+    def shipment(self) -> Shipment:
+        """What names may mean."""
+        return Shipment(self.imports, self.functions)
 
     def start(self, store: ReadOnlyStore) -> int:
         """The first position that is asked for."""
@@ -102,6 +108,7 @@ def ask(
     topic: str | None = None,
     exact: bool = False,
     imports: Iterable[str] = (),
+    functions: Mapping[str, Callable[..., Any]] | None = None,
     misfits: str = "raise",
     max_rows: int = MAX_ROWS,
     partitions: int | None = None,
@@ -115,7 +122,7 @@ def ask(
         raise BadOption("url", url, accepted=accepted)
     if misfits not in MISFITS:
         raise BadOption.choice("misfits", misfits, MISFITS)
-    modules = check_imports(imports)
+    shipment = shipment_of(imports, functions)
     name, states = tried(context)
     selector: Selector[Any] | None = None
     chosen: tuple[tuple[Description, ...], ...]
@@ -135,10 +142,11 @@ def ask(
             every=selector is not None and selector.every,
             exact=exact if selector is None else selector.exact,
             topic=topic,
-            **_filter(where, modules),
+            **_filter(where, shipment),
             since=_bound("since", since) or "beginning",
             until=_bound("until", until),
-            imports=modules,
+            imports=shipment.imports,
+            functions=shipment.functions,
             misfits=misfits,  # type: ignore[arg-type]
             max_rows=_positive("max_rows", max_rows),
             partitions=_positive("partitions", partitions or os.cpu_count() or 1),
@@ -209,8 +217,8 @@ def _described(
 # -- filters ---------------------------------------------------------------------------------------
 
 
-def _filter(where: Callable[[Any], object] | None, imports: tuple[str, ...]) -> dict[str, str]:
-    """The filter as data, or the function of a module that the workers import."""
+def _filter(where: Callable[[Any], object] | None, shipment: Shipment) -> dict[str, str]:
+    """The filter as data, or the name by which the workers have the function."""
     if where is None:
         return {}
     lifted: Filter[Any] = Filter(where)
@@ -218,12 +226,14 @@ def _filter(where: Callable[[Any], object] | None, imports: tuple[str, ...]) -> 
         lifted.to_json()
         return {"where": str(lifted)}
     except FilterError as error:
+        names = shipment.names()
         path = None if isinstance(where, Filter) else path_of(where)
-        if path is not None and path.partition(":")[0] in imports:
+        if path is not None and names.get(path) is where:
             return {"function": path}
+        missing = f"; {names.why_not(path)}" if path is not None else ""
         raise BadOption(
             "where",
             where,
-            why=str(error),
+            why=f"{error}{missing}",
             accepted="a filter that can be looked into, or a function of a module in imports=",
         ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,11 @@ from polycast.matching import TopicPattern
 from polycast.pipeline.arrays import arrays_of
 from polycast.pipeline.rows import NoColumn, Rows, Texts
 from polycast.pipeline.shapes import PAYLOAD, common, fields_of, schema_of
-from polycast.pipeline.shipping import Functions, import_all
 from polycast.routing.borders.outlook import Outlook
 from polycast.routing.loading import DescribedSelector, class_named
 from polycast.routing.runnable import runnable_by
 from polycast.stores import EventType, Stored
+from polycast.text import log_of
 from polycast.typesystem import Registry, wire_name
 from polycast.typesystem.standard import STANDARD
 
@@ -39,20 +38,19 @@ __all__ = ["Reading", "reading_of"]
 _CHUNK = 10_000  # records that are read at once
 _FEW = 200  # records that are looked at one by one if something is wrong with one of them
 _TROUBLE = (ValueError, TypeError, ArithmeticError, msgspec.MsgspecError)
-_log = logging.getLogger("polycast.pipeline")
+_log = log_of("polycast.pipeline")
 
 
 class Reading:
     """Answers one question. It learns from the store what it does not know yet."""
 
     def __init__(self, question: Question) -> None:
-        import_all(question.imports)
-        self.question = question
-        self.registry = Registry() if question.imports else _Names()
+        self.question, self._names = question, question.shipment.names()
+        self.registry = Registry() if question.shipment.modules else _Names()
         for each in question.descriptions:
             self.registry.add(each)
-        function = Functions(question.imports).get
-        self._outlook = Outlook(self.registry, function, question.context, question.tried)
+        get = self._names.get
+        self._outlook = Outlook(self.registry, get, question.context, question.tried)
         self.numbers: list[int] | None = []
         """The types whose records are wanted; None if all are."""
         self._revision = -1
@@ -118,10 +116,11 @@ class Reading:
         """The filter."""
         question = self.question
         if question.function is not None:
-            function = Functions(question.imports).get(question.function)
+            function = self._names.get(question.function)
             if function is None:
-                accepted = f"a function of {', '.join(question.imports)}"
-                raise BadOption("where", question.function, accepted=accepted)
+                why = self._names.why_not(question.function)
+                accepted = "a function that is registered"
+                raise BadOption("where", question.function, why=why, accepted=accepted)
             return Filter(function)
         if question.where is None:
             return None

@@ -10,7 +10,7 @@ import msgspec
 from polycast.delivery.replaying import Replayed, check_count, check_limit, replay_to, told
 from polycast.pipeline.searching import search as look_through
 from polycast.pipeline.session import active_session, session
-from polycast.pipeline.shipping import Functions, check_imports, import_all
+from polycast.pipeline.shipping import Shipment, shipment_of
 from polycast.routing.history import Findings, History, Search, search_for
 from polycast.routing.status import file_of
 from polycast.stores import open_store
@@ -18,7 +18,7 @@ from polycast.stores.bounds import end_of, start_of
 from polycast.stores.doctor.looking import looking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -41,6 +41,7 @@ def deliver(
     topic: str | None = None,
     exact: bool = False,
     imports: Iterable[str] = (),
+    functions: Mapping[str, Callable[..., Any]] | None = None,
     limit: int | None = None,
     dry_run: bool = False,
 ) -> Replayed:
@@ -49,15 +50,15 @@ def deliver(
     Without `what` and `where` that is all it wants, else what it wants of that. With `dry_run`
     nothing is changed.
     """
-    path, modules = file_of(url), check_imports(imports)
-    import_all(modules)
+    path, shipment = file_of(url), shipment_of(imports, functions)
+    names = shipment.names()
     with looking(path) as store:
         with store.view() as view:
             about = {"where": where, "topic": topic, "exact": exact}
             search = search_for(view, what, **about, to=to, most=check_limit(limit))  # type: ignore[arg-type]
         low, high = start_of(store, since) or store.oldest(), end_of(store, until)
-        is_sure = History(search, store, Functions(modules).get).is_sure
-    found = find(spark, path, search, low, high, imports=modules)
+        is_sure = History(search, store, names.get).is_sure
+    found = find(spark, path, search, low, high, shipment=shipment)
     check_count(found, to=to, limit=limit)
     count = len(found.listed)
     if not dry_run:
@@ -76,12 +77,13 @@ def find(
     low: int,
     high: int,
     *,
-    imports: tuple[str, ...] = (),
+    shipment: Shipment | None = None,
 ) -> Findings:
     """What a search finds between two positions; the workers look at parts of it at once."""
     found = Findings()
-    task = _Task(path, search.encoded(), imports)
-    for part in look_through(spark, task, low, high, imports=imports):
+    shipment = shipment or Shipment()
+    task = _Task(path, search.encoded(), shipment)
+    for part in look_through(spark, task, low, high, imports=shipment.modules):
         found.extend(_decode(part), search.most)
     return found
 
@@ -89,13 +91,13 @@ def find(
 class _Task:
     """What a worker does with a part of the log."""
 
-    def __init__(self, path: str, search: str, imports: tuple[str, ...]) -> None:
-        self._path, self._search, self._imports = path, search, imports
+    def __init__(self, path: str, search: str, shipment: Shipment) -> None:
+        self._path, self._search, self._shipment = path, search, shipment
 
     def __call__(self) -> Iterator[Callable[[int, int], str]]:
-        import_all(self._imports)
+        names = self._shipment.names()
         with looking(self._path) as store:
-            history = History(Search.decoded(self._search), store, Functions(self._imports).get)
+            history = History(Search.decoded(self._search), store, names.get)
             yield lambda low, high: msgspec.json.encode(history.findings(low, high)).decode()
 
 

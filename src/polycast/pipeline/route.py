@@ -10,7 +10,6 @@ import msgspec
 
 from polycast.errors import PolycastError
 from polycast.events import encode_record
-from polycast.pipeline.shipping import Functions, import_all
 from polycast.routing import RoutingPlan, encode_takers
 from polycast.stores import Effect
 from polycast.stores.doctor.looking import looking
@@ -19,10 +18,11 @@ from polycast.typesystem import Registry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from polycast.pipeline.shipping import Shipment
     from polycast.routing import Found
     from polycast.stores.doctor.looking import ReadOnlyStore
 
-__all__ = ["COLUMNS", "Piece", "Row", "Trouble", "rows_of"]
+__all__ = ["COLUMNS", "SLICE", "Piece", "Row", "Trouble", "Worker", "rows_of"]
 
 SLICE = 10_000  # records that become one stretch
 
@@ -77,12 +77,22 @@ _encode = msgspec.msgpack.Encoder().encode
 class Worker:
     """The plan of one worker process; it outlives a batch, and follows the routes."""
 
-    def __init__(self, path: str, imports: tuple[str, ...]) -> None:
-        import_all(imports)
+    def __init__(self, path: str, shipment: Shipment) -> None:
+        names = shipment.names()
         self._open = ExitStack()
         self._store: ReadOnlyStore = self._open.enter_context(looking(path))
-        self._plan = RoutingPlan(Registry(), Functions(imports).get)
+        self._plan = RoutingPlan(Registry(), names.get)
         self._set = Effect(0, 0, 0)
+
+    @property
+    def store(self) -> ReadOnlyStore:
+        """Where it reads."""
+        return self._store
+
+    @property
+    def plan(self) -> RoutingPlan:
+        """Whom it asks."""
+        return self._plan
 
     def close(self) -> None:
         """Let go of the file."""
@@ -96,14 +106,14 @@ class Worker:
                     piece.low, piece.high, 0, 0, 0, encode_takers(piece.low, (), ()), b"", None
                 )
                 continue
-            self._follow(piece)
+            self.follow(piece)
             low = piece.low
             while low < piece.high:
-                row = self._slice(low, min(low + SLICE, piece.high))
+                row = self.routed(low, min(low + SLICE, piece.high))
                 yield row
                 low = row.high
 
-    def _follow(self, piece: Piece) -> None:
+    def follow(self, piece: Piece) -> None:
         """Have the routes of a piece in effect."""
         wanted = piece.effect
         if self._set != wanted:
@@ -114,7 +124,8 @@ class Worker:
                 gc.freeze()  # the plan stays: nobody need look at it for garbage again
             self._set = wanted
 
-    def _slice(self, low: int, high: int) -> Row:
+    def routed(self, low: int, high: int) -> Row:
+        """What becomes of the records between two positions, for the routes that are in effect."""
         batch = self._store.read(low, limit=high - low, until=high)
         entries, high = batch.entries, batch.upto  # less, if there is damage behind it
         described = self._plan.registry.described
@@ -140,23 +151,21 @@ def _troubles(found: Found) -> bytes:
 
 
 # A worker process serves one batch after the other, of one pipeline or of several.
-_workers: dict[tuple[str, tuple[str, ...], str], Worker] = {}
+_workers: dict[tuple[str, Shipment, str], Worker] = {}
 
 
-def rows_of(
-    path: str, identity: str, imports: tuple[str, ...], pieces: list[Piece]
-) -> Iterator[Row]:
+def rows_of(path: str, identity: str, shipment: Shipment, pieces: list[Piece]) -> Iterator[Row]:
     """What becomes of some pieces of the log of a store; what goes wrong is told, not raised.
 
     So the driver raises it as what it is, without Spark trying the same three times more.
     """
     try:
-        worker = _workers.get((path, imports, identity))
+        worker = _workers.get((path, shipment, identity))
         if worker is None:
             for other in _workers.values():
                 other.close()
             _workers.clear()  # a store that was replaced is another one
-            worker = _workers[path, imports, identity] = Worker(path, imports)
+            worker = _workers[path, shipment, identity] = Worker(path, shipment)
         yield from worker.rows(pieces)
     except (PolycastError, ImportError) as error:
         why = f"{type(error).__name__}: {error}"

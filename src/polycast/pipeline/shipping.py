@@ -2,26 +2,78 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import tempfile
 import zipfile
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from polycast.errors import BadOption
-from polycast.routing.borders.versions import function_here
+from polycast.names import Names, home_of, imported, placed_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from importlib.machinery import ModuleSpec
 
     from pyspark.sql import SparkSession
 
-__all__ = ["Functions", "check_imports", "import_all", "ship"]
+__all__ = ["Shipment", "ship", "shipment_of"]
 
 _SOURCES = (".py", ".pyi", ".json", ".txt", ".toml", ".xml")
+
+
+class Shipment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What whoever runs a pipeline lets names mean, as data: it goes to the workers as text."""
+
+    imports: tuple[str, ...] = ()
+    functions: tuple[tuple[str, str, str], ...] = ()
+    """By which name, in which module, and where in there."""
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that the workers need."""
+        return tuple(dict.fromkeys((*self.imports, *(module for _, module, _ in self.functions))))
+
+    def names(self) -> Names:
+        """Import the modules, and no others; what names mean then."""
+        for module in self.modules:
+            imported(module)
+        given = {name: placed_at(module, path) for name, module, path in self.functions}
+        return Names(self.imports, given)
+
+    def encoded(self) -> str:
+        """As text."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decoded(cls, text: str) -> Shipment:
+        """From such a text."""
+        return _decode(text)
+
+
+# Made once: the first use of a type of nested Structs must not happen in two threads at once.
+_decode = msgspec.json.Decoder(Shipment).decode
+
+
+def shipment_of(
+    imports: Iterable[str], functions: Mapping[str, Callable[..., Any]] | None
+) -> Shipment:
+    """Modules and functions that workers can have; `BadOption` for any other."""
+    given = {} if functions is None else functions
+    accepted = "a function for each name, as in {'shop.rules:is_urgent': is_urgent}"
+    if not hasattr(given, "items"):
+        raise BadOption("functions", functions, accepted=accepted)
+    found = []
+    for name, function in given.items():
+        home = home_of(function) if callable(function) and isinstance(name, str) else None
+        if home is None or home[0] == "__main__":
+            why = "the workers import it, by its module and its name there"
+            raise BadOption("functions", given, accepted=accepted, why=f"{name!r}: {why}")
+        found.append((name, *home))
+    return Shipment(check_imports(imports), tuple(found))
 
 
 def check_imports(imports: Iterable[str]) -> tuple[str, ...]:
@@ -88,20 +140,3 @@ def _files(top: str, spec: ModuleSpec) -> Iterator[tuple[str, str]]:
                 if name.endswith(_SOURCES):
                     place = os.path.join(folder, name)
                     yield os.path.join(top, os.path.relpath(place, root)), place
-
-
-def import_all(imports: Iterable[str]) -> None:
-    """Import some modules, and nothing else, so that their classes are known."""
-    for name in imports:
-        importlib.import_module(name)
-
-
-class Functions:
-    """The functions of some modules, by `module:name`; nothing is imported to find one."""
-
-    def __init__(self, imports: Iterable[str]) -> None:
-        self._modules = frozenset((*imports, "builtins"))
-
-    def get(self, path: str) -> Callable[..., object] | None:
-        """The function of that path, if its module is one of these."""
-        return function_here(path) if path.partition(":")[0] in self._modules else None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.stores import Store, Transaction
 
-__all__ = ["Batch", "Sink"]
+__all__ = ["Batch", "Sink", "rows_in"]
 
 TIDY = 5.0  # seconds after which what nobody needs any more is dropped again
 _troubles = msgspec.msgpack.Decoder(list[Trouble]).decode
@@ -58,7 +58,7 @@ class Sink:
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Keep a batch."""
         try:
-            self.keep(number, _rows(batch))
+            self.keep(number, rows_in(batch))
         except Exception as error:
             self.failure = error
             raise
@@ -109,7 +109,8 @@ def _summed(number: int, rows: list[Row], letters: int, ended: float) -> Batch:
     return Batch(number, rows[0].low, rows[-1].high, events, decoded, pairs, letters, ended)
 
 
-def _rows(batch: DataFrame) -> list[Row]:
+def rows_in(batch: DataFrame) -> list[Row]:
+    """What the workers have told, in the order of the log."""
     table: Any = batch.toArrow()
     columns = [table.column(name).to_pylist() for name in Row._fields]
     return sorted(map(Row._make, zip(*columns, strict=True)))

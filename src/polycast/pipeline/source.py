@@ -6,7 +6,6 @@ effects, so that Spark may do it again whenever it likes.
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import ExitStack
 from itertools import pairwise
@@ -20,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from polycast.pipeline.route import COLUMNS, Piece, Row, rows_of
+from polycast.pipeline.shipping import Shipment
 from polycast.stores.doctor.looking import looking
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from polycast.stores import View
     from polycast.stores.doctor.looking import ReadOnlyStore
 
-__all__ = ["RouteSource", "Stretches", "cut"]
+__all__ = ["RouteReader", "RouteSource", "Stretches", "batch_of", "cut"]
 
 WAIT = 0.1  # seconds for which a question for something new may take
 PAUSE = 0.001
@@ -69,7 +69,7 @@ class RouteReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Any) -> None:
         self._path = options["store"]
         self._identity = options["identity"]
-        self._imports = tuple(json.loads(options["imports"]))
+        self._shipment = Shipment.decoded(options["shipment"])
         self._most = int(options["events"])
         self._tasks = int(options["tasks"])
         self._end: int | None = None
@@ -114,8 +114,8 @@ class RouteReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Route some pieces of the log."""
-        for row in rows_of(self._path, self._identity, self._imports, partition.value):
-            yield _batch(row)
+        for row in rows_of(self._path, self._identity, self._shipment, partition.value):
+            yield batch_of(row)
 
 
 def _position(offset: Any) -> int:
@@ -172,7 +172,8 @@ def cut(whole: list[Piece], tasks: int) -> list[list[Piece]]:
     return [each for each in found if each]
 
 
-def _batch(row: Row) -> pa.RecordBatch:
+def batch_of(row: Row) -> pa.RecordBatch:
+    """A row as Spark takes it."""
     import pyarrow as pa
 
     binary, number = pa.binary(), pa.int64()

@@ -14,7 +14,7 @@ from polycast.stores.doctor.looking import looking
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -34,6 +34,7 @@ class _Options(NamedTuple):
     topic: str | None
     exact: bool
     imports: Iterable[str]
+    functions: Mapping[str, Callable[..., Any]] | None
     misfits: str
     context: Context | str | None
     impure: str | None
@@ -50,6 +51,7 @@ def table(
     topic: str | None = None,
     exact: bool = False,
     imports: Iterable[str] = (),
+    functions: Mapping[str, Callable[..., Any]] | None = None,
     misfits: str = "raise",
     context: Context | str | None = None,
     impure: str | None = None,
@@ -60,7 +62,8 @@ def table(
     over it is planned. With a `context`, events are what that sees: as it was at each position, by
     its name, or a `pc.Context` that is tried out.
     """
-    options = _Options(where, since, until, topic, exact, imports, misfits, context, impure)
+    names = (imports, functions)
+    options = _Options(where, since, until, topic, exact, *names, misfits, context, impure)
     return _table(spark, url, what, options)
 
 
@@ -75,6 +78,7 @@ def stream(
     topic: str | None = None,
     exact: bool = False,
     imports: Iterable[str] = (),
+    functions: Mapping[str, Callable[..., Any]] | None = None,
     misfits: str = "raise",
     context: Context | str | None = None,
     impure: str | None = None,
@@ -85,7 +89,8 @@ def stream(
     It begins with the oldest event kept, or with `since`; a query that has a checkpoint goes on
     from there. A micro-batch has at most `max_rows` events.
     """
-    options = _Options(where, since, until, topic, exact, imports, misfits, context, impure)
+    names = (imports, functions)
+    options = _Options(where, since, until, topic, exact, *names, misfits, context, impure)
     question = _asked(spark, url, what, options, max_rows=max_rows)
     reader = spark.readStream.format(PolycastSource.name())
     return reader.option(QUESTION, question.encoded()).load()
@@ -102,12 +107,14 @@ def replay(
     topic: str | None = None,
     exact: bool = False,
     imports: Iterable[str] = (),
+    functions: Mapping[str, Callable[..., Any]] | None = None,
     misfits: str = "raise",
     context: Context | str | None = None,
     impure: str | None = None,
 ) -> DataFrame:
     """What `subscribe(what, where=, topic=, exact=)` would have been given, in log order."""
-    options = _Options(where, since, until, topic, exact, imports, misfits, context, impure)
+    names = (imports, functions)
+    options = _Options(where, since, until, topic, exact, *names, misfits, context, impure)
     return _table(spark, url, what, options).orderBy("_position")
 
 
@@ -127,11 +134,11 @@ def _asked(
     reading = Reading(question)
     with looking(question.store) as store:
         reading.look(store)
-        is_plain = question.context is None and not question.imports
+        is_plain = question.context is None and not question.shipment.modules
         if is_plain and not isinstance(what, str):
             _check_verdicts(reading, what, list(store.types().values()))
     reading.schema  # noqa: B018 - it may be refused
-    ship(spark, question.imports)
+    ship(spark, question.shipment.modules)
     spark.dataSource.register(PolycastSource)
     return question
 

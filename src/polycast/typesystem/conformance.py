@@ -88,10 +88,13 @@ def _is_pure(description: Description, targets: tuple[Description, ...]) -> bool
 
 
 def ancestors(description: Description, lookup: Lookup) -> Iterator[str]:
-    """The names of a class and of all its supertypes, aliases included."""
-    seen: set[str] = set()
-    waiting = [*description.aliases, description.name]
-    waiting += description.supertypes
+    """The names of a class and of all its supertypes, aliases included.
+
+    What a class derives from, its own description says, and no other of the same name.
+    """
+    seen = {*description.names}
+    yield from (*dict.fromkeys((description.name, *description.aliases)),)
+    waiting = [*description.supertypes]
     while waiting:
         name = waiting.pop()
         if name in seen:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 import weakref
 from typing import TYPE_CHECKING, TypeVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from polycast.errors import BadOption, NotAType, NotShareable
+from polycast.names import placed_at
 from polycast.typesystem.standard import STANDARD, is_standard
 
 if TYPE_CHECKING:
@@ -166,7 +166,4 @@ def _checked_aliases(aliases: Iterable[str]) -> tuple[str, ...]:
 
 def _is_reachable(cls: type) -> bool:
     # A class parametrised by pydantic is called `Box[int]`; its origin is what has a name.
-    found: object = sys.modules.get(cls.__module__)
-    for part in cls.__qualname__.partition("[")[0].split("."):
-        found = getattr(found, part, None)
-    return isinstance(found, type)
+    return isinstance(placed_at(cls.__module__, cls.__qualname__.partition("[")[0]), type)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import NameClash, NotDecodable
+from polycast.names import classes_called
 from polycast.typesystem.describing import describe, reachable
 from polycast.typesystem.descriptions import difference
 from polycast.typesystem.making import make_class
@@ -102,7 +102,7 @@ class Registry:
         if found is not None:
             return found
         known = self._hashed.get(digest) if digest else self.describe(name, version=version)
-        if known is None:
+        if known is None or name not in known.names:  # that of another class says nothing
             raise NotDecodable(
                 f"an event of class {name!r} version {version}",
                 why=f"neither the class nor its description {digest or ''} is known here",
@@ -121,6 +121,11 @@ class Registry:
                     self._making.discard(description.name)
                 self._made[description.hash] = found
             return found
+
+    def made_apart(self, description: Description) -> type:
+        """The same of a description that is not to be known here; one at each call."""
+        with self._lock:
+            return make_class(description, self._known_bases(description))
 
     def _known_bases(self, description: Description) -> tuple[type, ...]:
         found = [self._known_base(name) for name in description.supertypes]
@@ -193,23 +198,8 @@ def _class_alive(name: str, version: int | None) -> type | None:
 
 
 def _module_classes(name: str) -> list[type]:
-    module, _, rest = name.partition(".")
-    found: list[type] = []
-    while rest:
-        head, _, tail = rest.partition(".")
-        if module in sys.modules:
-            found += _attribute_class(sys.modules[module], rest, name)
-        module, rest = f"{module}.{head}", tail
-    return found
-
-
-def _attribute_class(module: object, path: str, name: str) -> list[type]:
-    current: object = module
-    for part in path.split("."):
-        current = vars(current).get(part) if hasattr(current, "__dict__") else None
-    if isinstance(current, type) and wire_name(current) == name and _is_event_like(current):
-        return [current]
-    return []
+    found = classes_called(name)
+    return [cls for cls in found if wire_name(cls) == name and _is_event_like(cls)]
 
 
 def _is_event_like(cls: type) -> bool:

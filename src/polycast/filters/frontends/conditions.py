@@ -17,6 +17,7 @@ from polycast.filters.canonical import canonical
 from polycast.filters.constants import constant
 from polycast.filters.frontends.python import lift_function
 from polycast.filters.text import render
+from polycast.names import placed_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,9 +164,9 @@ def _owner(method: Callable[..., Any]) -> type | None:
     """The class that a method was taken from."""
     owner: Any = getattr(method, "__objclass__", None)  # of a method of a built-in class
     if owner is None and callable(method) and hasattr(method, "__qualname__"):
-        owner = inspect.getmodule(method)
-        for part in method.__qualname__.split(".")[:-1]:
-            owner = getattr(owner, part, None)
+        home = inspect.getmodule(method)
+        path = method.__qualname__.rpartition(".")[0]
+        owner = None if home is None else placed_at(home.__name__, path)
     if not isinstance(owner, type):
         raise BadOption("path", method, accepted="a method of a class that can be found by name")
     return owner

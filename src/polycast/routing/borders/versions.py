@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts import Context, Member
 from polycast.contexts.functions import unchecked
-from polycast.contexts.state import context_from, read_state, state_of
+from polycast.contexts.state import context_from, functions_of, read_state, state_of
 from polycast.errors import BadContext, NotDecodable, PolycastError
 from polycast.routing.borders.crossing import Crossing
+from polycast.text import log_of
 from polycast.typesystem import is_made
 
 if TYPE_CHECKING:
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from polycast.stores import ContextVersion
     from polycast.typesystem import Registry
 
-__all__ = ["ContextHistory", "Kept", "StoredCrossing", "function_here"]
+__all__ = ["ContextHistory", "Kept", "StoredCrossing"]
 
-_log = logging.getLogger("polycast.contexts")
+_log = log_of("polycast.contexts")
 Lineage = tuple[int, ...]  # the numbers of a version and of those above it, at some position
 
 
@@ -49,6 +48,7 @@ class ContextHistory:
         self._versions: dict[str, list[ContextVersion]] = {}
         self._by_number: dict[int, ContextVersion] = {}
         self._offered: dict[tuple[bytes, ...], Member] = {}
+        self._own: dict[str, Callable[..., Any]] = {}
         self._turns: list[int] = []
         self._known: dict[tuple[str, int], Kept | None] = {}
         self._made: dict[Lineage, Kept | None] = {}
@@ -66,13 +66,14 @@ class ContextHistory:
         self._known = {}
 
     def offer(self, federation: Federation) -> None:
-        """Use what is declared here for the versions that are the same."""
+        """Use what is declared here for the versions that are the same, and its functions."""
         bodies: dict[int, bytes] = {}
 
         def bodies_of(context: Context) -> tuple[bytes, ...]:
             for each in context.lineage():
                 if id(each) not in bodies:
                     bodies[id(each)] = state_of(each)
+                    self._own.update(functions_of(each))
             return tuple(bodies[id(each)] for each in context.lineage())
 
         for member in federation.members.values():
@@ -206,7 +207,7 @@ class ContextHistory:
             raise BadContext("a type", name, accepted=f"one that is described ({error})") from None
 
     def _found(self, path: str, missing: set[str]) -> Callable[[Any], Any]:
-        found = self._function(path)
+        found = self._own.get(path) or self._function(path)
         if found is not None:
             return found
         missing.add(path)
@@ -221,7 +222,7 @@ class _Absent:
         self.__qualname__ = path.rpartition(":")[2]
 
     def __call__(self, value: Any) -> Any:
-        raise LookupError(f"{self._path} is not here")
+        raise LookupError(f"{self._path} is not registered here: imports= or functions= does it")
 
 
 def _is_pure(states: Iterable[ContextState]) -> bool:
@@ -268,12 +269,3 @@ class StoredCrossing(Crossing):
         """The context of a publisher, as it is now: the root form is kept with the event."""
         del at
         return self.members.get(name)
-
-
-def function_here(path: str) -> Callable[..., object] | None:
-    """A function by `module:name`, of a module that is imported; nothing is imported for it."""
-    module, _, name = path.partition(":")
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = None if part.startswith("__") else getattr(found, part, None)
-    return found if callable(found) else None

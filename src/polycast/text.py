@@ -1,0 +1,81 @@
+"""Text from outside, made safe to print and to log: what a terminal would obey is shown instead."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["PlainFilter", "log_of", "plain", "plain_json", "plain_lines"]
+
+# C0, DEL and C1 (also ANSI sequences), what ends a line, what turns or hides text (bidirectional
+# marks, zero-width and tag characters), and halves of surrogate pairs.
+_OBEYED = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_BUT_LINES = re.compile(f"(?![\n\t]){_OBEYED.pattern}")
+
+
+def plain(text: str) -> str:
+    """One line in which nothing is obeyed: ESC is shown as \\x1b, a new line as \\n."""
+    return _OBEYED.sub(_shown, text)
+
+
+def plain_lines(text: str) -> str:
+    """Our own lines with text from outside in them: new lines and tabs stay."""
+    return _BUT_LINES.sub(_shown, text)
+
+
+def plain_json(document: str) -> str:
+    """The same JSON, in which nothing is obeyed either: encoders leave C1 and the like as it is."""
+    return _BUT_LINES.sub(_shown_in_json, document)
+
+
+def _shown(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
+
+
+def _shown_in_json(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+class PlainFilter(logging.Filter):
+    """Makes of each record one plain line, and of its exception plain lines, each indented.
+
+    So what is at the beginning of a line was always said by this program.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change the record; it is always logged."""
+        record.msg, record.args = plain(_message(record)), None
+        if isinstance(record.exc_info, tuple) and not record.exc_text:
+            record.exc_text = indent(plain_lines(_trace(*record.exc_info)), "  ")
+        return True
+
+
+def log_of(name: str) -> logging.Logger:
+    """The logger of that name; what is logged there is plain, whoever handles it."""
+    logger = logging.getLogger(name)
+    if not any(isinstance(each, PlainFilter) for each in logger.filters):
+        logger.addFilter(PlainFilter())
+    return logger
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception as error:  # an object whose str() fails does not end who logs it
+        return f"{record.msg} ({type(error).__name__} while it was put into words)"
+
+
+def _trace(
+    kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+) -> str:
+    return "".join(traceback.format_exception(kind, error, trace)).rstrip("\n")
