@@ -10,6 +10,7 @@ PolycastError
 ├── FilterError         a filter that is wrong
 │   ├── FilterMistake   it names what its type cannot have, or does what it cannot do
 │   ├── FilterSyntaxError  a text that is none of its language; it shows where
+│   ├── FilterTooCostly a part of one from outside whose cost nothing bounds
 │   ├── FilterTypeError    a text that puts together what never goes together
 │   ├── NotRoutable     the pipeline could ask nothing of it
 │   ├── NoSparkForm     a part of it that no Spark column can compute exactly
@@ -34,6 +35,7 @@ PolycastError
 │   ├── NotAStore       a file that is no store, or one of a newer version
 │   ├── StoreClosed     using a store after it was closed
 │   ├── StoreFailed     the disk is full or failing: nothing more is accepted
+│   │   └── StoreReplacedError  the file was removed or replaced while it was open
 │   ├── StoreDamaged    what was read is not what was written
 │   └── BrokerError     a broker that cannot be used as asked
 │       ├── BrokerUnreachable  none answers at the address, or not in time
@@ -94,6 +96,7 @@ from polycast.errors.filters import (
     FilterError,
     FilterMistake,
     FilterSyntaxError,
+    FilterTooCostly,
     FilterTypeError,
     NoSparkForm,
     NoSparkType,
@@ -116,7 +119,14 @@ from polycast.errors.server import (
     BadTokens,
     Exposed,
 )
-from polycast.errors.stores import NotAStore, StoreClosed, StoreDamaged, StoreError, StoreFailed
+from polycast.errors.stores import (
+    NotAStore,
+    StoreClosed,
+    StoreDamaged,
+    StoreError,
+    StoreFailed,
+    StoreReplacedError,
+)
 from polycast.errors.types import (
     MethodNotHere,
     NameClash,
@@ -152,6 +162,7 @@ __all__ = [
     "FilterError",
     "FilterMistake",
     "FilterSyntaxError",
+    "FilterTooCostly",
     "FilterTypeError",
     "HistoryGone",
     "LeaseExpired",
@@ -182,6 +193,7 @@ __all__ = [
     "StoreDamaged",
     "StoreError",
     "StoreFailed",
+    "StoreReplacedError",
     "SubscriptionEnded",
     "TakenOver",
     "WouldDeadlock",

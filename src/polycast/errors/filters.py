@@ -13,6 +13,7 @@ __all__ = [
     "FilterError",
     "FilterMistake",
     "FilterSyntaxError",
+    "FilterTooCostly",
     "FilterTypeError",
     "NoSparkForm",
     "NoSparkType",
@@ -33,6 +34,15 @@ class FilterMistake(FilterError):
         self.problems, self.types = tuple(problems), types
         listed = "\n".join(map(str, self.problems))
         super().__init__(f"the filter cannot be right for {types}:\n{listed}")
+
+
+class FilterTooCostly(FilterError):
+    """A filter from outside with a part whose cost has no bound in the size of the event."""
+
+    def __init__(self, what: str, why: str, *, accepted: str) -> None:
+        self.what, self.why, self.accepted = what, why, accepted
+        text = f"{what} in a filter from outside is refused: {why}"
+        super().__init__(f"{text}; accepted: {accepted}" if accepted else text)
 
 
 class _Misplaced(FilterError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polycast.text import plain_lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -11,7 +13,10 @@ __all__ = ["PolycastError", "listed", "shown"]
 
 
 class PolycastError(Exception):
-    """The root of all errors."""
+    """The root of all errors. What came from outside is told so that no terminal obeys it."""
+
+    def __str__(self) -> str:
+        return plain_lines(super().__str__())
 
 
 # -- types and the wire ------------------------------------------------------------------------

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from polycast.errors.root import PolycastError
 
-__all__ = ["NotAStore", "StoreClosed", "StoreDamaged", "StoreError", "StoreFailed"]
+__all__ = [
+    "NotAStore",
+    "StoreClosed",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFailed",
+    "StoreReplacedError",
+]
 
 
 class StoreError(PolycastError):
@@ -36,6 +43,19 @@ class StoreFailed(StoreError):
         super().__init__(
             f"{path} takes nothing more: {why}. The file is kept as it is, and reading goes on. "
             f"See to the disk, then open the bus again"
+        )
+
+
+class StoreReplacedError(StoreFailed):
+    """What is at the path of an open store is not what was opened: it was removed or replaced."""
+
+    def __init__(self, path: str, was: str, now: str, *, unknown: bool = False) -> None:
+        self.path, self.was, self.now, self.unknown = path, was, now, unknown
+        self.why = f"it was removed or replaced while it was open. There was {was}, there is {now}"
+        StoreError.__init__(
+            self,
+            f"{path} takes nothing more: {self.why}. What is published now would not be found. Put "
+            f"the file back, or restore a back-up, then open the bus again",
         )
 
 

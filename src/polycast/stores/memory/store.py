@@ -99,7 +99,9 @@ class MemoryStore(Near):
             end = self._state.newest() + 1 if until is None else until
             end = max(start, min(end, self._state.newest() + 1))
             found: list[Stored] = []
-            for stored in self._log[bisect_left(self._log, start, key=lambda s: s.position) :]:
+            first = bisect_left(self._log, start, key=lambda s: s.position)
+            for at in range(first, len(self._log)):  # a slice would be a copy of all that follows
+                stored = self._log[at]
                 if stored.position >= end:
                     break
                 if types is None or not wanted.isdisjoint(_types_of(stored.record)):

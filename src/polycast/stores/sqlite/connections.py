@@ -16,6 +16,8 @@ from polycast.stores.sqlite.schema import BUSY_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from polycast.stores.sqlite.files import Files
+
 __all__ = ["Readers", "connect", "told"]
 
 _waiting = threading.local()
@@ -90,8 +92,8 @@ def _advice(path: str) -> str:
 class Readers:
     """Connections that only read; each serves one reader at a time, in any thread."""
 
-    def __init__(self, path: str, *, vfs: str | None = None) -> None:
-        self._path, self._vfs = path, vfs
+    def __init__(self, path: str, files: Files, *, vfs: str | None = None) -> None:
+        self._path, self._vfs, self._files = path, vfs, files
         self._idle: list[apsw.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -112,7 +114,13 @@ class Readers:
 
     def open(self) -> apsw.Connection:
         """One more connection that only reads, which the caller closes."""
+        self._files.check()
         connection = connect(self._path, vfs=self._vfs)
+        try:
+            self._files.check()  # it is open now, and what was there before was looked at
+        except BaseException:
+            connection.close()
+            raise
         connection.execute("PRAGMA query_only = 1")
         # The writer is closed last and does it, unless it must not touch the file any more.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -122,9 +130,15 @@ class Readers:
         with self._lock:
             if self._closed:
                 raise StoreClosed()
-            if self._idle:
-                return self._idle.pop()
-        return self.open()
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            return self.open()
+        try:
+            self._files.check()
+        except BaseException:
+            self._give_back(connection)
+            raise
+        return connection
 
     def _give_back(self, connection: apsw.Connection) -> None:
         with self._lock:

@@ -12,6 +12,7 @@ from polycast.config import SystemClock
 from polycast.errors import WouldDeadlock
 from polycast.stores.near import bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import Readers, connect, told
+from polycast.stores.sqlite.files import Files
 from polycast.stores.sqlite.jobs import Appending, Change
 from polycast.stores.sqlite.readable import Readable
 from polycast.stores.sqlite.rows import fetch_one
@@ -55,15 +56,21 @@ class SqliteStore(Readable):
             with told(self.path):
                 prepare(connection, self.path, create=create)
                 connection.execute("PRAGMA synchronous = FULL")
+                files = Files(self.path, connection)
         except BaseException:
             connection.close()
             raise
-        self._readers = Readers(self.path, vfs=vfs)
+        self._readers = Readers(self.path, files, vfs=vfs)
         watchers: list[Callable[[], None]] = []
         self._listener = Listener(self.path, self._readers, watchers)
         self._peers = Peers(self._listener.address)
         self._writer = Writer(
-            connection, self.path, peers=self._peers, watchers=watchers, finish=self._readers.close
+            connection,
+            self.path,
+            files=files,
+            peers=self._peers,
+            watchers=watchers,
+            finish=self._readers.close,
         )
         self._writer.put(Change(self._peers.register))
         self._listener.start()
@@ -134,7 +141,7 @@ class SqliteStore(Readable):
     @property
     def failure(self) -> Exception | None:
         """Why nothing can be written any more, if that is so."""
-        return self._writer.failure
+        return self._writer.look()
 
     def watch(self, woken: Callable[[], None]) -> None:
         """Have a function called, in some thread, soon after anybody has committed anything."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import apsw
 
-from polycast.errors import StoreClosed, StoreDamaged, StoreFailed
+from polycast.errors import StoreClosed, StoreDamaged, StoreFailed, StoreReplacedError
 from polycast.stores.sqlite.appending import Appender
 from polycast.stores.sqlite.jobs import Appending, Change, Job
 from polycast.stores.sqlite.numbers import Numbers
@@ -19,6 +19,7 @@ from polycast.stores.sqlite.rows import fetch
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from polycast.stores.sqlite.files import Files
     from polycast.stores.sqlite.waking import Peers
 
 __all__ = ["Writer"]
@@ -46,13 +47,14 @@ class Writer:
         connection: apsw.Connection,
         path: str,
         *,
+        files: Files,
         peers: Peers,
         watchers: list[Callable[[], None]],
         finish: Callable[[], None],
     ) -> None:
         self.failure: StoreFailed | None = None
         self.watchers = watchers
-        self._connection, self._path = connection, path
+        self._connection, self._path, self._files = connection, path, files
         self._peers, self._finish = peers, finish
         self._numbers = Numbers(connection)
         self._appender = Appender(connection, path, self._numbers)
@@ -72,10 +74,18 @@ class Writer:
             if not self._closed and self.failure is None:
                 self._queue.put(job)
                 return
-        # An error of its own for each: who raises it adds to it where it was raised.
         failed = self.failure
-        job.error = StoreClosed() if failed is None else StoreFailed(self._path, why=failed.why)
+        job.error = StoreClosed() if failed is None else _another(failed)
         job.settle()
+
+    def look(self) -> StoreFailed | None:
+        """Why nothing can be written any more, if that is so by now."""
+        if self.failure is None and not self._closed:
+            try:
+                self._files.check()
+            except StoreReplacedError as error:
+                self._stop(error)
+        return self.failure
 
     def end(self, *last: Job[Any]) -> None:
         """Write what was put before, then these, then end."""
@@ -104,10 +114,17 @@ class Writer:
             group = []  # nothing is held while it waits
         self._finish()
         self._peers.close()
-        if self.failure is not None:  # the file is left as it is
+        if not self._may_tidy():  # the file is left as it is
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         with suppress(apsw.Error, OSError):
             self._connection.close()
+
+    def _may_tidy(self) -> bool:
+        """Whether the files are its own: SQLite would remove by name what others have put there."""
+        with suppress(StoreReplacedError):
+            self._files.check()
+            return self.failure is None
+        return False
 
     def _gather(self) -> list[Job[Any]]:
         group: list[Job[Any]] = []
@@ -130,11 +147,13 @@ class Writer:
         unknown = False
         try:
             if self.failure is not None:
-                raise StoreFailed(self._path, why=self.failure.why)
+                raise _another(self.failure)
+            self._files.check()
             self._begin()
             self._perform(group)
             unknown = True
             self._connection.execute("COMMIT")
+            self._files.check()
         except BaseException as error:
             self._undo()
             self._fail(group, error, unknown=unknown)
@@ -194,17 +213,25 @@ class Writer:
         self, group: Sequence[Job[Any]], error: BaseException, *, unknown: bool = False
     ) -> None:
         """Accept nothing any more: nobody knows what a second sync after a failed one means."""
-        why = error.why if isinstance(error, StoreFailed) else f"{type(error).__name__}: {error}"
-        with self._lock:
-            # What comes later is certainly not stored, whatever became of this group.
-            self.failure = self.failure or StoreFailed(self._path, why=why)
+        if isinstance(error, StoreReplacedError) and self._files.may_be_completed():
+            with suppress(apsw.Error):  # what was acknowledged before is only in the lost log
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+        is_damage = isinstance(error, apsw.CorruptError | apsw.NotADBError | StoreDamaged)
+        damage = str(error) if is_damage else None
+        if not isinstance(error, StoreFailed):
+            error = StoreFailed(self._path, why=f"{type(error).__name__}: {error}")
+        self._stop(error)
         for job in group:
-            if isinstance(error, apsw.CorruptError | apsw.NotADBError | StoreDamaged):
-                job.error = StoreDamaged(self._path, place="an unknown place", why=str(error))
-            else:
-                job.error = StoreFailed(self._path, why=why, unknown=unknown)
+            job.error = _another(error, unknown=unknown)
+            if damage is not None:
+                job.error = StoreDamaged(self._path, place="an unknown place", why=damage)
             job.settle()
         self._wake()  # so that all look at the failure
+
+    def _stop(self, why: StoreFailed) -> None:
+        with self._lock:
+            # What comes later is certainly not stored, whatever became of this group.
+            self.failure = self.failure or _another(why)
 
     # -- after a commit ----------------------------------------------------------------------------
 
@@ -234,3 +261,10 @@ class Writer:
             pass
         except Exception as error:
             self._fail([], error)
+
+
+def _another(error: StoreFailed, *, unknown: bool = False) -> StoreFailed:
+    """An error of its own for each: who raises it adds to it where it was raised."""
+    if isinstance(error, StoreReplacedError):
+        return StoreReplacedError(error.path, error.was, error.now, unknown=unknown)
+    return StoreFailed(error.path, why=error.why, unknown=unknown)

@@ -1,0 +1,135 @@
+"""The files of an open store: whether they are still those at its path.
+
+A file that was removed, or that another was put in place of, can be written and synced for as long
+as it is open, and nobody will ever find what was written. So this is looked at before anything is
+acknowledged. The looks are a few calls of stat(); only where the file itself was written since, as
+a checkpoint does it, its first page and the name of the store are read once more.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import apsw
+
+from polycast.errors import StoreReplacedError
+from polycast.stores.sqlite.rows import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Files"]
+
+_ABOUT = "SELECT name, (SELECT rootpage FROM sqlite_schema WHERE name = 'identity') FROM identity"
+_HEADER = 100  # bytes at the beginning of a SQLite file
+_WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+
+
+class Files:
+    """What was at the path of a store when it was opened, to compare with what is there now."""
+
+    def __init__(self, path: str, connection: apsw.Connection) -> None:
+        self.path = os.path.abspath(path)  # the working directory may change
+        found = fetch(connection, _ABOUT)  # a store that lost its name tells whoever asks for it
+        about: tuple[str, int] = found[0] if found else ("", 0)
+        self._name, self._page = about
+        ((self._page_size,),) = fetch(connection, "PRAGMA page_size")
+        self._real = connection.filename  # where links lead
+        log = connection.filename_wal
+        self._log, self._index = log, f"{log.removesuffix('-wal')}-shm"
+        self._seen = {name: _identity(name) for name in (self.path, self._log, self._index)}
+        self._lock = threading.Lock()
+        if not self._is_named():  # by a file of an older version that was brought up to date
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._has_name = self._is_named()
+        self._written: tuple[int, int] | None = None  # when and how large the file was left
+        self._counter = 0  # of changes, in the file
+        self._length, self._was_cut = 0, False  # of the write-ahead log
+
+    def check(self) -> None:
+        """`StoreReplacedError` if what is written would not be found at the path."""
+        for now in self._changes():
+            raise StoreReplacedError(self.path, *now)
+
+    def may_be_completed(self) -> bool:
+        """Whether the file is there, and nobody began another write-ahead log beside it."""
+        with suppress(OSError):
+            now = {name: _identity(name) for name in self._seen}
+            beside = (self._log, self._index)
+            is_there = now.pop(self.path) == self._seen[self.path]
+            return is_there and all(now[name] in (None, self._seen[name]) for name in beside)
+        return False
+
+    def _changes(self) -> Iterator[tuple[str, str]]:
+        """What was there, and what is there now."""
+        for name, was in self._seen.items():
+            if was is None:
+                continue
+            try:
+                now = os.stat(name)
+            except OSError as error:
+                yield _file(name, was), f"{type(error).__name__}: {error.strerror}"
+                return
+            if (now.st_dev, now.st_ino) != was:
+                yield _file(name, was), _file(name, (now.st_dev, now.st_ino))
+            elif name is self.path and (now.st_mtime_ns, now.st_size) != self._written:
+                yield from self._rewritten(now)
+            elif name is self._log and (now.st_size < self._length or self._was_cut):
+                yield from self._cut(now)
+            elif name is self._log:
+                self._length = now.st_size
+
+    def _rewritten(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
+        """A checkpoint has written the file, or somebody has copied another over it."""
+        with self._lock:
+            header = _read(self._real, 0, _HEADER)
+            counter = int.from_bytes(header[24:28], "big")
+            if len(header) < _HEADER or header[18:20] != b"\x02\x02":
+                kind = "a SQLite file that no store has open" if header else "nothing"
+                yield "a store that is open", f"{kind} in the same file"
+                return
+            if self._has_name and not self._is_named():
+                yield f"the store {self._name}", "another one in the same file"
+            elif counter < self._counter and self._counter - counter < 1 << 31:
+                yield f"the state after {self._counter} changes", f"an older one, of {counter}"
+            self._written, self._counter = (now.st_mtime_ns, now.st_size), counter
+
+    def _is_named(self) -> bool:
+        at = (self._page - 1) * self._page_size
+        return at >= 0 and self._name.encode() in _read(self._real, at, self._page_size)
+
+    def _cut(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
+        """Shorter than it was: begun anew after a checkpoint, or emptied by somebody."""
+        with self._lock:
+            # Nobody has begun it anew yet while it is empty; that is seen after the next commit.
+            self._was_cut = not now.st_size
+            if now.st_size and _read(self._log, 0, 4) not in _WAL_MAGIC:
+                yield f"{self._length} bytes in {self._log}", "a file that was emptied meanwhile"
+            self._length = now.st_size
+
+
+def _identity(name: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(name)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _file(name: str, identity: tuple[int, int]) -> str:
+    return f"{name} (device {identity[0]}, inode {identity[1]})"
+
+
+def _read(name: str, at: int, count: int) -> bytes:
+    """Bytes of a file, by way of SQLite: closing any other handle would give up its locks."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB
+    with suppress(apsw.Error):
+        file = apsw.VFSFile("", name, [flags, 0])
+        try:
+            return file.xRead(count, at)
+        finally:
+            file.xClose()
+    return b""

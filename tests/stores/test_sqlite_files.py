@@ -1,0 +1,200 @@
+"""Files removed or replaced while a store has them open: no receipt for what goes there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from store_drafts import MakeDrafts
+
+from polycast.errors import StoreFailed, StoreReplacedError
+from polycast.stores.sqlite import SqliteStore, back_up
+
+Open = Callable[..., SqliteStore]
+
+
+def remove_all(path: Path) -> None:
+    for each in path.parent.glob(f"{path.name}*"):
+        each.unlink()
+
+
+def make_other(path: Path) -> Path:
+    """Another store, closed, beside it."""
+    other = path.with_name("other.db")
+    SqliteStore(other).close()
+    return other
+
+
+def keep_backup(path: Path) -> Path:
+    copy = path.with_name("copy.db")
+    back_up(path, copy)
+    return copy
+
+
+def point_elsewhere(path: Path) -> None:
+    """The folder's name leads to another folder."""
+    path.parent.rename(path.parent.with_name("moved"))
+    path.parent.mkdir()
+    shutil.copy(path.parent.with_name("moved") / path.name, path)
+
+
+MISHAPS: dict[str, Callable[[Path], object]] = {
+    "all removed": remove_all,
+    "removed": lambda path: path.unlink(),
+    "write-ahead log removed": lambda path: Path(f"{path}-wal").unlink(),
+    "its index removed": lambda path: Path(f"{path}-shm").unlink(),
+    "another moved there": lambda path: make_other(path).rename(path),
+    "another copied over it": lambda path: shutil.copyfile(make_other(path), path),
+    "a back-up copied over it": lambda path: shutil.copyfile(keep_backup(path), path),
+    "the same copied to its place": lambda path: os.replace(shutil.copy(path, f"{path}.1"), path),
+    "emptied": lambda path: os.truncate(path, 0),
+    "write-ahead log emptied": lambda path: os.truncate(f"{path}-wal", 0),
+    "folder moved": lambda path: path.parent.rename(path.parent.with_name("moved")),
+    "folder replaced": point_elsewhere,
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "folder").mkdir()
+    return tmp_path / "folder" / "store.db"
+
+
+@pytest.fixture
+def held(open_sqlite: Open, path: Path, drafts: MakeDrafts) -> SqliteStore:
+    """A store with one event."""
+    store = open_sqlite(path)
+    store.append(drafts(1))
+    return store
+
+
+@pytest.mark.parametrize("mishap", MISHAPS)
+def test_nothing_is_acknowledged_into_a_file_that_nobody_will_find(
+    held: SqliteStore, path: Path, drafts: MakeDrafts, mishap: str
+) -> None:
+    MISHAPS[mishap](path)
+    with pytest.raises(StoreReplacedError, match="removed or replaced while it was open"):
+        held.append(drafts(2))
+    with pytest.raises(StoreReplacedError) as caught:
+        held.write(lambda tx: tx.newest()).result(20)
+    assert not caught.value.unknown
+    assert caught.value.path == str(path)
+    assert isinstance(held.failure, StoreReplacedError)
+
+
+@pytest.mark.parametrize("mishap", [each for each in MISHAPS if each != "write-ahead log emptied"])
+def test_one_who_only_reads_is_told_too(held: SqliteStore, path: Path, mishap: str) -> None:
+    MISHAPS[mishap](path)
+    with pytest.raises(StoreReplacedError):
+        held.read(1)
+    assert isinstance(held.failure, StoreReplacedError)
+
+
+def test_what_was_written_when_it_is_found_out_is_unknown(
+    held: SqliteStore, path: Path, drafts: MakeDrafts
+) -> None:
+    removing = held.write(lambda tx: remove_all(path))
+    with pytest.raises(StoreReplacedError) as caught:
+        removing.result(20)
+    assert caught.value.unknown
+
+
+def test_closing_touches_nothing_that_was_put_there(
+    held: SqliteStore, path: Path, open_sqlite: Open, drafts: MakeDrafts
+) -> None:
+    remove_all(path)
+    new = open_sqlite(path)
+    new.append(drafts(7, 8))
+    held.close()  # the last that has the old file open: SQLite removes the log by its name
+    new.append(drafts(9))
+    assert [each.record.identity.sequence for each in new.read(1).entries] == [7, 8, 9]
+
+
+def test_what_was_acknowledged_is_saved_where_only_the_log_was_removed(
+    held: SqliteStore, path: Path, open_sqlite: Open, drafts: MakeDrafts
+) -> None:
+    held.append(drafts(2))
+    Path(f"{path}-wal").unlink()
+    with pytest.raises(StoreReplacedError):
+        held.append(drafts(3))
+    held.close()
+    again = open_sqlite(path)
+    assert [each.record.identity.sequence for each in again.read(1).entries][:2] == [1, 2]
+
+
+def test_a_link_that_leads_elsewhere_stops_it(
+    path: Path, open_sqlite: Open, drafts: MakeDrafts
+) -> None:
+    link = path.with_name("current.db")
+    link.symlink_to(path.name)
+    store = open_sqlite(link)
+    store.append(drafts(1))
+    other = make_other(path)
+    link.unlink()
+    link.symlink_to(other.name)
+    with pytest.raises(StoreReplacedError):
+        store.append(drafts(2))
+
+
+def test_another_working_directory_and_a_checkpoint_are_no_replacement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_sqlite: Open, drafts: MakeDrafts
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_sqlite(Path("store.db"))
+    store.append(drafts(1))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for at in range(1, 4):
+        program = (
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+            "print(c.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall())"
+        )
+        subprocess.run([sys.executable, "-c", program, tmp_path / "store.db"], check=True)
+        assert store.append(drafts(2 * at, 2 * at + 1)) == [2 * at, 2 * at + 1]
+    assert store.failure is None
+
+
+def test_looking_at_the_file_gives_up_no_lock_on_it(
+    held: SqliteStore, path: Path, drafts: MakeDrafts
+) -> None:
+    os.utime(path)  # it is read once more
+    held.append(drafts(2))
+    program = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=0); "
+        "c.execute('PRAGMA journal_mode = DELETE')"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program, path], check=False, capture_output=True, text=True
+    )
+    assert "locked" in told.stderr
+
+
+def test_the_error_says_what_was_there_and_what_is(
+    held: SqliteStore, path: Path, drafts: MakeDrafts
+) -> None:
+    inode = path.stat().st_ino
+    make_other(path).rename(path)
+    with pytest.raises(StoreReplacedError) as caught:
+        held.append(drafts(2))
+    assert isinstance(caught.value, StoreFailed)
+    for part in (str(path), f"inode {inode}", f"inode {path.stat().st_ino}", "restore a back-up"):
+        assert part in str(caught.value)
+
+
+def test_a_version_that_only_the_log_has_is_checked_as_well(
+    path: Path, open_sqlite: Open, drafts: MakeDrafts
+) -> None:
+    shutil.copy(Path(__file__).parent / "files" / "version_1.db", path)
+    with sqlite3.connect(path) as old:
+        old.execute("PRAGMA journal_mode = WAL")
+    store = open_sqlite(path)
+    store.append(drafts(1_001))
+    shutil.copyfile(make_other(path), path)
+    with pytest.raises(StoreReplacedError):
+        store.append(drafts(1_002))
