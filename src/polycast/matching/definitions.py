@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +9,15 @@ import msgspec
 
 from polycast.errors import FilterError, NotRoutable
 from polycast.filters import Filter
+from polycast.filters.outside import check_outside
 from polycast.filters.weakening import EVERYTHING, is_open, weakened
+from polycast.names import home_of
 from polycast.typesystem import describe, wire_name, wire_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from polycast.filters.nodes import Node
     from polycast.matching.interest import Interest
 
 __all__ = ["Definition", "SelectedType", "definition_of", "path_of", "wanted_from_afar"]
@@ -116,9 +118,9 @@ def wanted_from_afar(interest: Interest) -> Definition:
 
 def _routable(where: Filter[Any]) -> dict[str, Any]:
     """A filter that has no form as data: the function it is, or what can be said of it."""
-    less: Filter[Any] = Filter(weakened(where.tree, is_open))
+    less: Filter[Any] = Filter(weakened(where.tree, _can_leave))
     path = None if where.origin is None else path_of(where.origin)
-    why = ", ".join(part.why for part in where.opaque_parts())
+    why = ", ".join(part.why for part in where.opaque_parts()) or _refusal(where.tree)
     if less == EVERYTHING and path is None:
         raise NotRoutable(where, why=why)
     try:
@@ -127,13 +129,23 @@ def _routable(where: Filter[Any]) -> dict[str, Any]:
         raise NotRoutable(where, why=str(error)) from None
 
 
+def _can_leave(node: Node) -> bool:
+    """Whether others take a part of a filter; what costs too much there is asked here."""
+    return is_open(node) and not _refusal(node)
+
+
+def _refusal(node: Node) -> str:
+    try:
+        check_outside(node)
+    except FilterError as error:
+        return str(error)
+    return ""
+
+
 def path_of(function: Callable[..., object]) -> str | None:
     """`module:name` of a function that can be imported by it."""
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
-    found: Any = sys.modules.get(module or "")
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return f"{module}:{name}" if found is function and module != "__main__" else None
+    home = home_of(function)
+    return None if home is None or home[0] == "__main__" else ":".join(home)
 
 
 def _in_words(where: Filter[Any]) -> str:

@@ -1,0 +1,6 @@
+"""What a filter from outside may cost, before it runs: refused, or bounded by the event's size."""
+
+from polycast.filters.cost.amounts import Amount
+from polycast.filters.cost.judging import cost_of
+
+__all__ = ["Amount", "cost_of"]
