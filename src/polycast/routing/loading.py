@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import BadOption, FilterError, NotDecodable
+from polycast.errors import BadOption, NotDecodable
 from polycast.filters import Filter
-from polycast.filters.weakening import weakened
 from polycast.matching import Definition, Selector, TopicPattern
+from polycast.routing.askable import Askable
 from polycast.routing.audience import Attention, Audience, Entry
 from polycast.routing.borders.versions import ContextHistory
-from polycast.routing.runnable import is_ambiguous, runnable_by
+from polycast.routing.runnable import is_ambiguous
 from polycast.routing.sights import Asking, Failure, Found, Sight
 from polycast.typesystem import (
     Registry,
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from polycast.events import Record
-    from polycast.filters.nodes import Node
+    from polycast.matching.definitions import SelectedType
     from polycast.stores import Route, Stored, View
+    from polycast.typesystem import Description
 
 __all__ = ["DescribedSelector", "Failure", "Found", "RoutingPlan", "class_named", "load"]
 
@@ -76,7 +78,7 @@ class RoutingPlan:
         self.contexts = ContextHistory(registry, function)
         self._unsure: dict[int, None] = {}
         self._unsure_told: frozenset[int] | None = None
-        self._can_ask: Callable[[Node], bool] | None = None
+        self._askable = Askable(registry, partial(class_named, registry))
         self._learnt = 0  # descriptions of the store
         self._classes: dict[str, type] = {}
         self._ambiguous: dict[str, bool] = {}
@@ -92,6 +94,11 @@ class RoutingPlan:
         return MappingProxyType(self._entries)
 
     @property
+    def audiences(self) -> Mapping[str | None, Audience]:
+        """Those who listen, by their contexts."""
+        return MappingProxyType(self._audiences)
+
+    @property
     def unsure(self) -> frozenset[int]:
         """The routes of whose filters only a part can be asked here."""
         if self._unsure_told is None:
@@ -103,8 +110,9 @@ class RoutingPlan:
     def move_to(self, routes: Iterable[Route], view: View) -> None:
         """Have these routes in effect, and no others; `view` tells what their types are."""
         wanted = {route.number: route for route in routes}
-        self._can_ask = None  # classes may have been imported meanwhile
+        self._askable.refresh()  # classes may have been imported meanwhile
         self.learn(view)
+        self.reconsider()
         self.contexts.learn(view.contexts())
         for number in self._entries.keys() - wanted.keys():
             self.remove(number)
@@ -113,40 +121,59 @@ class RoutingPlan:
                 self.add(route)
         self._sights = {}
 
-    def learn(self, view: View) -> None:
-        """Learn the descriptions that have come into the store."""
+    def learn(self, view: View, *, later: bool = False) -> None:
+        """Learn the descriptions that have come into the store.
+
+        What that changes of filters is done at once, or `later`, by calling `reconsider`: until it
+        has nothing left to do, those filters are not to be asked.
+        """
         new = view.descriptions(after=self._learnt)
         if not new:
             return
         self._learnt += len(new)
-        before = len(self.registry.descriptions())
-        for description in new:
+        unknown = [each for each in new if self.registry.described(each.hash) is None]
+        for description in unknown:
             self.registry.add(description)
-        if len(self.registry.descriptions()) > before:
-            self._ambiguous, self._sights, self._can_ask = {}, {}, None
-            self._reconsider()
+        if unknown:
+            self._ambiguous, self._sights = {}, {}
+            self._askable.learn(unknown)
+        if not later:
+            self.reconsider()
 
     def learn_contexts(self, view: View) -> None:
         """Learn what contexts are and were."""
         self.contexts.learn(view.contexts())
         self._sights = {}
 
-    def add(self, route: Route) -> None:
+    def add(
+        self, route: Route, *, private: Mapping[str, Description] = MappingProxyType({})
+    ) -> None:
         """Have one more route in effect; `NotDecodable` if its types were not learnt before.
 
-        What that costs does not depend on how many there are.
+        What that costs does not depend on how many there are. Descriptions that are `private`, by
+        their hashes, say what this route means by its types, and nothing else.
         """
         if route.number in self._entries:
             accepted = "the number of a route that is not in effect"
             raise BadOption("route", route.number, accepted=accepted)
         definition = Definition.decoded(route.definition)
-        self._enter(Entry(route, definition, self._selector(definition), *self._filter(definition)))
+        selector = self._selector(definition, private)
+        try:
+            filtered = self._filter(route.number, definition)
+            self._enter(Entry(route, definition, selector, *filtered))
+        except BaseException:
+            self._askable.remove(route.number)
+            raise
 
     def remove(self, number: int) -> None:
         """Have one route less in effect, at the same cost."""
-        entry = self._entries.pop(number, None)
-        if entry is None:
+        if number not in self._entries:
             raise BadOption("number", number, accepted="that of a route that is in effect")
+        self._leave(number)
+        self._askable.remove(number)
+
+    def _leave(self, number: int) -> None:
+        entry = self._entries.pop(number)
         context = entry.definition.context
         self._audiences[context].remove(entry)
         if not len(self._audiences[context]):
@@ -167,39 +194,58 @@ class RoutingPlan:
         if self._sights:
             self._sights = {}
 
-    def _reconsider(self) -> None:
-        """Types have come: what could be asked of a filter may mean something else for them."""
-        for entry in [each for each in self._entries.values() if each.definition.filter]:
-            where, sure = self._filter(entry.definition)
-            if (where, sure) != (entry.where, entry.sure):
-                self.remove(entry.route.number)
-                self._enter(replace(entry, where=where, sure=sure))
+    def reconsider(self, limit: int = sys.maxsize) -> bool:
+        """Types have come: what could be asked of a filter may mean something else for them.
 
-    def _selector(self, definition: Definition) -> Selector[Any]:
-        types = tuple(
-            self.registry.class_for(each.name, each.version, each.hash) for each in definition.types
-        )
+        That many are looked at again; whether there are more.
+        """
+        for number, (where, is_whole) in self._askable.again(limit):
+            entry = self._entries[number]
+            sure = is_whole and not entry.definition.partial
+            if (where, sure) != (entry.where, entry.sure):
+                self._leave(number)
+                self._enter(replace(entry, where=where, sure=sure))
+        return bool(self._askable.stale)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all filters are asked as what is known of types has it."""
+        return not self._askable.stale
+
+    @property
+    def parsed(self) -> int:
+        """How many filters were parsed so far."""
+        return self._askable.parsed
+
+    def _selector(
+        self, definition: Definition, private: Mapping[str, Description]
+    ) -> Selector[Any]:
+        types = tuple(self._selected(each, private) for each in definition.types)
         pattern = None if definition.topic is None else TopicPattern(definition.topic)
         about = (definition.every, definition.exact, pattern)
         return DescribedSelector(types, *about, registry=self.registry)
 
-    def _filter(self, definition: Definition) -> tuple[Filter[Any] | None, bool]:
+    def _selected(self, wanted: SelectedType, private: Mapping[str, Description]) -> type:
+        if self._is_private(wanted) and wanted.hash in private:
+            return self.registry.made_apart(private[wanted.hash])
+        return self.registry.class_for(wanted.name, wanted.version, wanted.hash)
+
+    def _is_private(self, wanted: SelectedType) -> bool:
+        """Whether a route means by a type what nobody else knows."""
+        unknown = self.registry.described(wanted.hash) is None
+        return unknown and self.registry.resolve(wanted.name, version=wanted.version) is None
+
+    def _filter(self, number: int, definition: Definition) -> tuple[Filter[Any] | None, bool]:
         """What can be asked here, and whether that is all."""
+        if any(map(self._is_private, definition.types)):
+            return None, False  # what its fields mean, only the subscriber knows
         if definition.filter is None and definition.function is None:
             return None, definition.where is None
         function = self._function(definition.function or "")
         if function is not None:
             return Filter(function), True
-        try:
-            named = partial(class_named, self.registry)
-            where = Filter.from_json(definition.filter, class_named=named)
-        except FilterError:  # it names a class that nobody has described
-            return None, False
-        if self._can_ask is None:  # it goes through all descriptions
-            self._can_ask = runnable_by(self.registry)
-        if self._can_ask(where.tree):
-            return where, not definition.partial
-        return Filter(weakened(where.tree, self._can_ask)), False
+        where, is_whole = self._askable.add(number, definition.filter)
+        return where, is_whole and not definition.partial
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -286,7 +332,9 @@ class RoutingPlan:
     def _is_ambiguous(self, digest: str) -> bool:
         known = self._ambiguous.get(digest)
         if known is None:
-            known = self._ambiguous[digest] = is_ambiguous(digest, self.registry)
+            known = self._ambiguous[digest] = is_ambiguous(
+                digest, self.registry, self._askable.names.versions
+            )
         return known
 
 

@@ -25,57 +25,117 @@ from polycast.filters.nodes import (
 from polycast.typesystem import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from polycast.typesystem import Description, Registry, TypeExpression
 
-__all__ = ["is_ambiguous", "runnable_by"]
+__all__ = ["VARIABLE", "Names", "is_ambiguous", "runnable_by"]
+
+VARIABLE = ""
+"""What stands for the variables of a filter among names: it is the name of nothing else."""
 
 _ENUMS = ("enum", "flag")
 _SEQUENCES = ("builtins.list", "builtins.tuple", "builtins.set", "builtins.frozenset")
 
 
-class _Names:
+class Names:
     """What the names in a filter may stand for, where some classes are missing."""
 
     def __init__(self, registry: Registry) -> None:
-        known = registry.descriptions()
-        missing = [each for each in known if registry.resolve(each.name) is None]
-        made = {each.name for each in missing if each.kind not in _ENUMS}
-        versions = Counter(each.name for each in missing)
-        self.several = {name for name, count in versions.items() if count > 1}
-        self.behaving = {name for each in missing for name in _behaviour(each)}
+        self._registry = registry
+        self.versions: Counter[str] = Counter()  # how many descriptions each name has
+        self.several: set[str] = set()  # classes that are missing, in several versions
+        self.behaving: set[str] = set()
         self.objects: set[str] = set()  # fields with objects, alone or in containers
         self.sequences: set[str] = set()  # of these, those that are containers for sure
         self.open: set[str] = set()  # fields that may have anything
-        for part in (part for each in known for part in each.attributes):
-            if made and _is_open(part.type):
-                self.open.add(part.name)
-            if _names(part.type) & made:
-                self.objects.add(part.name)
-                if part.type.name in _SEQUENCES:
-                    self.sequences.add(part.name)
+        self._here: set[str] = set()
+        self._missing: Counter[str] = Counter()
+        self._made: set[str] = set()
+        self._would_be_open: set[str] = set()
+        self._parts: dict[str, dict[str, bool]] = {}  # by the names of their types
+        for each in registry.descriptions():
+            self.add(each)
+
+    def add(self, description: Description) -> frozenset[str]:
+        """One more is known; the names that may stand for something else now."""
+        had_sequences = bool(self.sequences)
+        changed = {description.name, *description.aliases}
+        name = description.name
+        self.versions[name] += 1
+        if self._registry.resolve(name) is not None:
+            self._here.add(name)
+        else:
+            self._missing[name] += 1
+            if self._missing[name] > 1:
+                self.several.add(name)
+            changed |= _joining(self.behaving, _behaviour(description))
+            if description.kind not in _ENUMS and name not in self._made:
+                self._made.add(name)
+                changed |= _joining(self.open, self._would_be_open)
+                for part, is_sequence in self._parts.get(name, {}).items():
+                    changed |= self._have_object(part, is_sequence=is_sequence)
+        for each in description.attributes:
+            changed |= self._see(each.name, each.type)
+        if bool(self.sequences) != had_sequences:
+            changed.add(VARIABLE)
+        return frozenset(changed)
+
+    def _see(self, part: str, of: TypeExpression) -> set[str]:
+        changed: set[str] = set()
+        if _is_open(of):
+            self._would_be_open.add(part)
+            if self._made:
+                changed |= _joining(self.open, [part])
+        is_sequence = of.name in _SEQUENCES
+        for name in _names(of):
+            parts = self._parts.setdefault(name, {})
+            parts[part] = parts.get(part, False) or is_sequence
+            if name in self._made:
+                changed |= self._have_object(part, is_sequence=is_sequence)
+        return changed
+
+    def _have_object(self, part: str, *, is_sequence: bool) -> set[str]:
+        changed = _joining(self.objects, [part])
+        return changed | _joining(self.sequences, [part]) if is_sequence else changed
+
+    def are_outdated(self) -> bool:
+        """Whether a class has gone that was here."""
+        return any(self._registry.resolve(name) is None for name in self._here)
+
+    def unlike(self, other: Names) -> frozenset[str]:
+        """The names that stand for something else than they did."""
+        kinds = ("several", "behaving", "objects", "sequences", "open", "_here")
+        changed = {name for kind in kinds for name in getattr(self, kind) ^ getattr(other, kind)}
+        if bool(self.sequences) != bool(other.sequences):
+            changed.add(VARIABLE)
+        return frozenset(changed)
+
+    def can_ask(self, tree: Node) -> bool:
+        """Whether a tree means the same with the classes that are here as with the real ones."""
+        # An object by itself may have a way of its own to be true.
+        doubtful = _is_object(tree, self) or any(_is_doubtful(each, self) for each in walk(tree))
+        return not doubtful
+
+
+def _joining(known: set[str], names: Iterable[str]) -> set[str]:
+    """Have names among those that are known; those that were not."""
+    new = {each for each in names if each not in known}
+    known |= new
+    return new
 
 
 def runnable_by(registry: Registry) -> Callable[[Node], bool]:
     """Tells whether a tree means the same with the classes of a registry as with the real ones."""
-    names = _Names(registry)
-
-    def can_ask(tree: Node) -> bool:
-        # An object by itself may have a way of its own to be true.
-        doubtful = _is_object(tree, names) or any(_is_doubtful(each, names) for each in walk(tree))
-        return not doubtful
-
-    return can_ask
+    return Names(registry).can_ask
 
 
-def is_ambiguous(digest: str, registry: Registry) -> bool:
+def is_ambiguous(digest: str, registry: Registry, versions: Counter[str]) -> bool:
     """Whether events of a description may be read as another version of it, where the class is.
 
     That may have attributes, with defaults, that a class made from the description has not.
     """
     found, seen = registry.described(digest), set[str]()
-    versions = Counter(each.name for each in registry.descriptions())
     waiting = [] if found is None else [found.name]
     while waiting:
         name = waiting.pop()
@@ -97,7 +157,7 @@ def _behaviour(description: Description) -> Iterator[str]:
     return (each.name for each in description.members if each.name not in fields)
 
 
-def _is_doubtful(node: Node, names: _Names) -> bool:
+def _is_doubtful(node: Node, names: Names) -> bool:
     if isinstance(node, Opaque):
         return True
     if isinstance(node, Attribute | Reach):
@@ -113,7 +173,7 @@ def _is_doubtful(node: Node, names: _Names) -> bool:
     return any(_is_object(each, names) for each in node.children())
 
 
-def _is_object(node: Node, names: _Names) -> bool:
+def _is_object(node: Node, names: Names) -> bool:
     """Whether a part may be an object that has a way of its own to be compared."""
     if isinstance(node, Variable):
         return bool(names.sequences)
@@ -122,7 +182,7 @@ def _is_object(node: Node, names: _Names) -> bool:
     return isinstance(node, Attribute) and node.name in names.objects
 
 
-def _is_sequence(node: Node, names: _Names) -> bool:
+def _is_sequence(node: Node, names: Names) -> bool:
     return isinstance(node, Attribute) and node.name in names.sequences
 
 

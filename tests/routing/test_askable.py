@@ -1,0 +1,158 @@
+"""A type that comes has only those filters looked at again that it may concern."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polycast.config import level_named
+from polycast.filters import Filter, nodes
+from polycast.matching import Interest, definition_of, selector_for
+from polycast.routing import RoutingPlan
+from polycast.routing.runnable import Names
+from polycast.stores import Route
+from polycast.typesystem import Registry
+
+LEVEL = level_named("sorted_set")
+MANY = 300
+
+
+def made(name: str, *behaviour: str, **hints: Any) -> Any:
+    """A class that nobody finds by its name."""
+    more = {each: property(lambda self: 1) for each in behaviour}
+    return msgspec.defstruct(name, list(hints.items()), namespace=more, module="generated")
+
+
+Price = made("Price", amount=float)
+Sale = made("Sale", number=int, price=int)
+TYPES = [
+    Sale,
+    Price,
+    made("Item", "number", amount=float),
+    made("Basket", items=list[Price], main=Price),
+    made("Note", "main", items=list[int], price=Any),
+    made("Odd", amount=Any, number=int),
+]
+
+
+class Told:
+    """What a store tells: descriptions, in the order in which they came."""
+
+    def __init__(self, *types: type) -> None:
+        self.registry = Registry()
+        self.bind(*types)
+
+    def bind(self, *types: type) -> None:
+        for each in types:
+            self.registry.bind(each)
+
+    def descriptions(self, *, after: int = 0) -> list[Any]:
+        return list(self.registry.descriptions())[after:]
+
+    def contexts(self) -> tuple[()]:
+        return ()
+
+    def route(self, number: int, tree: Any) -> Route:
+        interest = Interest(selector_for(Sale), Filter(tree), LEVEL)
+        return Route(number, f"s{number}", definition_of(interest).encoded(), 1)
+
+
+def above(bound: int, *, attribute: str = "number") -> Any:
+    asked = nodes.Attribute(nodes.Event(), attribute)
+    return nodes.Compare(asked, ((">", nodes.Constant(bound)),))
+
+
+def planned(told: Any, *trees: Any) -> RoutingPlan:
+    plan = RoutingPlan(Registry())
+    plan.learn(told)
+    for number, tree in enumerate(trees, 1):
+        plan.add(told.route(number, tree))
+    return plan
+
+
+def test_a_type_that_mentions_nothing_of_it_has_no_filter_parsed_or_looked_at() -> None:
+    told = Told(Sale)
+    plan = planned(told, *map(above, range(MANY)))
+    told.bind(made("Other", "behaviour", field=int))
+    plan.learn(told, later=True)  # type: ignore[arg-type]
+    assert plan.is_settled
+    assert plan.parsed == MANY
+
+
+def test_a_type_that_changes_what_a_name_means_has_no_filter_parsed_again() -> None:
+    told = Told(Sale)
+    plan = planned(told, *map(above, range(MANY)))
+    assert not plan.unsure
+    told.bind(made("Other", "number", field=int))
+    plan.learn(told)  # type: ignore[arg-type]
+    assert len(plan.unsure) == MANY
+    assert plan.parsed == MANY
+
+
+def test_filters_are_looked_at_again_a_part_at_a_time() -> None:
+    told = Told(Sale)
+    plan = planned(told, *map(above, range(5)), above(1, attribute="price"))
+    told.bind(made("Other", "number", field=int))
+    plan.learn(told, later=True)  # type: ignore[arg-type]
+    assert [plan.reconsider(2), plan.reconsider(2), plan.reconsider(2)] == [True, True, False]
+    assert plan.is_settled
+    assert plan.unsure == {1, 2, 3, 4, 5}
+
+
+def test_one_text_is_parsed_once_for_all_who_have_it() -> None:
+    plan = planned(Told(Sale), *[above(7)] * MANY)
+    assert plan.parsed == 1
+    plan.remove(1)
+    assert plan.parsed == 1
+
+
+def test_a_filter_of_a_class_that_nobody_had_described_is_parsed_when_it_is() -> None:
+    told = Told(Sale)
+    asked = nodes.InstanceOf(nodes.Event(), (Price,))
+    plan = planned(told, asked, above(1))
+    assert plan.unsure == {1}
+    told.bind(Price)
+    plan.learn(told)  # type: ignore[arg-type]
+    assert not plan.unsure
+    assert plan.parsed == 3
+
+
+def sets_of(names: Names) -> list[set[str]]:
+    return [names.several, names.behaving, names.objects, names.sequences, names.open]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.permutations(TYPES), st.integers(0, len(TYPES)))
+def test_types_that_come_later_mean_the_same_as_if_they_had_been_there(
+    types: list[type], later: int
+) -> None:
+    trees = [
+        above(1),
+        above(1, attribute="amount"),
+        above(1, attribute="price"),
+        nodes.Attribute(nodes.Event(), "main"),
+        nodes.InstanceOf(nodes.Event(), (Price,)),
+        nodes.Quantified("any", nodes.Attribute(nodes.Event(), "items"), (), nodes.Variable(0)),
+    ]
+    told = Told(Sale, *types[:later])
+    plan = planned(told, *trees)
+    for each in types[later:]:
+        told.bind(each)
+        plan.learn(told)  # type: ignore[arg-type]
+    fresh = planned(told, *trees)
+    assert plan.unsure == fresh.unsure
+    found = [str(plan.entries[number].where) for number in plan.entries]
+    assert sorted(found) == sorted(str(each.where) for each in fresh.entries.values())
+
+
+def test_names_learnt_one_by_one_are_those_of_the_whole() -> None:
+    told = Told(*TYPES)
+    registry = Registry()
+    names = Names(registry)
+    for each in told.registry.descriptions():
+        registry.add(each)
+        names.add(each)
+    assert sets_of(names) == sets_of(Names(registry))
