@@ -362,6 +362,11 @@ WRONG = [
     ("bad-time", block(more='expires = "tomorrow"'), "expires is a string"),
     ("same-name", block("a", "1") + block("a", "2"), "token 1, line 1 has that name, too"),
     ("same-hash", block("a") + block("b"), "token 1, line 1 (a) has that sha256, too"),
+    (
+        "same-names",
+        block("a", "1", "describe = ['x.*']") + block("b", "2", "describe = ['*.y']"),
+        "both cover a name such as 'x..y', for the owners 'a' and 'b'",
+    ),
 ]
 
 

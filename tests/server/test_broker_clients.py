@@ -248,7 +248,12 @@ def test_who_never_reads_what_fits_into_buffers_is_let_go_by_the_heartbeat(
 ) -> None:
     serving = serve(limits=Limits(heartbeat=0.1))
     with closing(socket.create_connection(("127.0.0.1", serving.port))) as silent:
-        lines = (f"GET {PATH} HTTP/1.1", "Host: here", "Upgrade: websocket", "Connection: Upgrade")
+        lines = (
+            f"GET {PATH} HTTP/1.1",
+            "Host: localhost",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+        )
         key = ("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13")
         silent.sendall("\r\n".join((*lines, *key, "", "")).encode())
         assert b"101" in silent.recv(4_096)  # the last that it reads

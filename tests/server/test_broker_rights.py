@@ -32,7 +32,7 @@ class Hollow:
 
 
 def test_without_a_token_nobody_gets_in(serve: Serve, tokens: Any, open_bus: OpenBus) -> None:
-    known, secrets = tokens(till="publish = ['*']")
+    known, secrets = tokens(till="publish = ['*']\ndescribe = ['shop.*']")
     url = serve(tokens=known).url
     for token in (None, "guessed"):
         with pytest.raises(pc.AccessDenied, match="no token was given, or one that"):
@@ -44,7 +44,7 @@ def test_rights_say_what_is_published_and_received(
     serve: Serve, tokens: Any, open_bus: OpenBus
 ) -> None:
     known, secrets = tokens(
-        till="publish = ['shop.Order', 'shop.Gift']",
+        till="publish = ['shop.Order', 'shop.Gift']\ndescribe = ['shop.*']",
         desk="subscribe = ['shop.Gift']",
     )
     url = serve(tokens=known).url
@@ -61,7 +61,7 @@ def test_rights_say_what_is_published_and_received(
 
 
 def test_who_may_not_may_not_disturb_others(serve: Serve, tokens: Any, open_bus: OpenBus) -> None:
-    known, secrets = tokens(boss="admin = true", till="publish = ['*']")
+    known, secrets = tokens(boss="admin = true", till="publish = ['*']\ndescribe = ['shop.*']")
     serving = serve(tokens=known)
     boss, till = (open_bus(serving.url, token=secrets[name]) for name in ("boss", "till"))
     boss.subscribe(Order, Recorder(fail=lambda order: KeyError()), durable="kept", attempts=1)
@@ -93,7 +93,7 @@ def test_a_publisher_belongs_to_the_token_that_opened_it_first(
     serve: Serve, tokens: Any, open_bus: OpenBus
 ) -> None:
     known, secrets = tokens(
-        till="publish = ['*']",
+        till="publish = ['*']\ndescribe = ['shop.*']",
         forger="publish = ['*']",
         spare="publish = ['*']\nowner = 'till'",
         boss="admin = true",
@@ -115,7 +115,7 @@ def test_a_publisher_belongs_to_the_token_that_opened_it_first(
 def test_a_publisher_that_is_open_without_a_token_is_not_given_to_one(
     tmp_path: Path, serve: Serve, tokens: Any, open_bus: OpenBus
 ) -> None:
-    known, secrets = tokens(forger="publish = ['*']")
+    known, secrets = tokens(forger="publish = ['*']\ndescribe = ['shop.*']")
     store = f"sqlite:///{tmp_path / 'events.db'}"
     url = serve(store, tokens=known).url
     here = open_bus(store, publisher="till-7")
@@ -130,7 +130,7 @@ def test_a_subscription_belongs_to_the_token_that_made_it(
     serve: Serve, tokens: Any, open_bus: OpenBus, kind: dict[str, Any]
 ) -> None:
     known, secrets = tokens(
-        desk="publish = ['*']\nsubscribe = ['*']",
+        desk="publish = ['*']\nsubscribe = ['*']\ndescribe = ['shop.*']",
         thief="subscribe = ['*']",
         other_desk="subscribe = ['*']\nowner = 'desk'",
         boss="admin = true",
@@ -171,7 +171,7 @@ def test_who_belongs_to_what_outlives_neither_broker_nor_subscription(
 def test_a_bus_closes_well_at_another_broker_than_it_was_opened_at(
     tmp_path: Path, serve: Serve, tokens: Any, open_bus: OpenBus, eventually: Eventually
 ) -> None:
-    known, secrets = tokens(till="publish = ['*']")
+    known, secrets = tokens(till="publish = ['*']\ndescribe = ['shop.*']")
     store = f"sqlite:///{tmp_path / 'events.db'}"
     first, second = serve(store, tokens=known), serve(store, tokens=known)
     both = f"{first.url},{second.url.removeprefix('polycast://')}"
@@ -186,7 +186,7 @@ def test_a_bus_closes_well_at_another_broker_than_it_was_opened_at(
 def test_a_transaction_shows_no_letters_that_may_not_be_seen(
     serve: Serve, tokens: Any, open_bus: OpenBus
 ) -> None:
-    known, secrets = tokens(boss="admin = true", till="publish = ['*']")
+    known, secrets = tokens(boss="admin = true", till="publish = ['*']\ndescribe = ['shop.*']")
     url = serve(tokens=known).url
     boss, till = (open_bus(url, token=secrets[name]) for name in ("boss", "till"))
     boss.subscribe(Order, Recorder(fail=lambda order: KeyError()), durable="kept", attempts=1)
@@ -204,7 +204,9 @@ def test_a_transaction_shows_no_letters_that_may_not_be_seen(
 def test_a_right_covers_only_subtypes_that_have_what_the_type_has(
     serve: Serve, tokens: Any, open_bus: OpenBus
 ) -> None:
-    known, secrets = tokens(till="publish = ['shop.Order']", boss="admin = true")
+    known, secrets = tokens(
+        till="publish = ['shop.Order']\ndescribe = ['shop.*']", boss="admin = true"
+    )
     url = serve(tokens=known).url
     open_bus(url, token=secrets["boss"]).publish(Order(1))
     till = open_bus(url, token=secrets["till"])
@@ -220,7 +222,7 @@ def test_a_right_covers_only_subtypes_that_have_what_the_type_has(
 def test_a_token_that_is_taken_away_ends_its_connections(
     serve: Serve, tokens: Any, open_bus: OpenBus, tmp_path: Path, eventually: Eventually
 ) -> None:
-    known, secrets = tokens(till="publish = ['*']", desk="subscribe = ['*']")
+    known, secrets = tokens(till="publish = ['*']\ndescribe = ['shop.*']", desk="subscribe = ['*']")
     serving = serve(tokens=known)
     bus = open_bus(serving.url, token=secrets["till"])
     bus.publish(Order(1))

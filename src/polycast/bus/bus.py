@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import uuid
 import weakref
@@ -36,6 +35,7 @@ from polycast.delivery import (
 )
 from polycast.errors import BadOption, BusClosed
 from polycast.matching import Interest, selector_for
+from polycast.text import log_of
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ __all__ = ["Bus"]
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., object]")
 ORDINARY = 0  # the priority of most events
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 
 
 class Bus:

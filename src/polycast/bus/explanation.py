@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from polycast.routing.borders.crossing import Astray, Sight
+from polycast.text import plain_lines
 from polycast.typesystem import wire_name
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Explanation:
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "\n".join(self.reasons)
+        return "\n".join(map(plain_lines, self.reasons))
 
 
 def explain_subscription(

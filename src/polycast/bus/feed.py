@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 from itertools import dropwhile, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +11,7 @@ from polycast.bus.stretches import Stretches
 from polycast.errors import StoreError
 from polycast.matching import wanted_from_afar
 from polycast.stores import Batch, Coverage
+from polycast.text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ GAP = 16  # reading past so few records costs less than reading anew behind them
 SWEEP = 256  # stretches gone through at a time
 AGAIN = 1.0  # seconds after which a read that failed is tried again
 Wanted = list[tuple["Entry", object]]
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 
 
 class Wants(NamedTuple):

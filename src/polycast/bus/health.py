@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from polycast.text import plain
+
 if TYPE_CHECKING:
     from polycast.metrics import Counts
 
@@ -70,7 +72,7 @@ class Undelivered:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.events} for {self.subscription}: {self.why}"
+        return plain(f"{self.events} for {self.subscription}: {self.why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +96,4 @@ class Health:
 
     def __str__(self) -> str:
         head = f"{self.state}: {self.published} published, {len(self.subscriptions)} subscriptions"
-        return "\n".join([head, *(f"- {problem}" for problem in self.problems)])
+        return "\n".join([head, *(f"- {plain(problem)}" for problem in self.problems)])

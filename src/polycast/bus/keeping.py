@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from polycast.errors import PolycastError
 from polycast.stores import pins, retain, retention_of
+from polycast.text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ __all__ = ["Keeping", "fullness"]
 
 EVERY = 10.0  # seconds
 NEARLY_FULL = 0.8
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 
 
 class Keeping:

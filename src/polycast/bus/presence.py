@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from polycast.errors import BrokerError
+from polycast.errors import BrokerError, StoreFailed
 from polycast.stores.claiming import tidy
 from polycast.stores.processes import has_ended, here
+from polycast.text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Presence", "bury_dead", "has_died"]
 
 BEATS = 5  # how often it says so, within the time after which it counts as dead
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 
 
 class Presence:
@@ -86,7 +86,7 @@ class Presence:
         if self._timer is not None:
             self._timer.cancel()
         if self._store.failure is None and self._store.is_up:
-            with suppress(BrokerError):  # it is buried later
+            with suppress(BrokerError, StoreFailed):  # it is buried later
                 self._store.write(lambda tx: tx.remove_bus(self.bus.id)).result()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left
 from collections import OrderedDict
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from polycast.errors import NotDecodable
 from polycast.routing.takers import decode_takers
 from polycast.stores import Stretch
+from polycast.text import log_of
 
 if TYPE_CHECKING:
     from polycast.routing.takers import Takers
@@ -20,7 +20,7 @@ __all__ = ["Piece", "Stretches"]
 
 TOGETHER = 8  # stretches read at a time
 MOST, LARGEST = 1_000, 2_000_000  # how many are remembered, and how many bytes of them
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 
 
 class Piece:

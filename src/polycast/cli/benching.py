@@ -17,6 +17,7 @@ from polycast.cli.terminal import Refused
 from polycast.cli.words import count, duration, size, table
 from polycast.errors import StoreError
 from polycast.matching import topic as on_topic
+from polycast.text import plain
 from polycast.typesystem import event
 
 if TYPE_CHECKING:
@@ -182,8 +183,9 @@ def _show(
 def _draw(title: str, rows: Sequence[Sequence[object]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    drawn = Table(title=title, title_justify="left")
+    drawn = Table(title=Text(plain(title)), title_justify="left")
     for head in _HEADS:
         drawn.add_column(head, justify="left" if head == "round" else "right")
     for row in rows:

@@ -42,6 +42,17 @@ def _add_serve(commands: Any) -> None:
     one.add_argument(
         "--tls-client-ca", metavar="FILE", help="let in only who has a certificate of these"
     )
+    for name, of in (
+        ("host", "another name by which clients reach it, also *.shop.example"),
+        ("origin", "web pages that may use it, such as https://desk.shop.example; none else may"),
+    ):
+        one.add_argument(
+            f"--allow-{name}",
+            metavar=name.upper(),
+            action="append",
+            default=[],
+            help=f"{of}; may be said again",
+        )
     one.add_argument(
         "--insecure",
         action="store_true",

@@ -139,7 +139,7 @@ def _event(given: Given, description: Description, types: NamedTypes) -> object:
 def _decoded(given: Given) -> Any:
     try:
         return msgspec.json.decode(given.text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         # Python's own parser knows where it stopped; msgspec is the stricter of the two.
         raise NotDecodable(given.where, why=_place(given.text) or str(error)) from None
 

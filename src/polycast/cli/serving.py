@@ -17,7 +17,9 @@ from polycast.cli.words import count, listed
 from polycast.errors import BrokerError, NotAvailable
 from polycast.server.access import load_tokens
 from polycast.server.listening import Listen, check_exposure
+from polycast.server.origins import Admission
 from polycast.stores.urls import path_of
+from polycast.text import PlainFilter
 from polycast.wire.messages import Limits
 from polycast.wire.security import certificate_findings, tls_server_context
 
@@ -44,12 +46,13 @@ def serve(given: Namespace, terminal: Terminal) -> int:
     tls = _tls(given)
     tokens = None if given.tokens is None else load_tokens(given.tokens)
     listen = Listen.parse(given.listen)
+    admission = _admission(given, listen)
     addresses = check_exposure(
         listen, tokens=tokens is not None, tls=tls is not None, insecure=given.insecure
     )
     _warn(given, tokens, terminal)
     with _logging(), Ending() as ending:
-        serving = _serving(given, addresses, listen.port, tls, tokens)
+        serving = _serving(given, addresses, listen.port, tls, tokens, admission)
         with serving:
             _tell(given, serving, addresses, terminal)
             while not ending.wait(_LOOK):
@@ -75,6 +78,7 @@ def _serving(
     port: int,
     tls: Callable[[], ssl.SSLContext] | None,
     tokens: Tokens | None,
+    admission: Admission,
 ) -> Serving:
     from polycast.server.broker import Broker
     from polycast.server.serving import Serving
@@ -89,10 +93,19 @@ def _serving(
     url = _url(given.store)
     broker = Broker(url, limits=limits, patience=given.patience, tokens=tokens)
     try:
-        return Serving(broker, host=addresses, port=port, tls=tls)
+        return Serving(broker, host=addresses, port=port, tls=tls, admission=admission)
     except BaseException:
         broker.close()
         raise
+
+
+def _admission(given: Namespace, listen: Listen) -> Admission:
+    """Who is let in besides: by the name to listen at, and by those that were listed."""
+    return Admission(
+        hosts=(listen.host, *given.allow_host),
+        origins=tuple(given.allow_origin),
+        plain_tokens=given.insecure,
+    )
 
 
 def _url(store: str) -> str:
@@ -204,6 +217,7 @@ def _logging() -> Iterator[None]:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(_FORMAT))
     handler.setLevel(logging.WARNING)
+    handler.addFilter(PlainFilter())  # libraries log, too
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     for each in loggers:
         each.addHandler(handler)

@@ -11,6 +11,7 @@ import msgspec
 
 from polycast.config import SystemClock
 from polycast.errors import BrokerRefused, PolycastError
+from polycast.text import plain, plain_json, plain_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,11 +45,12 @@ class Terminal:
             self.line(line)
 
     def line(self, text: str) -> None:
-        """Print a line."""
+        """Print a line, or a JSON document; a terminal obeys nothing in it."""
         self._clear()
+        safe = plain_json(text) if self.as_json else plain(text)
         # Not every terminal can show every character, and a name must not end the command.
         encoding = sys.stdout.encoding or "utf-8"
-        print(text.encode(encoding, "backslashreplace").decode(encoding))
+        print(safe.encode(encoding, "backslashreplace").decode(encoding))
 
     def flush(self) -> None:
         """Let whoever reads have it now."""
@@ -57,7 +59,7 @@ class Terminal:
     def note(self, text: str) -> None:
         """Say something beside the result."""
         self._clear()
-        print(text, file=sys.stderr)
+        print(plain_lines(text), file=sys.stderr)
 
     def fail(self, error: BaseException) -> None:
         """Say what went wrong, with a code that programs can go by."""
@@ -70,7 +72,9 @@ class Terminal:
             self.line(msgspec.json.encode(data).decode())
         else:
             first, *more = text.splitlines() or [""]
-            self.note("\n".join([f"error: {first} [{code}]", *more]))
+            # Indented, so that no line of an error looks like the beginning of another.
+            rest = [line if line.startswith("  ") else f"  {line}" for line in more]
+            self.note("\n".join([f"error: {first} [{code}]", *rest]))
 
     # -- with a person -----------------------------------------------------------------------------
 
@@ -81,7 +85,7 @@ class Terminal:
         if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
             raise Refused(f"{what}. Nothing was done; say --yes to do it without being asked")
         self._clear()
-        print(f"{what}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+        print(f"{plain(what)}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def progress(self, what: str, done: int, total: int) -> None:
@@ -92,7 +96,7 @@ class Terminal:
         self._shown = now
         part = f"{done / total:.0%}" if total else "..."
         self._clear()
-        text = f"{what}: {part}"
+        text = f"{plain(what)}: {part}"
         print(f"\r{text}", end="", file=sys.stderr, flush=True)
         self._width = len(text)
 

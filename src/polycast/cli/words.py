@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from polycast.text import plain
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -58,12 +60,8 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 def clip(text: str, most: int = _WIDEST) -> str:
     """One line of so many characters at most; what a terminal would obey is shown as text."""
-    line = "".join(each if each.isprintable() else _escaped(each) for each in text)
+    line = plain(text)
     return line if len(line) <= most else f"{line[: most - 3]}..."
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def listed(names: Iterable[object]) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from polycast.errors import AccessDenied, BadTokens
 from polycast.server.grants import OPEN, Grant, Rights
-from polycast.server.tokenfile import Finding, findings_at, read_tokens
+from polycast.server.ownership import Owners
+from polycast.server.tokenfile import Finding, claims_of, findings_at, read_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +80,12 @@ class Tokens:
         self.generation = 1
         """Goes up when the file was read again and is in effect."""
         self._contents = contents
+        self._owners = Owners(tuple(claims_of(contents.tokens)))
         self._stamp = stamp
+
+    def owner_of(self, name: str) -> str | None:
+        """To whom the name of a type belongs; None if nobody may describe it but admins."""
+        return self._owners.owner_of(name)
 
     def __len__(self) -> int:
         return len(self._contents.tokens)
@@ -112,6 +118,7 @@ class Tokens:
         if contents.errors:
             return BadTokens(self.path, contents.errors)
         self._contents = contents
+        self._owners = Owners(tuple(claims_of(contents.tokens)))
         self.generation += 1
         return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -11,31 +10,34 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
 
 from polycast.errors import AccessDenied
 from polycast.server.connection import GONE, Connection
 from polycast.server.measures import measured
 from polycast.server.sockets import CLOSING
+from polycast.text import log_of
 from polycast.wire.messages import PATH
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from starlette.requests import Request
-    from starlette.websockets import WebSocket
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from polycast.server.access import Identified
     from polycast.server.broker import Broker
+    from polycast.server.origins import Names, Refusal
 
 __all__ = ["application"]
 
-_log = logging.getLogger("polycast.server")
+_log = log_of("polycast.server")
 
 
-def application(broker: Broker) -> Starlette:
-    """The application of one broker."""
+def application(broker: Broker, names: Names) -> ASGIApp:
+    """The application of one broker, for requests by its names."""
     doors = Doors(broker)
-    return Starlette(
+    inside = Starlette(
         routes=[
             WebSocketRoute(PATH, doors.bus),
             Route("/livez", doors.livez),
@@ -44,6 +46,30 @@ def application(broker: Broker) -> Starlette:
         ],
         lifespan=doors.lifespan,
     )
+    return Gate(inside, names)
+
+
+class Gate:
+    """Looks by which name a request came, and from which page, before anything else does."""
+
+    def __init__(self, inside: ASGIApp, names: Names) -> None:
+        self._inside, self._names = inside, names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or say why not."""
+        refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
+        if refusal is None:
+            await self._inside(scope, receive, send)
+            return
+        answer = PlainTextResponse(f"{refusal.text}\n", status_code=refusal.status)
+        if scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).send_denial_response(answer)
+        else:
+            await answer(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Refusal | None:
+        server = scope.get("server")
+        return self._names.refusal(scope["headers"], None if server is None else server[0])
 
 
 class Doors:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 from polycast.config import SystemClock
 from polycast.errors import BrokerError, StoreError
 from polycast.server.access import ANYBODY
+from polycast.server.bounds import Bounds
 from polycast.server.guarding import Guard
 from polycast.server.hub import Hub
 from polycast.server.tending import Tending
+from polycast.server.turns import Holdings, Turns
+from polycast.server.vocabulary import Vocabulary
 from polycast.stores import MemoryStore, open_store
 from polycast.stores.urls import path_of
+from polycast.text import log_of
 from polycast.wire.calls import LOG, READS
 from polycast.wire.frames import encode, encode_result
 from polycast.wire.messages import Limits
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Broker"]
 
 AGAIN = 1.0  # seconds after which a read that failed is tried again
-_log = logging.getLogger("polycast.server")
+_log = log_of("polycast.server")
 
 
 class Broker:
@@ -47,19 +50,26 @@ class Broker:
         limits: Limits | None = None,
         patience: float = 30.0,
         tokens: Tokens | None = None,
+        bounds: Bounds | None = None,
+        store: Store | None = None,
     ) -> None:
         self.clock: Clock = clock if clock is not None else SystemClock()
         path = path_of(url)
         self.url = url
-        self.store: Store = (
-            MemoryStore(clock=self.clock) if path is None else open_store(path, clock=self.clock)
-        )
+        if store is None:
+            clock = self.clock
+            store = MemoryStore(clock=clock) if path is None else open_store(path, clock=clock)
+        self.store: Store = store
         with self.store.view() as view:
             self.identity = view.identity()
         self.name = f"broker-{uuid.uuid4().hex[:8]}"
         self.limits = limits if limits is not None else Limits()
+        self.bounds = bounds if bounds is not None else Bounds()
+        self.turns = Turns()
+        self.holdings = Holdings(self.bounds.inbound_total)
         self.patience = patience  # seconds after which a client that takes nothing is cut off
-        self.hub = Hub(self.store)
+        self.vocabulary = Vocabulary(self.store)
+        self.hub = Hub(self.store, self.vocabulary)
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="polycast-broker")
         self.tokens = tokens
         self.connections: set[Connection] = set()
@@ -176,7 +186,10 @@ class Broker:
 
     def guard(self, who: Identified) -> Guard:
         """What stands between a client and the store."""
-        return Guard(who, self.hub.names, self.store)
+        return Guard(who, self.vocabulary, self.store, self._owner_of)
+
+    def _owner_of(self, name: str) -> str | None:
+        return None if self.tokens is None else self.tokens.owner_of(name)
 
     def look_at_tokens(self) -> None:
         """Go by the tokens as they are now: who has none any more is let go."""

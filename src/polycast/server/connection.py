@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from concurrent.futures import CancelledError
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from polycast.errors import (
-    AccessDenied,
     BadFrame,
     BrokerRefused,
     LimitReached,
-    NotSerialisable,
-    PolycastError,
     StoreClosed,
-    StoreFailed,
 )
 from polycast.matching import Definition
+from polycast.server.describing import Private
+from polycast.server.refusals import refused
 from polycast.server.working import Task, Undone, perform
+from polycast.text import log_of
 from polycast.wire.calls import CALLS, READ
 from polycast.wire.frames import (
     decode_from_client,
@@ -42,28 +41,28 @@ from polycast.wire.messages import (
     FromBroker,
     FromClient,
     Hello,
-    Refused,
     Want,
     Welcome,
     Work,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Sequence
     from concurrent.futures import Future
 
     from polycast.events import Record
     from polycast.server.access import Identified
     from polycast.server.broker import Broker
 
-__all__ = ["GONE", "Connection", "refused"]
+__all__ = ["GONE", "Connection"]
 
 GONE = 1006  # the code of a connection that the other side has left
 LAST_WORDS = 1.0  # seconds to say why it ends
 LATER = 0.05  # seconds after which a client to which nothing was sent hears how far it is
+PIECE = 200  # bytes that an event, a step or a description takes besides its contents
+LISTINGS = 4  # questions about many things at a time that one connection may have
 MUCH_LATER = 0.25  # the same for one that has not asked for anything
-_log = logging.getLogger("polycast.server")
-_BAD_VALUES = (ValueError, OverflowError, RecursionError)  # too large, too deep, contradictory
+_log = log_of("polycast.server")
 _QUICK = frozenset(
     {
         *("newest", "oldest", "revision", "subscription", "document", "route", "flight"),
@@ -93,11 +92,15 @@ class Connection:
     ) -> None:
         self._broker, self._write, self.place = broker, send, place
         self.guard = broker.guard(who)
+        self.private = Private()
         self._hub, self._store, self._limits = broker.hub, broker.store, broker.limits
         self.client, self.program = "", ""
         self.stream = self.at = self.groups = 0
         self.unread = 0  # bytes of events that the client has not read
         self._pending = self._backlog = 0  # questions, and bytes that wait to be sent
+        self.held = 0  # bytes of questions that are not answered
+        self._party: Hashable = who.owner if who.owner is not None else self
+        self._alive: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
         self._outgoing: list[bytes] = []
@@ -131,8 +134,10 @@ class Connection:
                 raise
         finally:
             self._hub.leave(self)
-            if self._progress is not None:
-                self._progress.cancel()
+            for timer in (self._progress, self._alive):
+                if timer is not None:
+                    timer.cancel()
+            self._broker.holdings.forget(self._make_room)
             self._closing = True
             self._bell.set()
             await asyncio.wait([writer], timeout=LAST_WORDS)
@@ -149,7 +154,7 @@ class Connection:
 
     async def _hear_all(self, receive: Callable[[], Awaitable[bytes | str | None]]) -> None:
         try:
-            await self._greet(await asyncio.wait_for(receive(), self._broker.patience))
+            await self._greet(await asyncio.wait_for(receive(), self._broker.bounds.handshake))
             while (frame := await receive()) is not None:
                 await self._hear_each(decode_from_client(frame))
         except TimeoutError:
@@ -162,9 +167,17 @@ class Connection:
             self.cut_off(1008, str(error))
 
     async def _hear_each(self, messages: Sequence[FromClient]) -> None:
+        turns = self._broker.turns
         for message in messages:
-            await self._room.wait()
-            self._hear(message)
+            await turns.take(self._party)
+            while not self._room.is_set():
+                await self._room.wait()
+                await turns.take(self._party)
+            began = perf_counter()
+            try:
+                self._hear(message)
+            finally:
+                turns.spend(self._party, perf_counter() - began)
 
     async def _greet(self, frame: bytes | str | None) -> None:
         if frame is None:
@@ -243,7 +256,7 @@ class Connection:
         """Send what the client wants; that there is nothing for it can wait a little."""
         if events.records:
             self.unread += len(events.records)
-            self._tell(events)
+            self.tell(events)
             return
         new = _told(events)
         if new == self._heard:
@@ -262,9 +275,10 @@ class Connection:
             self._progress.cancel()
             self._progress = None
         if self._latest is not None:
-            self._tell(self._latest)
+            self.tell(self._latest)
 
-    def _tell(self, events: Events) -> None:
+    def tell(self, events: Events) -> None:
+        """Send it, whatever was sent before."""
         self._latest = None
         if self._eager and events.upto > self._eager:
             self._eager = 0
@@ -304,21 +318,48 @@ class Connection:
         except Exception as error:  # of this question only
             self._post(refused(number, error))
 
-    def _begin(self) -> None:
-        """One more question that is not answered yet."""
+    def _begin(self, size: int) -> None:
+        """One more question that is not answered yet, and how many bytes are held for it."""
         self._pending += 1
-        self._make_room()
+        self._hold(size)
 
-    def _end(self, message: FromBroker) -> None:
+    def _end(self, message: FromBroker, size: int) -> None:
         self._pending -= 1
+        self._hold(-size)
         self._post(message)
+
+    def _hold(self, size: int) -> None:
+        self.held += size
+        self._broker.holdings.change(size)
+        self._make_room()
 
     def _make_room(self) -> None:
         """Hear nothing more while too much is not answered, or answered and not taken."""
-        if self._pending < self._limits.pending and self._backlog < self._limits.window:
+        holdings = self._broker.holdings
+        if not holdings.has_room():
+            holdings.await_room(self._make_room)
+            self._wait_for_room()
+        elif (
+            self._pending < self._limits.pending
+            and self._backlog < self._limits.window
+            and self.held < self._broker.bounds.inbound
+        ):
             self._room.set()
         else:
-            self._room.clear()
+            self._wait_for_room()
+
+    def _wait_for_room(self) -> None:
+        self._room.clear()
+        if self._alive is None and self._limits.heartbeat > 0 and not self._closing:
+            soon = self._limits.heartbeat / 2
+            self._alive = asyncio.get_running_loop().call_later(soon, self._say_it_lives)
+
+    def _say_it_lives(self) -> None:
+        """Who is not heard gets no answer to its pings: it is told something all the same."""
+        self._alive = None
+        if not self._room.is_set() and not self._closing and self._backlog < self._limits.window:
+            self._hub.tell(self)
+            self._make_room()
 
     def _append(self, message: Append) -> None:
         count = sum(len(run.payloads) for run in message.runs)
@@ -328,14 +369,15 @@ class Connection:
         if any(not 0 <= each.number < count for each in message.astray):
             raise BadFrame("`append`", why="it names an event astray that it has not")
         appending = self._store.submit(message.runs, astray=message.astray)
-        self._begin()
         self._hub.published += count
-        appending.add_done_callback(lambda done: self._later(done, message.number, encode))
+        self._answer_later(appending, message.number, encode, _size_of(message))
 
     def _describe(self, message: Describe) -> None:
-        describing = self._store.describe(message.descriptions)
-        self._begin()
-        describing.add_done_callback(lambda done: self._later(done, message.number, encode))
+        told = self.private.heard(message.descriptions, self.guard, self._broker.vocabulary)
+        describing = self._store.describe(told.public)
+        size = PIECE * len(message.descriptions)
+        private = encode(told.private)
+        self._answer_later(describing, message.number, lambda _: private, size)
 
     def _check_rate(self, count: int) -> None:
         rate = self._limits.rate
@@ -349,7 +391,16 @@ class Connection:
             raise LimitReached("rate", text, {"limit": rate})
         self._allowance -= count
 
-    def _later(self, done: Future[Any], number: int, result: Callable[[Any], bytes]) -> None:
+    def _answer_later(
+        self, asked: Future[Any], number: int, result: Callable[[Any], bytes], size: int
+    ) -> None:
+        """Answer when it is known; as long, so many bytes are held for it."""
+        self._begin(size)
+        asked.add_done_callback(lambda done: self._later(done, number, result, size))
+
+    def _later(
+        self, done: Future[Any], number: int, result: Callable[[Any], bytes], size: int
+    ) -> None:
         """Answer from another thread."""
         message: FromBroker
         try:
@@ -361,7 +412,7 @@ class Connection:
             message = refused(number, StoreClosed())
         except BaseException as error:
             message = refused(number, error)
-        self._broker.soon(lambda: self._end(message))
+        self._broker.soon(lambda: self._end(message, size))
 
     def _answer_call(self, message: Call) -> None:
         verb = CALLS.get(message.name)
@@ -382,8 +433,9 @@ class Connection:
             self._post(Answer(message.number, result))
             return
         asking = self._broker.pool.submit(self._broker.asked, message.name, given, self.guard)
-        self._begin()
-        asking.add_done_callback(lambda done: self._later(done, message.number, bytes))
+        # What it will be answered is not known yet; a few of these may be much.
+        size = max(1, self._broker.bounds.inbound // LISTINGS)
+        self._answer_later(asking, message.number, bytes, size)
 
     def _read(self, number: int, given: dict[str, Any]) -> None:
         given["limit"] = min(max(given["limit"], 0), 10_000)
@@ -394,10 +446,10 @@ class Connection:
         if len(message.steps) > self._limits.pending:
             text = f"work of {len(message.steps)} steps; {self._limits.pending} are accepted"
             raise LimitReached("steps", text, {"limit": self._limits.pending})
-        task = Task(self.client, self._broker.clock.time(), self.guard)
+        task = Task(self.client, self._broker.clock.time(), self.guard, self._broker.bounds.answers)
+        size = sum(PIECE + len(each.arguments) + len(each.expected) for each in message.steps)
         working = self._store.write(lambda tx: perform(tx, message, task))
-        self._begin()
-        working.add_done_callback(lambda done: self._later(done, message.number, bytes))
+        self._answer_later(working, message.number, bytes, size)
 
     def _want(self, message: Want) -> None:
         many = len(message.definitions)
@@ -411,7 +463,9 @@ class Connection:
             raise BadFrame("a definition", why=str(error)) from None
         for each in definitions:
             self.guard.check_definition(each)
-        wanted = self._hub.want(self, message.name, message.definitions)
+        wanted = self._hub.want(
+            self, message.name, message.definitions, private=self.private.descriptions
+        )
         self._post(msgspec.structs.replace(wanted, number=message.number))
 
 
@@ -419,26 +473,7 @@ def _told(events: Events) -> tuple[int, int, int, int]:
     return events.stream, events.upto, events.revision, events.commits
 
 
-def refused(number: int, error: BaseException) -> Refused:
-    """An error as a message."""
-    data: dict[str, Any] = {}
-    if isinstance(error, StoreFailed):
-        data = {"path": error.path, "why": error.why, "unknown": error.unknown}
-    elif isinstance(error, AccessDenied):
-        data = {"action": error.action, "what": error.what, "token": error.token}
-        data |= {"granted": list(error.granted), "needs": error.needs}
-    elif isinstance(error, NotSerialisable):
-        data = {"path": error.path, "why": str(error)}
-    elif isinstance(error, _BAD_VALUES):
-        return Refused(number, "bad-value", str(error))
-    elif isinstance(error, BrokerRefused):
-        return Refused(number, error.code, str(error), error.data)
-    elif not isinstance(error, PolycastError):
-        _log.error("a question could not be answered", exc_info=error)
-        return Refused(number, "fault", f"the broker failed: {type(error).__name__}: {error}")
-    return Refused(number, _code(type(error).__name__), str(error), data)
-
-
-def _code(name: str) -> str:
-    """`StoreFailed` as `store-failed`."""
-    return "".join(f"-{each.lower()}" if each.isupper() else each for each in name).lstrip("-")
+def _size_of(message: Append) -> int:
+    """About how many bytes are held for events."""
+    payloads = [each for run in message.runs for each in (*run.payloads, *(run.roots or ()))]
+    return PIECE * (1 + len(payloads)) + sum(map(len, payloads))

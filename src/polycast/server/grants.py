@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
@@ -48,6 +48,15 @@ class Grant:
 
     def __str__(self) -> str:
         return self.text
+
+    @classmethod
+    def of_names(cls, text: str) -> Grant:
+        """One that covers names of types, whatever the topic; `BadGrant` for any other."""
+        found = cls(text)
+        if found.topic is not None:
+            at = text.index("/")
+            raise BadGrant(text, at=at, why="a type is described for all topics; leave it out")
+        return found
 
 
 def _check_letters(text: str) -> None:
@@ -113,6 +122,7 @@ class Rights:
     publish: tuple[Grant, ...] = ()
     subscribe: tuple[Grant, ...] = ()
     admin: bool = False
+    describe: tuple[Grant, ...] = ()
     _published: Verdict = field(init=False, repr=False, compare=False)
     _received: Verdict = field(init=False, repr=False, compare=False)
 
@@ -123,10 +133,21 @@ class Rights:
 
     @classmethod
     def of(
-        cls, *, publish: Sequence[str] = (), subscribe: Sequence[str] = (), admin: bool = False
+        cls,
+        *,
+        publish: Sequence[str] = (),
+        subscribe: Sequence[str] = (),
+        admin: bool = False,
+        describe: Sequence[str] = (),
     ) -> Rights:
         """Rights from grants as they are written; `BadGrant` for one that cannot be read."""
-        return cls(tuple(map(Grant, publish)), tuple(map(Grant, subscribe)), admin)
+        named = tuple(map(Grant.of_names, describe))
+        return cls(tuple(map(Grant, publish)), tuple(map(Grant, subscribe)), admin, named)
+
+    def may_describe(self, names: Iterable[str]) -> bool:
+        """Whether what a type is may be said for all, by its name and its aliases."""
+        grants = self.describe
+        return self.admin or all(any(e.covers((name,), None) for e in grants) for name in names)
 
     def may_publish(self, names: Sequence[str], topic: str | None) -> bool:
         """Whether an event may be published."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from polycast.delivery.replaying import REPLAYED
 from polycast.errors import AccessDenied
 from polycast.matching import Definition
+from polycast.stores import EventType
 from polycast.stores.claiming import OUTLIVING
+from polycast.typesystem.standard import STANDARD
 from polycast.wire.calls import READS
 
 if TYPE_CHECKING:
@@ -15,16 +17,16 @@ if TYPE_CHECKING:
 
     from polycast.events import Record
     from polycast.server.access import Identified
+    from polycast.server.vocabulary import Vocabulary
     from polycast.stores import Kept, Letter, Run, Store, Transaction, View
+    from polycast.typesystem import Description
 
 __all__ = ["OWNER", "Guard", "disown"]
 
-Names = tuple[str, ...]  # of a class, its aliases and its supertypes
-
 _FOR_ADMINS = frozenset({"truncate"})
-_FREE = frozenset({"describe", "advertise", "withdraw"})
+_FREE = frozenset({"advertise", "withdraw"})
 _OF_ONE = frozenset(
-    {"move", "land", "land_before", "leave", "remove", "begin_route", "end_route"}
+    {"move", "land", "land_before", "leave", "remove", "end_route"}
 )  # subscription, by its name
 _DOCUMENTS = frozenset({REPLAYED, OUTLIVING})
 OWNER = "owner"
@@ -34,9 +36,17 @@ OWNER = "owner"
 class Guard:
     """Stands between one client and the store; whatever is not allowed is `AccessDenied`."""
 
-    def __init__(self, who: Identified, names: Callable[[str, str], Names], store: Store) -> None:
+    def __init__(
+        self,
+        who: Identified,
+        vocabulary: Vocabulary,
+        store: Store,
+        owner_of: Callable[[str], str | None],
+    ) -> None:
         self.who = who
-        self._names = names  # of the class of a wire name and a hash
+        self._vocabulary = vocabulary
+        self._names = vocabulary.names  # of the class of a wire name and a hash
+        self._owner_of = owner_of  # the name of a type
         self._store = store
         self._publishers: set[str] = set()  # that are known to belong to it
         self.is_open = who.rights.admin
@@ -83,9 +93,67 @@ class Guard:
         if self.is_open:
             return
         self._check_publisher(run.first.publisher)
-        self.who.check_publish(self._names(run.name, run.hash), run.topic)
+        self._check_form(EventType(run.name, run.version, run.hash), run.topic)
         if run.root is not None:
-            self.who.check_publish(self._names(run.root.name, run.root.hash), run.topic)
+            root = EventType(run.root.name, run.root.version, run.root.hash)
+            self._check_form(root, run.topic)
+
+    def _check_form(self, form: EventType, topic: str | None) -> None:
+        """Refuse a class that is not covered, or that passes for what is another owner's."""
+        name = form.name
+        self.who.check_publish(self._names(name, form.hash), topic)
+        if self._vocabulary.pinned(name, form.version, form.hash) is None:
+            raise self._undescribed(name)
+        found = self._vocabulary.ancestry(name, form.hash)
+        for below, above in () if found is None else found.steps:
+            if self._is_border(below, above):
+                self._check_border(name, above, topic)
+
+    def _is_border(self, below: str, above: str) -> bool:
+        """Whether a step up the ancestry leads to what belongs to somebody else."""
+        if above in STANDARD or self._owner_of(below) == self._owner_of(above):
+            return False
+        return self._owner_of(above) is not None or self._vocabulary.has_name(above)
+
+    def _check_border(self, name: str, above: str, topic: str | None) -> None:
+        names = self._vocabulary.names_of_type(above)
+        if not self.who.rights.may_publish(names, topic):
+            what = f"{name}, which derives from {above} of {self._owner_of(above) or 'nobody'},"
+            needs = f"publish grant that covers {above}"
+            raise AccessDenied("publish", what, token=self.who.name, needs=needs)
+
+    # -- what types are ----------------------------------------------------------------------------
+
+    def may_describe(self, description: Description) -> bool:
+        """Whether the client may say for all what a type is; nobody may for standard types."""
+        return self.is_open or self.who.rights.may_describe(description.names)
+
+    def _undescribed(self, name: str) -> AccessDenied:
+        owner = self._owner_of(name)
+        whose = "" if owner in (None, self.who.owner) else f", which belongs to {owner!r}"
+        needs = f"describe grant that covers it, such as describe = [{name!r}]"
+        what = f"the type {name} in a form that nobody with a right to has described{whose}"
+        return AccessDenied("publish", what, token=self.who.name, needs=needs)
+
+    def _check_description(self, tx: Transaction, given: dict[str, Any]) -> None:
+        """In a transaction, where nothing is private: it is known, or the client may say it."""
+        description: Description = given["description"]
+        if not self.may_describe(description) and not self._is_public(description.hash):
+            needs = f"describe grant that covers it, such as describe = [{description.name!r}]"
+            what = f"the type {description.name}"
+            raise AccessDenied("describe", what, token=self.who.name, needs=needs)
+
+    def _is_public(self, digest: str) -> bool:
+        return self._vocabulary.described(digest) is not None
+
+    def _check_route(self, tx: Transaction, given: dict[str, Any]) -> None:
+        """The pipeline goes by what all go by; what is private to a subscription it cannot see."""
+        self._check_subscription(tx, given["name"])
+        for each in Definition.decoded(given["definition"]).types:
+            if each.name not in STANDARD and not self._is_public(each.hash):
+                needs = f"describe grant that covers it, such as describe = [{each.name!r}]"
+                what = f"{each.name} through the pipeline"
+                raise AccessDenied("subscribe to", what, token=self.who.name, needs=needs)
 
     def may_receive(self, record: Record) -> bool:
         """Whether the client may see an event."""
@@ -111,6 +179,8 @@ class Guard:
             return
         if name in _FOR_ADMINS:
             self.who.check_admin(name, "the log")
+        if name == "read":  # before anything is read for one who may see nothing
+            self.who.check_subscribe((), None)
         if name in ("document", "documents"):
             if given["kind"] == OWNER:
                 self.who.check_admin("read", "what belongs to whom")
@@ -220,6 +290,8 @@ def disown(tx: Transaction) -> None:
 
 
 _CHECKS: dict[str, Callable[[Guard, Transaction, dict[str, Any]], None]] = {
+    "describe": Guard._check_description,
+    "begin_route": Guard._check_route,
     "fly": Guard._check_flights,
     "claim": Guard._check_flights,
     "join": Guard._check_member,

@@ -7,21 +7,23 @@ behind: it is served from its own place in the log when it has, and costs nobody
 from __future__ import annotations
 
 from collections import Counter
+from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from polycast.routing.loading import RoutingPlan
 from polycast.server.shares import Wanting
 from polycast.stores import Batch, Route
-from polycast.typesystem import Registry, ancestors
-from polycast.typesystem.conformance import structurally_conforms
+from polycast.typesystem import Registry
 from polycast.wire.messages import Events, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Protocol
 
     from polycast.events import Record
     from polycast.server.shares import Share
+    from polycast.server.vocabulary import Vocabulary
     from polycast.stores import Store, Stored
     from polycast.typesystem import Description
 
@@ -45,25 +47,29 @@ if TYPE_CHECKING:
         def send_events(self, events: Events) -> None:
             """Send it."""
 
+        def tell(self, events: Events) -> None:
+            """Send it, whatever was sent before."""
+
 
 __all__ = ["Hub"]
 
 BATCH = 500  # records at a time
 MUCH = 2_000_000  # bytes at a time
 SCAN = 2_000  # records looked at for one question about what is older
+TURN = 0.005  # seconds for those who are behind, before others have their turn
+SLICE = 500  # filters looked at again, before others have their turn
 
 
 class Hub:
     """What all clients want, as one plan, and how far each has been served."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, vocabulary: Vocabulary) -> None:
+        self._store, self._vocabulary = store, vocabulary
         self._plan = RoutingPlan(Registry())
         self._owners: dict[int, Reader] = {}
         self._numbers: dict[Reader, dict[str, list[int]]] = {}
         self._counts: Counter[Reader] = Counter()  # definitions of each
         self._last = 0
-        self._names: dict[tuple[str, str], tuple[str, ...]] = {}
         self._idle: dict[Reader, None] = {}  # they wait for nothing
         self._live: dict[Reader, None] = {}
         self._behind: dict[Reader, None] = {}
@@ -74,13 +80,23 @@ class Hub:
 
     # -- who wants what ----------------------------------------------------------------------------
 
-    def want(self, reader: Reader, name: str, definitions: Sequence[bytes]) -> Wanted:
-        """Have a subscription of a reader want this, and nothing else; what comes of that."""
+    def want(
+        self,
+        reader: Reader,
+        name: str,
+        definitions: Sequence[bytes],
+        *,
+        private: Mapping[str, Description] = MappingProxyType({}),
+    ) -> Wanted:
+        """Have a subscription of a reader want this, and nothing else; what comes of that.
+
+        What is `private` says what it means by its types, and nothing to anybody else.
+        """
         self._learn()
         self._remove(reader, name)
         try:
             for definition in definitions:
-                self._add(reader, name, definition)
+                self._add(reader, name, definition, private)
         except BaseException:
             self._remove(reader, name)
             raise
@@ -89,9 +105,11 @@ class Hub:
         asked = [None if each.where is None else str(each.where) for each in entries]
         return Wanted(0, start, asked, [each.sure for each in entries])
 
-    def _add(self, reader: Reader, name: str, definition: bytes) -> None:
+    def _add(
+        self, reader: Reader, name: str, definition: bytes, private: Mapping[str, Description]
+    ) -> None:
         self._last += 1
-        self._plan.add(Route(self._last, name, definition, 0))
+        self._plan.add(Route(self._last, name, definition, 0), private=private)
         self._owners[self._last] = reader
         self._numbers.setdefault(reader, {}).setdefault(name, []).append(self._last)
         self._counts[reader] += 1
@@ -117,34 +135,14 @@ class Hub:
             self.newest, self.revision = view.newest(), view.revision()
             if self.revision != self._learnt:
                 self._learnt = self.revision
-                self._names.clear()
-                self._plan.learn(view)
+                self._vocabulary.learn(view)
+                self._plan.learn(view, later=True)
                 self._plan.learn_contexts(view)
 
-    def names(self, name: str, digest: str) -> tuple[str, ...]:
-        """The wire name of a class, its aliases, and those of all its supertypes.
-
-        A description says by itself what its supertypes are: only those count whose members it has.
-        """
-        known = self._names.get((name, digest))
-        if known is None:
-            registry = self._plan.registry
-            if registry.described(digest) is None:
-                self._learn()
-            description = registry.described(digest)
-            if description is None or description.name != name:
-                return (name,)  # nobody has said what it is
-            above = ancestors(description, registry.describe)
-            meant = (each for each in above if self._has_members_of(description, each))
-            known = self._names[name, digest] = tuple(dict.fromkeys((name, *meant)))
-        return known
-
-    def _has_members_of(self, description: Description, name: str) -> bool:
-        registry = self._plan.registry
-        return any(
-            structurally_conforms(description, each, lookup=registry.describe)
-            for each in registry.versions(name)
-        )
+    @property
+    def parsed(self) -> int:
+        """How many filters were parsed so far."""
+        return self._plan.parsed
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
@@ -187,14 +185,14 @@ class Hub:
     def step(self) -> bool:
         """Send a little; whether there may be more."""
         self._learn()
+        if self._plan.reconsider(SLICE):
+            return True  # nothing is asked of filters before all of them are as they should be
         more = False
         if self._live:
             more = self._send_new()
         elif not self._behind:
             self.front = self.newest + 1
-        for reader in list(self._behind):
-            if reader.has_room():
-                more = self._catch_up(reader) or more
+        more = self._catch_up_some() or more
         for reader in self._idle:
             self._tell_progress(reader)
         return more
@@ -235,6 +233,18 @@ class Hub:
                 lots.setdefault(reader, []).append(number)
         return Wanting(list(by_takers.values()), lots)
 
+    def _catch_up_some(self) -> bool:
+        """Serve those who are behind, as many as there is time for; whether there may be more."""
+        began, more = perf_counter(), False
+        for reader in list(self._behind):
+            if reader.has_room():
+                more = self._catch_up(reader) or more
+                if reader in self._behind:  # the others are served before it is again
+                    self._behind[reader] = self._behind.pop(reader)
+                if perf_counter() - began > TURN:
+                    return True
+        return more
+
     def _catch_up(self, reader: Reader) -> bool:
         """Send one reader what is before the front; whether there is more."""
         if reader.at < self.front:
@@ -253,6 +263,11 @@ class Hub:
     def _send(self, reader: Reader, share: Share) -> None:
         self.sent += share.count
         reader.send_events(self._events(reader, reader.at, share.records))
+
+    def tell(self, reader: Reader) -> None:
+        """Tell a reader how far it is, also if it knows."""
+        at = reader.at if reader.stream else self.newest + 1
+        reader.tell(self._events(reader, at))
 
     def _tell_progress(self, reader: Reader) -> None:
         at = reader.at if reader.stream else self.newest + 1
@@ -280,7 +295,7 @@ class Hub:
         batch = self._store.read(start, limit=min(most, SCAN), until=until, types=types, size=much)
         entries = [each for each in batch.entries if reader.may_receive(each.record)]
         numbers = set() if wanted_by is None else set(self._of(reader, wanted_by))
-        if not numbers:
+        if not numbers or not self._plan.is_settled:
             return Batch(entries[:limit], _upto(entries, limit, batch.upto))
         taken = self._plan.find(entries)
         mine = {

@@ -14,7 +14,9 @@ import uvicorn
 
 from polycast.errors import BrokerError
 from polycast.server.application import application
+from polycast.server.origins import Admission, Names
 from polycast.server.sockets import Socket
+from polycast.wire.security import certified_names
 
 if TYPE_CHECKING:
     import ssl
@@ -41,6 +43,7 @@ class Serving:
         host: str | Sequence[str] = "127.0.0.1",
         port: int = 0,
         tls: Callable[[], ssl.SSLContext] | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self.broker = broker
         hosts = [host] if isinstance(host, str) else list(host)
@@ -48,8 +51,11 @@ class Serving:
         self.port: int = self._sockets[0].getsockname()[1]
         self.host = hosts[0]
         self._is_secure = tls is not None
+        admission = admission if admission is not None else Admission()
+        certified = () if tls is None else certified_names(tls())
+        names = Names.of(hosts, admission, certified=certified)
         config = uvicorn.Config(
-            application(broker),
+            application(broker, names),
             ws=Socket,
             ws_max_size=broker.limits.frame,
             ws_ping_interval=broker.limits.heartbeat,
@@ -59,6 +65,7 @@ class Serving:
             lifespan="on",
             log_config=None,
             access_log=False,
+            proxy_headers=False,  # who connects could write them
             timeout_graceful_shutdown=2,
             ssl_context_factory=None if tls is None else (lambda config, default: tls()),
         )

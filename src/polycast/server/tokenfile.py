@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from polycast.errors import BadGrant
 from polycast.server.grants import Grant, Rights
+from polycast.server.ownership import Claim, conflicts
 from polycast.wire.security import readable_by_others
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = [
     "CODES",
@@ -23,6 +24,7 @@ __all__ = [
     "Finding",
     "Severity",
     "Token",
+    "claims_of",
     "findings_at",
     "name_problem",
     "read_tokens",
@@ -43,12 +45,13 @@ CODES: dict[str, Severity] = {
     "bad-time": "error",
     "same-name": "error",
     "same-hash": "error",
+    "same-names": "error",
     "readable-by-others": "warning",
     "expired": "warning",
     "no-rights": "warning",
 }
 
-_KEYS = ("name", "sha256", "publish", "subscribe", "admin", "expires", "owner")
+_KEYS = ("name", "sha256", "publish", "subscribe", "describe", "admin", "expires", "owner")
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*(?:token|\"token\"|'token')[ \t]*\]\]", re.M)
 _HASH = re.compile(r"[0-9a-fA-F]{64}")
 _OF_NOTHING = hashlib.sha256(b"").digest()
@@ -134,6 +137,21 @@ def findings_at(tokens: tuple[Token, ...], now: float) -> Iterator[Finding]:
             yield Finding("no-rights", "it may do nothing: no publish, no subscribe", where)
 
 
+def claims_of(tokens: Iterable[Token]) -> Iterator[Claim]:
+    """Who may describe what, and so owns its name, also when the token has expired."""
+    for token in tokens:
+        for grant in token.rights.describe:
+            yield Claim(token.owner, grant, token.name)
+
+
+def _claimed(one: Claim, other: Claim, name: str) -> str:
+    whose = (f"describe = [{each.grant.text!r}] of token {each.token!r}" for each in (other, one))
+    return (
+        f"{' and '.join(whose)} both cover a name such as {name!r}, for the owners {other.owner!r} "
+        f"and {one.owner!r}; accepted: names of one owner each, or one owner for both tokens"
+    )
+
+
 class _Reading:
     """One pass over a file, which goes on after an error to find them all."""
 
@@ -157,6 +175,9 @@ class _Reading:
                 self._compare(token, read, places)
                 read.append(token)
                 places.append(place)
+        self._where = self._path
+        for one, other, name in conflicts(claims_of(read)):
+            self._add("same-names", _claimed(one, other, name))
         return read
 
     def _headers(self) -> Iterator[re.Match[str]]:
@@ -187,6 +208,7 @@ class _Reading:
                 self._unknown(key, _KEYS, shown=str)
         digest = self._digest(entry)
         publish, subscribe = (self._grants(entry, key) for key in ("publish", "subscribe"))
+        described = self._grants(entry, "describe", Grant.of_names)
         admin = entry.get("admin", False)
         if not isinstance(admin, bool):
             self._add("bad-value", f"admin is {_kind(admin)}; accepted: true or false")
@@ -197,7 +219,8 @@ class _Reading:
             self._add("bad-name", f"its owner {problem}")
         if len(self.findings) > before:
             return None
-        return Token(name, digest, Rights(publish, subscribe, admin), expires, owner)
+        rights = Rights(publish, subscribe, admin, described)
+        return Token(name, digest, rights, expires, owner)
 
     def _name(self, entry: Mapping[str, Any]) -> str:
         name = entry.get("name")
@@ -227,17 +250,20 @@ class _Reading:
             return bytes.fromhex(given)
         return b""
 
-    def _grants(self, entry: Mapping[str, Any], key: str) -> tuple[Grant, ...]:
+    def _grants(
+        self, entry: Mapping[str, Any], key: str, read: Callable[[str], Grant] = Grant
+    ) -> tuple[Grant, ...]:
         given = entry.get(key, [])
         if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
             accepted = f'{key} = ["shop.Order", "/Chat/**"]'
             self._add("bad-value", f"{key} is not a list of strings; accepted: {accepted}")
             return ()
-        return tuple(grant for n, each in enumerate(given) for grant in self._grant(key, n, each))
+        numbered = enumerate(given)
+        return tuple(grant for n, each in numbered for grant in self._grant(key, n, each, read))
 
-    def _grant(self, key: str, n: int, text: str) -> Iterator[Grant]:
+    def _grant(self, key: str, n: int, text: str, read: Callable[[str], Grant]) -> Iterator[Grant]:
         try:
-            yield Grant(text)
+            yield read(text)
         except BadGrant as error:
             self._add("bad-grant", f"{key}, number {n + 1}: {error}")
 

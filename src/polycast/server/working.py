@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from polycast.errors import BadFrame, BrokerRefused
+from polycast.errors import BadFrame, BrokerRefused, LimitReached
 from polycast.stores import Answer
-from polycast.wire.calls import ERRANDS, STEPS
+from polycast.wire.calls import ERRANDS, READS, STEPS
 from polycast.wire.frames import encode_result
 from polycast.wire.messages import Done
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Undone", "perform"]
 
+LETTER, LEAST = 500, 2_000  # bytes that a dead letter, and any question, counts for
+_TOO_MUCH = "the answers to {} steps of one piece of work take {:,} bytes; {:,} are accepted"
 _results = msgspec.msgpack.Decoder(list[bytes])
 
 
@@ -40,6 +42,8 @@ class Task:
     client: str
     now: float
     guard: Guard
+    room: int = 4_000_000
+    """Bytes that the answers to its questions may take in all: others wait meanwhile."""
 
 
 def perform(tx: Transaction, work: Work, task: Task) -> Done:
@@ -65,7 +69,7 @@ def take(tx: Transaction, steps: Sequence[Step], task: Task) -> list[bytes]:
     The others are taken all the same, so that the client learns as much as possible at once.
     """
     results: list[bytes] = []
-    as_expected = True
+    as_expected, told = True, 0
     for step in steps:
         verb = STEPS.get(step.name) or ERRANDS.get(step.name)
         if verb is None:
@@ -74,9 +78,14 @@ def take(tx: Transaction, steps: Sequence[Step], task: Task) -> list[bytes]:
         task.guard.check_step(tx, step.name, given)
         value = verb.call(tx, given)
         if step.name == "letters":
+            told += LETTER * len(value)  # also for those that the client may not see
             value = task.guard.seen(value)
         result = encode_result(value)
         results.append(result)
+        told += LEAST + len(result) if step.name in READS else 0
+        if told > task.room and len(results) > 1:
+            text = _TOO_MUCH.format(len(results), told, task.room)
+            raise LimitReached("answers", text, {"limit": task.room})
         as_expected = as_expected and step.expected in (b"", result)
     if not as_expected:
         raise Undone(results)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import ssl
 import stat
+from contextlib import suppress
 
 from polycast.errors import BadCertificate, BadOption
 from polycast.wire.certificates import validity_of
 
 __all__ = [
     "certificate_findings",
+    "certified_names",
     "client_context",
     "readable_by_others",
     "tls_client_context",
@@ -21,6 +23,7 @@ _CHAIN = "a PEM file with a certificate, and after it those of its authorities"
 _KEY = "a PEM file with the private key of the certificate, without a passphrase"
 _AUTHORITY = "a PEM file with the certificates of authorities"
 _PRIVATE = "PRIVATE KEY-----"
+_TRIPS = 5  # of a handshake, more than it takes
 _SOON = 14 * 86_400.0  # seconds before a certificate ends that one is told of it
 
 
@@ -86,6 +89,40 @@ def certificate_findings(cert: str, key: str | None = None, *, now: float) -> tu
     private = key or (cert if _PRIVATE in text else None)
     readable = readable_by_others(private) if private else None
     return (*found, f"{private}: {readable}") if readable else tuple(found)
+
+
+def certified_names(server: ssl.SSLContext) -> tuple[str, ...]:
+    """The hosts that the certificate of a server is for, as a client would see them."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    shown = _shaken(server, context).getpeercert(binary_form=True)
+    if shown is None:
+        return ()
+    # Names are told only of a certificate that is trusted: so this one is, to look at it.
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=shown)
+        found = _shaken(server, context).getpeercert() or {}
+    except ssl.SSLError:  # such as one that has expired, which no client takes either
+        return ()
+    names: tuple[tuple[str, str], ...] = found.get("subjectAltName", ())  # type: ignore[assignment]
+    return tuple(name for kind, name in names if kind in ("DNS", "IP Address"))
+
+
+def _shaken(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
+    """The client's end of a connection within this process, after the handshake."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asked = server.wrap_bio(to_server, to_client, server_side=True)
+    asks = client.wrap_bio(to_client, to_server)
+    for _ in range(_TRIPS):
+        try:
+            asks.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            with suppress(ssl.SSLWantReadError):
+                asked.do_handshake()
+    return asks
 
 
 def readable_by_others(path: str) -> str | None:

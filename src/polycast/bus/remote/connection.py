@@ -6,7 +6,6 @@ frame. A question stays until it is answered, over as many connections as that t
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import struct
@@ -15,6 +14,7 @@ import uuid
 from collections import deque
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from http import HTTPStatus
 from socket import SHUT_RDWR, SO_SNDTIMEO, SOL_SOCKET
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from polycast.errors import (
     StoreClosed,
     WouldDeadlock,
 )
+from polycast.text import log_of, plain
 from polycast.wire.frames import decode_from_broker, encode, frames
 from polycast.wire.messages import (
     PATH,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Handlers", "Options"]
 
 SOONEST, LATEST = 0.05, 5.0  # seconds between two attempts to connect
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 
 
 class Options:
@@ -426,7 +427,9 @@ def _refusal(address: Address, error: Exception) -> Exception:
     response = getattr(error, "response", None)
     if response is None:
         return BrokerUnreachable(str(address), why=_why(error))
-    text = bytes(response.body or b"").decode(errors="replace").strip()
+    text = plain(bytes(response.body or b"").decode(errors="replace").strip()[:1_000])
+    if response.status_code == HTTPStatus.MISDIRECTED_REQUEST:
+        return BrokerRefused("other-host", f"{address}: {text}")
     if response.status_code in (401, 403):
         return AccessDenied("connect", f"to {address}", token=None)
     return BrokerUnreachable(str(address), why=f"it answers {response.status_code} {text}".strip())

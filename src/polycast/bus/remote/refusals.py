@@ -10,6 +10,7 @@ from polycast.errors import (
     LimitReached,
     NotSerialisable,
     StoreFailed,
+    StoreReplacedError,
 )
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_of"]
 
-_LIMITS = frozenset({"rate", "subscriptions", "steps", "too-large"})
+_LIMITS = frozenset({"rate", "subscriptions", "steps", "too-large", "types"})
 
 
 def error_of(refused: Refused) -> Exception:
@@ -44,7 +45,10 @@ def _denied(text: str, data: dict[str, Any]) -> Exception:
 
 def _failed(text: str, data: dict[str, Any]) -> Exception:
     path, why = str(data.get("path", "the store")), str(data.get("why", text))
-    return StoreFailed(path, why=why, unknown=bool(data.get("unknown", True)))
+    unknown, was, now = bool(data.get("unknown", True)), data.get("was"), data.get("now")
+    if was is not None and now is not None:
+        return StoreReplacedError(path, str(was), str(now), unknown=unknown)
+    return StoreFailed(path, why=why, unknown=unknown)
 
 
 def _not_serialisable(text: str, data: dict[str, Any]) -> Exception:

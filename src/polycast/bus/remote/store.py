@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,7 +44,7 @@ __all__ = ["RemoteClock", "RemoteStore"]
 
 T = TypeVar("T")
 _positions = msgspec.msgpack.Decoder(list[int])
-_log = logging.getLogger("polycast")
+_hashes = msgspec.msgpack.Decoder(list[str] | None)
 
 
 class Promise(Future[T]):
@@ -90,6 +90,7 @@ class RemoteStore(Handlers):
         self._within = options.within
         self._watchers: list[Callable[[], None]] = []
         self._trouble: StoreError | None = None
+        self._private: dict[str, Description] = {}
         self._connection = Connection(options, self, here)
         self._news = News(self._connection.tell, lambda: self._connection.limits.window)
         self._work: SimpleQueue[Job] = SimpleQueue()
@@ -108,7 +109,9 @@ class RemoteStore(Handlers):
     def resumed(self) -> Iterable[FromClient]:
         """It is connected, again or for the first time."""
         self._trouble = None
-        return list(self._news.resumed())
+        private = list(self._private.values())
+        said: list[FromClient] = [Describe(0, private)] if private else []
+        return [*said, *self._news.resumed()]
 
     def brought(self, events: Events) -> None:
         """There are events, or there is progress."""
@@ -263,8 +266,14 @@ class RemoteStore(Handlers):
         """Keep descriptions, before what is submitted afterwards."""
         future: Promise[None] = self._promise()
         asked = self._connection.ask(lambda number: Describe(number, list(descriptions)))
-        asked.add_done_callback(lambda done: _pass_on(done, future, lambda found: None))
+        told = {each.hash: each for each in descriptions}
+        asked.add_done_callback(lambda done: _pass_on(done, future, partial(self._kept, told)))
         return future
+
+    def _kept(self, told: dict[str, Description], answer: bytes) -> None:
+        """What is private to this client has to be said again to a broker that does not know it."""
+        mine = [told[each] for each in _hashes.decode(answer) or () if each in told]
+        self._private = self._private | {each.hash: each for each in mine}
 
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Change the state; the result, or what `work` raised, comes when the broker has synced."""

@@ -1,0 +1,56 @@
+"""What clients say of types: for all, if they may; else for their own subscriptions alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from polycast.errors import LimitReached
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from polycast.server.guarding import Guard
+    from polycast.server.vocabulary import Vocabulary
+    from polycast.typesystem import Description
+
+__all__ = ["Heard", "Private"]
+
+MOST = 2_000  # descriptions that are private to one client
+
+
+class Heard(NamedTuple):
+    """What becomes of some descriptions."""
+
+    public: list[Description]
+    """Those to keep, for all to go by."""
+    private: list[str]
+    """The hashes of those that nobody else goes by."""
+
+
+class Private:
+    """Descriptions of one client that it may not give to all.
+
+    They say what its subscriptions mean by their types. No right and no route of anybody else goes
+    by them, and no event can be of them.
+    """
+
+    def __init__(self) -> None:
+        self.descriptions: dict[str, Description] = {}
+
+    def heard(
+        self, descriptions: Sequence[Description], guard: Guard, vocabulary: Vocabulary
+    ) -> Heard:
+        """Sort out what is for all; what is known already is neither."""
+        new = [each for each in descriptions if vocabulary.described(each.hash) is None]
+        public = [each for each in new if guard.may_describe(each)]
+        private = [each for each in new if not guard.may_describe(each)]
+        if len(self.descriptions.keys() | {each.hash for each in private}) > MOST:
+            text = (
+                f"{len(private)} more descriptions without a describe grant that covers their "
+                f"names, such as {private[-1].name!r}; {len(self.descriptions)} are there, up to "
+                f"{MOST} are accepted from one connection"
+            )
+            raise LimitReached("types", text, {"limit": MOST})
+        self.descriptions.update({each.hash: each for each in private})
+        vocabulary.add(public)
+        return Heard(public, [each.hash for each in private])

@@ -1,0 +1,144 @@
+"""What the types of a store are, for the rights on them: by what their owners have said of them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from polycast.typesystem import Registry, ancestors, describe
+from polycast.typesystem.conformance import structurally_conforms
+from polycast.typesystem.standard import STANDARD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from polycast.stores import Store, View
+    from polycast.typesystem import Description
+
+__all__ = ["Ancestry", "Vocabulary"]
+
+
+class Ancestry(NamedTuple):
+    """What is said of a class, by the description that a record pins."""
+
+    names: tuple[str, ...]
+    """Its own, its aliases, and those of the supertypes whose members it has."""
+    steps: tuple[tuple[str, str], ...]
+    """Each step from a type up to one of its supertypes, as it is claimed."""
+
+
+class Vocabulary:
+    """The descriptions that all go by; what is private to a subscription never is among them.
+
+    It may be asked in any thread.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._registry = Registry()
+        self._lock = threading.Lock()
+        self._learnt = 0
+        self._known: dict[tuple[str, str], Ancestry] = {}
+        self.generation = 0
+        """Grows when there is more to know."""
+
+    def learn(self, view: View) -> None:
+        """Know what the store knows by now."""
+        with self._lock:
+            new = view.descriptions(after=self._learnt)
+            self._learnt += len(new)
+            self._take(new)
+
+    def add(self, descriptions: Iterable[Description]) -> None:
+        """Know what is about to be kept; what is said next goes by it."""
+        with self._lock:
+            self._take(descriptions)
+
+    def _take(self, descriptions: Iterable[Description]) -> None:
+        new = [each for each in descriptions if self._registry.described(each.hash) is None]
+        for each in new:
+            self._registry.add(each)
+        if new:
+            self.generation += 1
+            self._known = {}
+
+    def described(self, digest: str) -> Description | None:
+        """The description with a hash."""
+        found = self._registry.described(digest)
+        if found is None:
+            with self._store.view() as view:
+                self.learn(view)
+            found = self._registry.described(digest)
+        return found
+
+    def pinned(self, name: str, version: int, digest: str) -> Description | None:
+        """What a record says that it is, if it is what it says."""
+        found = describe(STANDARD[name]) if name in STANDARD else self.described(digest)
+        wanted = (name, version, digest)
+        if found is None or (found.name, found.version, found.hash) != wanted:
+            return None
+        return found
+
+    def has_name(self, name: str) -> bool:
+        """Whether anybody has described a type of that name."""
+        return bool(self._registry.versions(name))
+
+    def many_of(self, names: Iterable[str]) -> int:
+        """How many descriptions there are of some names."""
+        wanted = frozenset(names)
+        return sum(each.name in wanted for each in self._registry.descriptions())
+
+    def names(self, name: str, digest: str) -> tuple[str, ...]:
+        """The wire name of a class, its aliases, and those of all its supertypes.
+
+        A description says by itself what its supertypes are: only those count whose members it has.
+        """
+        found = self.ancestry(name, digest)
+        return (name,) if found is None else found.names
+
+    def ancestry(self, name: str, digest: str) -> Ancestry | None:
+        """What is known of a class; None if nobody has said what it is."""
+        known = self._known.get((name, digest))
+        if known is None:
+            description = describe(STANDARD[name]) if name in STANDARD else self.described(digest)
+            if description is None or (description.name, description.hash) != (name, digest):
+                return None
+            generation = self.generation
+            known = self._ancestry(description)
+            with self._lock:
+                if generation == self.generation:
+                    self._known[name, digest] = known
+        return known
+
+    def _ancestry(self, description: Description) -> Ancestry:
+        above = tuple(ancestors(description, self._registry.describe))
+        meant = (each for each in above if self._has_members_of(description, each))
+        names = tuple(dict.fromkeys((description.name, *meant)))
+        return Ancestry(names, tuple(self._steps(description)))
+
+    def _steps(self, description: Description) -> dict[tuple[str, str], None]:
+        """All steps up, by the pinned description, and above it by those of each name."""
+        found: dict[tuple[str, str], None] = {}
+        waiting = [description]
+        seen = {description.hash}
+        while waiting:
+            each = waiting.pop()
+            for name in (*each.supertypes, *each.aliases):
+                found[each.name, name] = None
+                above = None if name in STANDARD else self._registry.describe(name)
+                if name not in description.names and above and above.hash not in seen:
+                    seen.add(above.hash)
+                    waiting.append(above)
+        return found
+
+    def names_of_type(self, name: str) -> tuple[str, ...]:
+        """The same of a type that is known by its name only."""
+        found = self._registry.describe(name)
+        return (name,) if found is None else (name, *self.names(found.name, found.hash))
+
+    def _has_members_of(self, description: Description, name: str) -> bool:
+        registry = self._registry
+        return name in description.names or any(
+            structurally_conforms(description, each, lookup=registry.describe)
+            for each in registry.versions(name)
+        )
