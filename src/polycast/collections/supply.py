@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOption, BusClosed
+from polycast.text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Supply", "check_supplier"]
 
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 
 
 def check_supplier(produce: object) -> None:

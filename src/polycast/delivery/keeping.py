@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 from polycast.errors import NotSettled, StoreError
 from polycast.stores import Flight, Letter
 from polycast.stores.claiming import forget_outliving
+from polycast.text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.stores import Entry, Store, Transaction
 
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 __all__ = ["CursorKeeper", "Fenced", "Keeper", "StoreKeeper"]
 
 TOKENS = 1 << 32  # deliveries that one attachment can number

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import queue
 import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from polycast.text import log_of
 
 if TYPE_CHECKING:
     from polycast.config import Clock
@@ -17,7 +18,7 @@ __all__ = ["Job", "Pool"]
 
 CORE = 4  # threads kept
 MOST = 1_000  # threads at most, if callbacks are slow; those that are stuck do not count
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 TICK = 0.02  # seconds without progress after which one more thread is started
 
 

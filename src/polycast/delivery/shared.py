@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from polycast.delivery.group import Group
 from polycast.errors import StoreError
 from polycast.stores import Flight, Member, Undecodable
 from polycast.stores.claiming import Candidate, Claiming, Claims, Errand, Order, take_claims, tidy
+from polycast.text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -31,7 +31,7 @@ __all__ = ["Offer", "SharedGroup"]
 
 Offer = tuple[Flight, "Entry", object]  # a flight that nobody holds, and who here wants it
 Got = list[Offer]
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 MOST = 256  # claims in one transaction
 PORTION = 0.01  # seconds in which what was claimed at once should be handled
 LONGEST = 0.05  # the same where claiming takes long, as over a network under load

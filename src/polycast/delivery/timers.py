@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import logging
 import threading
 from typing import TYPE_CHECKING
 
 from polycast.config import SystemClock
+from polycast.text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ __all__ = ["Timer", "Timers"]
 
 LOOK = 0.05  # how often a clock that somebody else turns is looked at, in real seconds
 LONGEST = 3_600.0  # a wait may not be as long as a timer
-_log = logging.getLogger("polycast")
+_log = log_of("polycast")
 
 
 class Timer:

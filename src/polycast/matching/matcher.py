@@ -81,6 +81,12 @@ class Matcher(Generic[K]):
         """What matches: "python", "native, avx2" or "native, scalar"."""
         return engine(self._module)
 
+    @property
+    def native_bytes(self) -> int:
+        """The memory of kernels in C, which Python's own accounts do not have."""
+        kernels = (getattr(each, "kernel", None) for each in self._indexes.values())
+        return sum(each.bytes for each in kernels if each is not None)
+
     def __len__(self) -> int:
         return len(self._wanted)
 
