@@ -5,7 +5,7 @@ python benchmarks/broker.py --quick             # tries it out; nothing is writt
 python benchmarks/broker.py --only latency      # one part; nothing is written
 
 The broker has one core to itself, and its publisher and all consumers share another: it takes a
-machine with at least two. Files are made in a folder of its own in the working directory.
+machine with at least two. Files are made in build/benchmarks, which has to be on a disk.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def measure_all(
     parts: list[str], plan: Plan, report: Report
 ) -> tuple[dict[str, Any], dict[str, object]]:
     """What was found, by part, and on what."""
-    with scratch() as folder:
+    with scratch(quick=plan.is_quick) as folder:
         disk = {"file_system": file_system(folder), "sync": sync_cost(folder)}
         return {name: PARTS[name].measure(plan, folder, report) for name in parts}, disk
 

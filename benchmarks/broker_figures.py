@@ -203,11 +203,11 @@ def _draw(found: Results, kind: str, title: str, folder: Path, number: int) -> N
             va="top",
             color="#777777",
         )
-        plots._label_outside(figure, grid, "announcements per second, offered", "")
+        plots.label_outside(figure, grid, "announcements per second, offered", "")
         grid[0][0].set_ylabel("announcements + notifications, per second")
         grid[1][0].set_ylabel("of the ideal")
         figure.suptitle(title, x=0.01, y=1.02, ha="left")
-        plots._save(figure, folder / f"ready-figure-{number}.png")
+        plots.save(figure, folder / f"ready-figure-{number}.png")
 
 
 def _draw_curves(above: Any, below: Any, curves: Curves) -> None:
@@ -222,8 +222,8 @@ def _draw_curves(above: Any, below: Any, curves: Curves) -> None:
         up = [each.announced + each.notified for each in points]
         above.plot(across, up, label=f"{count} consumer{'s' if count > 1 else ''}", **look)
         below.plot(across, [each.reached for each in points], **look)
-    plots._logarithmic(above, [100, 1_000, 10_000])
-    count = plots.FuncFormatter(lambda value, _: plots._round_count(value))
+    plots.logarithmic(above, [100, 1_000, 10_000])
+    count = plots.FuncFormatter(lambda value, _: plots.round_count(value))
     above.yaxis.set_major_formatter(count)
     below.axhline(1.0, color="#999999", linewidth=1.0, linestyle=":")
     below.set_ylim(0.0, 1.15)

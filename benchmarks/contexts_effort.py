@@ -261,6 +261,7 @@ def main() -> None:
     """Count, write, show."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     found = table()
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps({"tables": [found.plain()]}, indent=1) + "\n")
     show([found])
 

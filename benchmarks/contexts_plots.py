@@ -17,7 +17,7 @@ from contexts_bus import BY_HAND, COMPILED, CONTENT, FORWARD, REFLECTIVE
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator
 from measure import Samples
-from plots import STYLE, _legend_beside, _logarithmic, _round_time, _save
+from plots import STYLE, legend_beside, logarithmic, round_time, save
 
 LOOKS = {
     FORWARD: ("#555555", "X"),
@@ -36,14 +36,14 @@ def draw_latency(found: contexts_bus.Latency, folder: Path) -> None:
             for setup, by_rate in found.items():
                 up = [getattr(each, what) for each in by_rate.values()]
                 _line(axes, setup, list(by_rate), up)
-            _logarithmic(axes, [1_000, 10_000, 100_000])
+            logarithmic(axes, [1_000, 10_000, 100_000])
             _times(axes)
             axes.set_title(f"{what} of the latency (FOS figure 4a)")
             axes.set_xlabel("events per second, offered")
         row[0].set_ylabel("from when an event was due until it was handled")
-        _legend_beside(row[1])
+        legend_beside(row[1])
         figure.tight_layout()
-        _save(figure, folder / "contexts_latency.png")
+        save(figure, folder / "contexts_latency.png")
 
 
 def draw_consumers(found: dict[int, Samples], folder: Path) -> None:
@@ -58,13 +58,13 @@ def draw_consumers(found: dict[int, Samples], folder: Path) -> None:
         for setup, name in names.items():
             up = [samples[setup].best for samples in found.values()]
             _line(axes, setup, list(found), up, name)
-        _logarithmic(axes, list(found))
+        logarithmic(axes, list(found))
         _times(axes)
         axes.set_title("Consumers in one context (FOS figure 4b)")
         axes.set_xlabel("consumers of each event")
         axes.set_ylabel("time per publish")
-        _legend_beside(axes)
-        _save(figure, folder / "contexts_consumers.png")
+        legend_beside(axes)
+        save(figure, folder / "contexts_consumers.png")
 
 
 def draw_shapes(found: contexts_translating.Results, folder: Path) -> None:
@@ -90,7 +90,7 @@ def draw_shapes(found: contexts_translating.Results, folder: Path) -> None:
         axes.set_title("Translating one event")
         axes.set_ylabel("time per event")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=4)
-        _save(figure, folder / "contexts_shapes.png")
+        save(figure, folder / "contexts_shapes.png")
 
 
 def draw_generation(found: contexts_changing.Generation, folder: Path) -> None:
@@ -114,7 +114,7 @@ def draw_generation(found: contexts_changing.Generation, folder: Path) -> None:
             axes.set_ylim(bottom=0)
         row[0].legend(loc="upper left")
         figure.tight_layout()
-        _save(figure, folder / "contexts_generation.png")
+        save(figure, folder / "contexts_generation.png")
 
 
 def draw_change(series: contexts_changing.Series, folder: Path) -> None:
@@ -132,7 +132,7 @@ def draw_change(series: contexts_changing.Series, folder: Path) -> None:
         axes.set_xlabel(f"seconds; {contexts_changing.RATE:,} events in each")
         axes.set_ylabel("from when an event was due until it was handled")
         axes.legend(loc="upper right", markerscale=4)
-        _save(figure, folder / "contexts_change.png")
+        save(figure, folder / "contexts_change.png")
 
 
 def _line(axes: Axes, setup: str, across: list[int], up: list[Any], label: str = "") -> None:
@@ -143,5 +143,5 @@ def _line(axes: Axes, setup: str, across: list[int], up: list[Any], label: str =
 
 def _times(axes: Axes) -> None:
     axes.yaxis.set_major_locator(LogLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_time(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: round_time(value)))
     axes.minorticks_off()

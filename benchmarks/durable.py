@@ -4,8 +4,8 @@ python benchmarks/durable.py                       # about six minutes
 python benchmarks/durable.py --quick               # tries it out; nothing is written
 python benchmarks/durable.py --only publishing     # one part; nothing is written
 
-It makes files of about a gigabyte in a folder of its own in the working directory, which has to be
-on a disk, and removes them.
+It makes files of about a gigabyte in build/benchmarks, which has to be on a disk, and removes
+them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def measure_all(
     parts: list[str], plan: Plan, report: Report
 ) -> tuple[dict[str, Any], dict[str, object]]:
     """What was found, by part, and on what."""
-    with scratch() as folder:
+    with scratch(quick=plan.is_quick) as folder:
         disk = {"file_system": file_system(folder), "sync": sync_cost(folder)}
         found = {}
         for name in parts:

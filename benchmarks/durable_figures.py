@@ -176,11 +176,11 @@ def _draw(found: Results, choose: Callable[[Times], Sample], title: str, path: P
             ):
                 up = [choose(times).median for times in counts.values()]
                 axes.plot(list(counts), up, label=kind, color=colour, marker=mark)
-            plots._logarithmic(axes, [count for count in counts if count in SHOWN])
+            plots.logarithmic(axes, [count for count in counts if count in SHOWN])
             axes.yaxis.set_major_formatter(
-                plots.FuncFormatter(lambda value, _: plots._round_time(value))
+                plots.FuncFormatter(lambda value, _: plots.round_time(value))
             )
             axes.set_title(way)
-        plots._label_outside(figure, [row], "messages", "time for all of them")
+        plots.label_outside(figure, [row], "messages", "time for all of them")
         figure.suptitle(title, x=0.01, y=1.03, ha="left")
-        plots._save(figure, path)
+        plots.save(figure, path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import statistics
 import sys
 import time
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 from measure import Effort
 
@@ -138,19 +137,25 @@ QUICK = Plan(
 # -- files -----------------------------------------------------------------------------------------
 
 
+SCRATCH = Path(__file__).parents[1] / "build" / "benchmarks"
+"""Git ignores it and `make clean` removes it: a run that is killed leaves its files there."""
+
+
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder in the working directory, since the one for temporary files may be in memory."""
-    kind = file_system(Path.cwd())
-    if kind in IN_MEMORY:
-        sys.exit(
-            f"the working directory is on {kind}, where a sync costs nothing; run it on a disk"
-        )
-    folder = Path(mkdtemp(prefix="durable-", dir=Path.cwd()))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def scratch(*, quick: bool) -> Iterator[Path]:
+    """A folder that is gone afterwards: on a disk, or anywhere for a quick run.
+
+    The folder for temporary files may be in memory, where a sync costs nothing.
+    """
+    if not quick:
+        SCRATCH.mkdir(parents=True, exist_ok=True)
+        kind = file_system(SCRATCH)
+        if kind in IN_MEMORY:
+            sys.exit(f"{SCRATCH} is on {kind}, where a sync costs nothing; check out on a disk")
+    with TemporaryDirectory(
+        prefix="run-", dir=None if quick else SCRATCH, ignore_cleanup_errors=True
+    ) as folder:
+        yield Path(folder)
 
 
 def file_system(path: Path) -> str:

@@ -329,16 +329,10 @@ def _memory(size: int, engine: str) -> dict[str, float]:
     _add_all(matcher, filters)
     stages["index"] = _traced(size)
     _match_all(matcher, published)
-    stages["made by 2,000 events"] = _traced(size) + _blocks(matcher) / size
+    stages["made by 2,000 events"] = _traced(size) + matcher.native_bytes / size
     tracemalloc.stop()
     steps = [after - before for before, after in pairwise([0.0, *stages.values()])]
     return dict(zip(stages, steps, strict=True))
-
-
-def _blocks(matcher: Any) -> int:
-    """Bytes of the kernel, which tracemalloc does not see."""
-    kernels = [each.kernel for each in matcher._indexes.values() if hasattr(each, "kernel")]
-    return sum(kernel.bytes for kernel in kernels)
 
 
 def _traced(size: int) -> float:

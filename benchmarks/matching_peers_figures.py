@@ -119,7 +119,7 @@ def draw(found: Sequence[Found], folder: Path) -> None:
         handles, labels = few.get_legend_handles_labels()
         figure.tight_layout()
         figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=5)
-        plots._save(figure, folder / "matching-peers.png")
+        plots.save(figure, folder / "matching-peers.png")
 
 
 def _draw_few(plots: Any, axes: Any, found: Sequence[Found]) -> None:
@@ -157,5 +157,5 @@ def _draw_many(plots: Any, axes: Any, found: Sequence[Found]) -> None:
         across = [each.rules for each in found if name in each.cpu]
         up = [1 / each.cpu[name].median for each in found if name in each.cpu]
         axes.plot(across, up, color=colour, marker=mark)
-    plots._logarithmic(axes, sorted({each.rules for each in found}))
-    axes.yaxis.set_major_formatter(plots.FuncFormatter(lambda value, _: plots._round_count(value)))
+    plots.logarithmic(axes, sorted({each.rules for each in found}))
+    axes.yaxis.set_major_formatter(plots.FuncFormatter(lambda value, _: plots.round_count(value)))

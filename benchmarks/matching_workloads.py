@@ -271,7 +271,7 @@ def quotes(size: int, *, count: int = EVENTS) -> Workload:
 def quotes_without_ranges(size: int, *, count: int = EVENTS) -> Workload:
     """Those subscriptions of ready10 that have only `==`, `in` and prefixes."""
     mix = ready10.Mix("without ranges", 0.0, narrowest=0.001, widest=0.3, exact=1.0)
-    endless = ready10._drawn(mix, seed=2)
+    endless = ready10.drawn(mix, seed=2)
     kept = (each for each in endless if not any(isinstance(p, ready10.Range) for p in each))
     return _of_ready10(list(islice(kept, size)), count)
 

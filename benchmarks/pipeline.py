@@ -4,8 +4,8 @@ python benchmarks/pipeline.py                      # about ten minutes
 python benchmarks/pipeline.py --quick              # tries it out; nothing is written
 python benchmarks/pipeline.py --only latency       # one part; nothing is written
 
-It makes files of about half a gigabyte in a folder of its own in the working directory, which has
-to be on a disk, and removes them.
+It makes files of about half a gigabyte in build/benchmarks, which has to be on a disk, and
+removes them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def measure_all(
     parts: list[str], plan: Plan, report: Report
 ) -> tuple[dict[str, Any], dict[str, object]]:
     """What was found, by part, and on what."""
-    with scratch() as folder:
+    with scratch(quick=plan.is_quick) as folder:
         disk = {"file_system": file_system(folder), "sync": sync_cost(folder)}
         if parts != ["latency"]:
             for size, count in plan.sizes.items():

@@ -16,7 +16,9 @@ from pipeline_setting import Plan, Report, store_of
 from pipeline_shapes import MATCH, worker_for
 from tables import Table
 
+from polycast.events.codec import codec_for
 from polycast.pipeline.route import SLICE, Piece, Worker
+from polycast.pipeline.shipping import Shipment
 from polycast.routing import encode_takers
 
 SALES = "pipeline_sales"
@@ -66,10 +68,10 @@ def measure(plan: Plan, folder: Path, report: Report) -> Results:
 def _cost(path: Path, size: int, count: int, *, imported: bool) -> Cost:
     if imported:
         importlib.import_module(SALES)
-    worker = Worker(str(path), ())
+    worker = Worker(str(path), Shipment())
     piece = _piece(worker, count)
     begin = clock()
-    worker._follow(piece)
+    worker.follow(piece)
     building = clock() - begin
     first = sum(_steps(worker, 1).values())
     lows = range(1 + SLICE, 1 + count, SLICE)
@@ -82,7 +84,7 @@ def _cost(path: Path, size: int, count: int, *, imported: bool) -> Cost:
     events = len(lows[half:]) * SLICE
     begin = clock()
     for low in lows[half:]:
-        worker._slice(low, low + SLICE)
+        worker.routed(low, low + SLICE)
     whole = (clock() - begin) / events
     steps = {name: spent[name] / events for name in STEPS}
     what = "imported" if imported else "made"
@@ -90,19 +92,22 @@ def _cost(path: Path, size: int, count: int, *, imported: bool) -> Cost:
 
 
 def _piece(worker: Worker, count: int) -> Piece:
-    with worker._store.view() as view:
+    with worker.store.view() as view:
         return Piece(1, 1 + count, *view.in_effect(1))
 
 
 def _steps(worker: Any, low: int) -> dict[str, float]:
     """The steps of a slice, one after the other."""
     times = [clock()]
-    entries = worker._store.read(low, limit=SLICE, until=low + SLICE).entries
+    entries = worker.store.read(low, limit=SLICE, until=low + SLICE).entries
     times.append(clock())
-    places, takers = list(range(len(entries))), [()] * len(entries)
-    events, _ = worker._plan._decoded(entries[0].record, entries, places, takers)
+    plan, first = worker.plan, entries[0].record
+    audience = plan.audiences[None]
+    names = audience.attention(plan.class_of(first), first.topic).names
+    decode = codec_for(first.codec).glance(first, names, registry=plan.registry)
+    events = [decode(each.record) for each in entries]
     times.append(clock())
-    found = worker._plan._matcher.match_batch(events)
+    found = audience.matcher.match_batch(events)
     times.append(clock())
     encode_takers(low, [each.position for each in entries], found)
     times.append(clock())

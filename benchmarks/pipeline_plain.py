@@ -89,9 +89,9 @@ def measure(spark: Any, plan: Plan, folder: Path) -> Results:
         .load()
     )
     return {
-        FILTERS: _run(files, conditions, _union, plan, is_plain=True),
-        FROM_LOG: _run(log, conditions, _union, plan, is_plain=True),
-        ONE_PASS: _run(files, conditions, _one_pass, plan, is_plain=False),
+        FILTERS: _run(files, conditions, _union, plan, folder, is_plain=True),
+        FROM_LOG: _run(log, conditions, _union, plan, folder, is_plain=True),
+        ONE_PASS: _run(files, conditions, _one_pass, plan, folder, is_plain=False),
     }
 
 
@@ -146,10 +146,11 @@ def _run(
     conditions: list[Any],
     form: Callable[[Any, list[Any]], Any],
     plan: Plan,
+    folder: Path,
     *,
     is_plain: bool,
 ) -> Peer:
-    peer, out = Peer(is_plain, plan.batch), tempfile.mkdtemp(dir=Path.cwd(), prefix="plain-")
+    peer, out = Peer(is_plain, plan.batch), tempfile.mkdtemp(dir=folder, prefix="plain-")
 
     def keep(batch: Any, number: int) -> None:
         batch.persist()  # or it would be read once for each filter

@@ -11,18 +11,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from durable_setting import url_of
-from pipeline_setting import rewind
-from pipeline_shapes import STUB_ARROW, ShapeSource, in_arrow
+from pipeline_setting import copied
+from pipeline_shapes import SOURCES, STUB_ARROW, in_arrow
 
-import polycast.pipeline.pipeline as streaming
 from polycast.errors import PipelineError
 from polycast.pipeline import Pipeline, session
 from polycast.pipeline.route import COLUMNS
 from polycast.pipeline.session import LEAN
-from polycast.pipeline.sink import Sink, _rows
+from polycast.pipeline.sink import Sink, rows_in
 from polycast.stores.doctor.looking import looking
 
 HERE = Path(__file__).parent
@@ -97,7 +95,7 @@ class TimedSink(Sink):
         begun = time.monotonic()
         if self._arrow is not None:
             batch = batch.mapInArrow(self._arrow, COLUMNS)
-        rows = _rows(batch)
+        rows = rows_in(batch)
         found = time.monotonic()
         try:
             self.keep(number, rows)
@@ -116,23 +114,13 @@ class Shaped(Pipeline):
 
     def __init__(self, path: Path, shape: str, run: Run, seen: Any, **options: Any) -> None:
         super().__init__(url_of(path), **options)
-        self._shape = shape
-        arrow = in_arrow(shape, self._path) if shape == STUB_ARROW else None
+        self.source = SOURCES[shape]
+        arrow = in_arrow(shape, str(path)) if shape == STUB_ARROW else None
         self.sink: Any = lambda *about: TimedSink(*about, run=run, seen=seen, arrow=arrow)
-
-    def _begin(self, *, available: bool) -> None:
-        with patch.object(streaming, "RouteSource", ShapeSource):
-            super()._begin(available=available)
-
-    def _options(self, identity: str, spark: Any) -> dict[str, str]:
-        return super()._options(identity, spark) | {"shape": self._shape}
 
     def phases(self) -> dict[str, float]:
         """How long Spark says that the parts of a batch took, in seconds: medians."""
-        assert self._query is not None
-        told = [each.durationMs for each in self._query.recentProgress if each.numInputRows][
-            WARMING:
-        ]
+        told = [each.durationMs for each in self.progress() if each.numInputRows][WARMING:]
         names = {name for each in told for name in each}
         return {name: statistics.median(each.get(name, 0) for each in told) / 1e3 for name in names}
 
@@ -192,7 +180,11 @@ def run_shape(
     spark: Any, path: Path, shape: str, *, batch: int, longest: float, least: int = 2
 ) -> Run:
     """Run the pipeline anew, until the end of the log or until the time is up."""
-    rewind(path)
+    with copied(path) as copy:
+        return _run_shape(spark, copy, shape, batch, longest, least)
+
+
+def _run_shape(spark: Any, path: Path, shape: str, batch: int, longest: float, least: int) -> Run:
     run, done = Run(), threading.Event()
     with looking(str(path)) as store:
         end = store.newest() + 1

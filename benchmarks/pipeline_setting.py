@@ -1,4 +1,4 @@
-"""What the benchmarks of the pipeline share: how much of everything, and how to begin anew.
+"""What the benchmarks of the pipeline share: how much of everything, and stores to begin with.
 
 It does not import the class of the events, nor does anything that a process with workers imports:
 so these are of a class made from its description, as in any pipeline that is told of no modules.
@@ -6,12 +6,12 @@ so these are of a class made from its description, as in any pipeline that is to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from polycast.stores import open_store
 
 Report = Callable[[str], None]
 
@@ -59,16 +59,13 @@ def store_of(folder: Path, size: int) -> Path:
     return folder / f"{size}-subscriptions.db"
 
 
-def rewind(path: Path) -> None:
-    """Let a pipeline begin anew: nothing is routed. No program but this one would want that."""
-    store = open_store(str(path))
-
-    def write(tx: Any) -> None:
-        _, token, numbers = tx._routing()
-        tx.drop_stretches(tx.newest() + 1)
-        tx._put_routing(1, token, numbers)
-
+@contextmanager
+def copied(path: Path) -> Iterator[Path]:
+    """A copy of a store of which nothing is routed yet, under a name that was never used."""
+    copy = path.with_name(f"{path.stem}-{uuid.uuid4().hex[:8]}.db")
+    shutil.copyfile(path, copy)
     try:
-        store.write(write).result()
+        yield copy
     finally:
-        store.close()
+        for each in path.parent.glob(f"{copy.name}*"):
+            each.unlink()

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from polycast.events.codec import codec_for
 from polycast.pipeline.route import Piece, Row, Worker
-from polycast.pipeline.source import RouteReader, RouteSource, _batch
+from polycast.pipeline.source import RouteReader, RouteSource, batch_of
 from polycast.routing import encode_takers
 
 READ = "read"
@@ -53,8 +53,8 @@ class StubMatcher:
 class ReadOnly(Worker):
     """Reads, and says that nobody takes anything."""
 
-    def _slice(self, low: int, high: int) -> Row:
-        entries = self._store.read(low, limit=high - low, until=high).entries
+    def routed(self, low: int, high: int) -> Row:
+        entries = self.store.read(low, limit=high - low, until=high).entries
         count = self._looked_at(entries)
         return Row(low, high, len(entries), count, 0, encode_takers(low, (), ()), b"", None)
 
@@ -66,18 +66,20 @@ class Decoding(ReadOnly):
     """Decodes, too."""
 
     def _looked_at(self, entries: list[Any]) -> int:
-        decode, registry = codec_for("msgpack").decode, self._plan.registry
+        decode, registry = codec_for("msgpack").decode, self.plan.registry
         return len([decode(each.record, registry=registry) for each in entries])
 
 
 class Stubbed(Worker):
     """Does all that a worker does, but with a stub in place of the matcher."""
 
-    def _follow(self, piece: Piece) -> None:
-        if self._set != (piece.routes, piece.highest):
-            super()._follow(piece)
-            plan: Any = self._plan
-            plan._matcher = StubMatcher(list(plan._matcher))
+    def follow(self, piece: Piece) -> None:
+        """Have the routes of a piece in effect; they are the same in all of a benchmark's log."""
+        if not len(self.plan):
+            super().follow(piece)
+            for audience in self.plan.audiences.values():
+                matcher: Any = StubMatcher(list(audience.matcher))
+                audience.matcher = matcher
 
 
 WORKERS: dict[str, Callable[..., Worker]] = {
@@ -102,28 +104,52 @@ def worker_for(shape: str, path: str) -> Worker:
 
 
 class ShapeSource(RouteSource):
-    """The data source of a pipeline, with an option more."""
+    """The data source of a pipeline whose workers do what a shape says."""
+
+    shape = MATCH
 
     def streamReader(self, schema: Any) -> ShapeReader:  # noqa: N802 - Spark's name
         """What plans batches, and reads them."""
-        return ShapeReader(self.options)
+        return ShapeReader(self.options, self.shape)
+
+
+class ReadSource(ShapeSource):
+    shape = READ
+
+
+class DecodeSource(ShapeSource):
+    shape = DECODE
+
+
+class StubSource(ShapeSource):
+    shape = STUB
+
+
+class StubArrowSource(ShapeSource):
+    shape = STUB_ARROW
+
+
+SOURCES: dict[str, type[ShapeSource]] = {
+    each.shape: each
+    for each in (ShapeSource, ReadSource, DecodeSource, StubSource, StubArrowSource)
+}
 
 
 class ShapeReader(RouteReader):
     """Plans as a pipeline does."""
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: Any, shape: str) -> None:
         super().__init__(options)
-        self._shape = options["shape"]
+        self.path, self.shape = options["store"], shape
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Do what the shape is about; or only tell what is to be done."""
-        if self._shape == STUB_ARROW:
-            for low, high, routes, highest in partition.value:
-                yield _batch(Row(low, high, routes, highest, 0, b"", b"", None))
+        if self.shape == STUB_ARROW:
+            for piece in partition.value:  # five numbers, as a row has
+                yield batch_of(Row(*piece, b"", b"", None))
             return
-        for row in worker_for(self._shape, self._path).rows(partition.value):
-            yield _batch(row)
+        for row in worker_for(self.shape, self.path).rows(partition.value):
+            yield batch_of(row)
 
 
 def in_arrow(shape: str, path: str) -> Callable[[Iterable[pa.RecordBatch]], Any]:
@@ -131,9 +157,9 @@ def in_arrow(shape: str, path: str) -> Callable[[Iterable[pa.RecordBatch]], Any]
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            columns = [batch.column(place).to_pylist() for place in range(4)]
+            columns = [batch.column(place).to_pylist() for place in range(len(Piece._fields))]
             pieces = [Piece(*each) for each in zip(*columns, strict=True)]
             for row in worker_for(shape, path).rows(pieces):
-                yield _batch(row)
+                yield batch_of(row)
 
     return work

@@ -316,4 +316,4 @@ def draw(written: dict[str, Any], folder: Path) -> None:
         axes.set_xlabel("time on the wall for each event (µs), on two cores")
         axes.set_title("Where the time of the pipeline goes: mostly into the workers")
         axes.legend(loc="upper right")
-        plots._save(figure, folder / "pipeline.png")
+        plots.save(figure, folder / "pipeline.png")

@@ -55,13 +55,13 @@ def draw_fanout(results: Mapping[Scenario, Samples], folder: Path) -> None:
             for name in CONTENDERS
         }
         _draw(axes, lines, bold=(POLYCAST, WITH_HISTORY))
-        _logarithmic(axes, sorted({s.subscribers for s in chosen}))
+        logarithmic(axes, sorted({s.subscribers for s in chosen}))
         axes.set_title("Publishing to subscribers with a filter that is true")
         axes.set_xlabel("subscribers to the published class")
         axes.set_ylabel("time per publish, until handled")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_time(value)))
-        _legend_beside(axes)
-        _save(figure, folder / "in-process-fanout.png")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: round_time(value)))
+        legend_beside(axes)
+        save(figure, folder / "in-process-fanout.png")
 
 
 def draw_unrelated(raced: Mapping[int, Samples], folder: Path) -> None:
@@ -80,7 +80,7 @@ def draw_unrelated(raced: Mapping[int, Samples], folder: Path) -> None:
         axes.set_title("Subscriptions to unrelated types do not slow publishing down")
         axes.set_xlabel("subscriptions to unrelated types on the same bus")
         axes.set_ylabel("time per publish (ns)")
-        _save(figure, folder / "in-process-unrelated.png")
+        save(figure, folder / "in-process-unrelated.png")
 
 
 def draw_checks(found: Mapping[int, Samples], folder: Path) -> None:
@@ -93,13 +93,13 @@ def draw_checks(found: Mapping[int, Samples], folder: Path) -> None:
             for name in names
         }
         _draw(axes, lines, bold=(BY_INSTANCE, BY_LOOKUP, BY_PREFIX), colours=_by_kind(lines))
-        _logarithmic(axes, list(found))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_time(value)))
+        logarithmic(axes, list(found))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: round_time(value)))
         axes.set_title("Finding out the kind of a message, by topic and by type (TPS figure 17)")
         axes.set_xlabel("kinds that the message is checked against")
         axes.set_ylabel("latency per message")
-        _legend_beside(axes)
-        _save(figure, folder / "tps-figure-17.png")
+        legend_beside(axes)
+        save(figure, folder / "tps-figure-17.png")
 
 
 def draw_publishing(found: Mapping[int, Samples], folder: Path) -> None:
@@ -113,14 +113,14 @@ def draw_publishing(found: Mapping[int, Samples], folder: Path) -> None:
         }
         _draw(axes, lines, bold=(BY_TYPE,), colours=("#0072B2", "#E69F00", "#D55E00"))
         _open_marks(axes.lines[-1])  # it lies on the line before
-        _logarithmic(axes, list(found))
+        logarithmic(axes, list(found))
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: round_count(value)))
         axes.set_title("Publishing by type and by topic (TPS figure 18a)")
         axes.set_xlabel("subscribers")
         axes.set_ylabel("events per second")
         axes.legend(loc="lower left")
-        _save(figure, folder / "tps-figure-18a.png")
+        save(figure, folder / "tps-figure-18a.png")
 
 
 def draw_filters(
@@ -148,13 +148,13 @@ def _draw_arguments(arguments: Mapping[int, Samples], path: Path) -> None:
     axes.set_yscale("log")
     axes.set_xticks(list(arguments))
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_time(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: round_time(value)))
     axes.minorticks_off()
     axes.set_title("Evaluating a filter that calls a method (TPS figure 5)")
     axes.set_xlabel("arguments of the method")
     axes.set_ylabel("time per evaluation")
-    _legend_beside(axes)
-    _save(figure, path)
+    legend_beside(axes)
+    save(figure, path)
 
 
 def _draw_subscribers(found: Mapping[filters.Scenario, Samples], path: Path) -> None:
@@ -164,11 +164,11 @@ def _draw_subscribers(found: Mapping[filters.Scenario, Samples], path: Path) -> 
         for axes, layer in zip(row, filters.LAYERS, strict=True):
             chosen = filters.by_subscribers(dict(found), layer, rate)
             _draw_ways(axes, chosen, lambda median: 1 / median)
-            _logarithmic(axes, [1, 10, 100, 1_000])
+            logarithmic(axes, [1, 10, 100, 1_000])
             axes.set_title(f"{layer}, {filters.percent(rate)} match (TPS {name})")
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
-    _label_outside(figure, grid, "subscribers", "events per second")
-    _save(figure, path)
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: round_count(value)))
+    label_outside(figure, grid, "subscribers", "events per second")
+    save(figure, path)
 
 
 def _draw_rates(found: Mapping[filters.Scenario, Samples], path: Path) -> None:
@@ -181,10 +181,10 @@ def _draw_rates(found: Mapping[filters.Scenario, Samples], path: Path) -> None:
         axes.set_yscale("log")
         axes.minorticks_off()
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: round_count(value)))
         axes.set_title(f"{layer}, {filters.CONSTANT} subscribers (TPS figure 21b)")
-    _label_outside(figure, [row], "subscribers that want the event", "events per second")
-    _save(figure, path)
+    label_outside(figure, [row], "subscribers that want the event", "events per second")
+    save(figure, path)
 
 
 def _draw_ways(axes: Axes, found: Mapping[int, Samples], value: Callable[[float], float]) -> None:
@@ -200,7 +200,7 @@ def _draw_ways(axes: Axes, found: Mapping[int, Samples], value: Callable[[float]
             _open_marks(axes.lines[-1])  # it lies on the line before
 
 
-def _label_outside(figure: Any, grid: Any, across: str, up: str) -> None:
+def label_outside(figure: Any, grid: Any, across: str, up: str) -> None:
     """Labels at the edges only, and one legend for all panels."""
     for axes in grid[-1]:
         axes.set_xlabel(across)
@@ -226,11 +226,11 @@ def draw_matching(results: matching.Results, folder: Path) -> None:
                 for name in matching.WAYS
             }
             _draw(axes, lines, bold=matching.WAYS[4:], colours=MATCHING_COLOURS)
-            _logarithmic(axes, list(sizes))
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
+            logarithmic(axes, list(sizes))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: round_count(value)))
             axes.set_title(f"{rate} of the subscriptions match")
-        _label_outside(figure, [row], "subscriptions", "events per second")
-        _save(figure, folder / "matching.png")
+        label_outside(figure, [row], "subscriptions", "events per second")
+        save(figure, folder / "matching.png")
 
 
 def draw_pools(rates: Mapping[int, Mapping[str, float]], folder: Path) -> None:
@@ -242,12 +242,12 @@ def draw_pools(rates: Mapping[int, Mapping[str, float]], folder: Path) -> None:
         _draw(axes, lines, bold=("A1P0",))
         axes.set_ylim(bottom=0)
         axes.set_xticks(list(rates))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_count(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: round_count(value)))
         axes.set_title("Threads for filters of admins and proxies (READY figure 5)")
         axes.set_xlabel("filters of each of 15 consumers")
         axes.set_ylabel("events per second")
-        _legend_beside(axes)
-        _save(figure, folder / "ready-figure-5.png")
+        legend_beside(axes)
+        save(figure, folder / "ready-figure-5.png")
 
 
 MATCHING_COLOURS = ("#555555", "#56B4E9", "#E69F00", "#CC79A7", "#0072B2", "#D55E00", "#009E73")
@@ -271,7 +271,7 @@ def _open_marks(line: Line2D) -> None:
     line.set(linestyle="--", markerfacecolor="none", markersize=9)
 
 
-def _logarithmic(axes: Axes, ticks: Sequence[float]) -> None:
+def logarithmic(axes: Axes, ticks: Sequence[float]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
@@ -279,7 +279,7 @@ def _logarithmic(axes: Axes, ticks: Sequence[float]) -> None:
     axes.minorticks_off()
 
 
-def _legend_beside(axes: Axes) -> None:
+def legend_beside(axes: Axes) -> None:
     """At the right, in the order of the lines' ends, topmost first."""
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(handles)), key=lambda n: -float(handles[n].get_ydata()[-1]))
@@ -291,17 +291,17 @@ def _legend_beside(axes: Axes) -> None:
     )
 
 
-def _round_time(seconds: float) -> str:
+def round_time(seconds: float) -> str:
     text = duration(seconds * 1.0001)  # powers of ten are not exact
     number, unit = text.split()
     return f"{float(number.replace(',', '')):g} {unit}"
 
 
-def _round_count(count: float) -> str:
+def round_count(count: float) -> str:
     return f"{count / 1e6:g} million" if count >= 1e6 else f"{count:,.0f}"
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, bbox_inches="tight", metadata={"Software": None})
     plt.close(figure)

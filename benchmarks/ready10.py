@@ -185,10 +185,10 @@ def _attribute(name: str) -> nodes.Node:
 
 def subscriptions(count: int, mix: Mix = USUAL, *, seed: int = 2) -> list[Subscription]:
     """So many subscriptions; the first thousand of 100,000 are those of a thousand."""
-    return list(islice(_drawn(mix, seed), count))
+    return list(islice(drawn(mix, seed), count))
 
 
-def _drawn(mix: Mix, seed: int) -> Iterator[Subscription]:
+def drawn(mix: Mix, seed: int) -> Iterator[Subscription]:
     draw = random.Random(seed)
     while True:
         names = draw.sample(NAMES, draw.randint(*mix.predicates))

@@ -27,6 +27,9 @@ GENERATORS = {
     "polycast/routing/codegen.py",
 }
 
+# Where text goes to a log or a terminal, and is made plain first: see `polycast.text`.
+MOUTHS = {"polycast/text.py", "polycast/cli/terminal.py", "polycast/cli/serving.py"}
+
 # Folders of somebody's machine. The names stand alone so that this file does not match itself.
 MACHINE_FOLDERS = ("work", "root", "home", "Users")
 MACHINE_PATH = re.compile(rf"(?<![\w/.:$*@}}-])/(?:{'|'.join(MACHINE_FOLDERS)})(?![\w-])")
@@ -79,6 +82,16 @@ def lines_that_sleep(source: str) -> list[int]:
     ]
 
 
+def lines_that_speak(source: str) -> list[int]:
+    """Where something is printed, written to a standard stream, or a logger is had."""
+    said = ("print", "logging.getLogger", "getLogger", "logging.basicConfig")
+    return [
+        line
+        for line, called, _ in calls(source)
+        if called in said or called.startswith(("sys.stdout.w", "sys.stderr.w"))
+    ]
+
+
 def lines_with_a_machine_path(text: str) -> list[int]:
     """Where a folder of somebody's machine is named."""
     return [n for n, line in enumerate(text.splitlines(), 1) if MACHINE_PATH.search(line)]
@@ -109,6 +122,7 @@ def test_a_source_file_keeps_the_house_rules(path: Path) -> None:
     assert not lines_that_import("pickle", source)
     assert not lines_that_call("eval", source)
     assert name in GENERATORS or not lines_that_call("exec", source)
+    assert name in MOUTHS or not lines_that_speak(source)
 
 
 @pytest.mark.parametrize("path", files_below(TESTS), ids=lambda p: str(p.relative_to(TESTS)))
@@ -167,6 +181,13 @@ def test_planted_code_from_strings_is_found() -> None:
     assert lines_that_call("exec", "builtins.exec('x')") == [1]
     assert lines_that_import("pickle", "import json, pickle") == [1]
     assert lines_that_import("pickle", "def f():\n    from pickle import loads") == [2]
+
+
+@pytest.mark.parametrize(
+    "source", ["print(1)", "_log = logging.getLogger('polycast')", "sys.stderr.write('x')"]
+)
+def test_a_planted_word_to_a_log_or_a_terminal_is_found(source: str) -> None:
+    assert lines_that_speak(source) == [1]
 
 
 def test_a_method_called_exec_is_left_alone() -> None:

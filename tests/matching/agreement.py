@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ SHARED: list[dict[str, Any]] = [{}, {"threads": 2}, {"threads": 2, "share": "fil
 
 
 class Add(NamedTuple):
-    """A filter comes: a text, or after an @ a function of the table."""
+    """A filter comes: a text; after @ a function of the table, after a language and : its text."""
 
     key: int
     text: str
@@ -114,6 +115,11 @@ class Wanted:
             where = lambda_of(text[1:])
             tree = pc.lift(Item, where).tree
             return cls(tree, where, generate(tree).function)
+        language, _, rest = text.partition(": ")
+        if language in ("etcl", "xpath"):  # the interpreter says what these mean
+            tree = pc.parse_filter(rest, language).tree
+            meaning = partial(interpreter.evaluate, tree, scope=())
+            return cls(tree, meaning, generate(tree).function)
         tree = parse(text, CLASSES.get)
         return cls(tree, python_function(text), generate(tree).function)
 

@@ -178,7 +178,28 @@ def _filter(draw: Random, pool: Pool, depth: int) -> str:
     return joint.join(f"({each})" for each in parts)
 
 
+def _in_language(draw: Random, pool: Pool) -> str:
+    """In ETCL or XPath, which compare in their own way."""
+    plain = [each for each in pool.pair() if "'" not in each and each[-1].isdigit()]
+    numbers = [each for each in plain if abs(value_of(each)) < 1e300] or ["0", "1"]
+    language, joint = draw.choice(["etcl", "xpath"]), draw.choice([" and ", " or "])
+    parts = [_compared(draw, language, draw.choice(numbers)) for _ in range(draw.randint(1, 3))]
+    return f"{language}: {joint.join(parts)}"
+
+
+def _compared(draw: Random, language: str, number: str) -> str:
+    name, sign = draw.choice(NAMES), draw.choice(SIGNS)
+    if language == "etcl":
+        found = f"$.{name} {sign} {number}"
+        return f"not ({found})" if draw.random() < 0.2 else found
+    number = f"{value_of(number):.20f}".rstrip("0").rstrip(".")  # there are no exponents
+    path = f"/struct/member[name='{name}']/value"
+    return f"{path} {'=' if sign == '==' else sign} {number}"
+
+
 def _where(draw: Random, pool: Pool) -> str:
+    if draw.random() < 0.1:
+        return _in_language(draw, pool)
     if draw.random() < 0.3:
         low, high = pool.pair()
         return f"@{draw.choice([*LAMBDAS])}({low}, {high})"

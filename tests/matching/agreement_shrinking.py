@@ -45,7 +45,7 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def _less(step: Step) -> Iterator[Step]:
-    if isinstance(step, Add) and not step.text.startswith("@"):
+    if isinstance(step, Add) and not step.text.startswith(("@", "etcl: ", "xpath: ")):
         for part in _parts(step.text):
             yield step._replace(text=part)
     if isinstance(step, Ask | Learn):
