@@ -18,9 +18,9 @@ import polycast as pc
 from polycast.stores.doctor.looking import looking
 from supply_chain.changes import Change, changes
 from supply_chain.digests import EVERY, digest, picture
-from supply_chain.events import Event, Shipment
+from supply_chain.events import Event, Shipment, root
 from supply_chain.participants import World
-from supply_chain.parties import context_of
+from supply_chain.parties import context_of, module_of
 from supply_chain.programs import Job, commands, job, say
 from supply_chain.wishes import Wish, wishes
 
@@ -165,7 +165,10 @@ def main() -> None:
     world = World(wanted.seed, wanted.subscriptions)
     everybody = wishes(world, wanted.seed, wanted.subscriptions)
     ours = [wish for wish in everybody if wish.party == party]
+    # The context of a party may be replaced by another one: of its module, and of no other.
+    federation = pc.Federation(root, imports=[module_of(party)])
     own: dict[str, Any] = {"publisher": f"subscribers-{party}", "context": context_of(party)}
+    own |= {"federation": federation}
     with pc.Bus(wanted.url, **own) as bus, looking(path) as store:
         subscribers = Subscribers(wanted, bus, store)
         for number, wish in enumerate(ours, 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,3 +49,66 @@ def test_a_bus_that_knew_one_version_gets_events_of_the_other(tmp_path: Path) ->
         shop.flush(5)
         till.flush(5)
     assert (new.events, before.events) == ([Order(1), Order(2)], [OldOrder(1), OldOrder(2)])
+
+
+# -- a context that another process replaces -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sale:
+    price: float
+
+
+@dataclass(frozen=True)
+class LocalSale:
+    price: float
+
+
+def double(price: float) -> float:
+    return price * 2
+
+
+def treble(price: float) -> float:
+    return price * 3
+
+
+ROOT = pc.Context("root", types=[Sale])
+
+
+def shop(function: Callable[[float], float]) -> pc.Context:
+    made = pc.Context("shop", parent=ROOT, types=[LocalSale])
+    made.map(Sale, LocalSale, "?")
+    made.rule("Sale.price", function)
+    return made
+
+
+def replaced(tmp_path: Path, federation: pc.Federation) -> tuple[list[LocalSale], list[str]]:
+    """What a shop gets, and its dead letters, when another process changes how it sees sales."""
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    elsewhere = pc.Federation(ROOT)
+    elsewhere.add(shop(double))
+    seen = Recorder[LocalSale]()
+    with (
+        pc.Bus(url, federation=federation, context=shop(double)) as here,
+        pc.Bus(url, federation=elsewhere) as there,
+    ):
+        here.subscribe(LocalSale, seen, durable="sales")
+        there.publish(Sale(1.0))
+        elsewhere.replace(shop(treble))
+        there.publish(Sale(1.0))
+        here.flush(5)
+        letters = [f"{each.subscription}: {each.reason}" for each in here.dead_letters()]
+    return list(seen.events), letters
+
+
+def test_functions_that_are_registered_serve_a_context_that_others_replaced(tmp_path: Path) -> None:
+    federation = pc.Federation(ROOT, functions={f"{__name__}:treble": treble})
+    assert replaced(tmp_path, federation) == ([LocalSale(2.0), LocalSale(3.0)], [])
+
+
+def test_without_its_functions_a_context_that_others_replaced_tells_so(tmp_path: Path) -> None:
+    seen, letters = replaced(tmp_path, pc.Federation(ROOT))
+    assert seen == [LocalSale(2.0)]
+    assert len(letters) == 1
+    assert letters[0].startswith("context shop: ")
+    assert f"{__name__}:treble is not registered here" in letters[0]

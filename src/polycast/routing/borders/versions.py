@@ -30,10 +30,14 @@ Lineage = tuple[int, ...]  # the numbers of a version and of those above it, at 
 class Kept:
     """A version of a context, as far as this process can have it."""
 
-    def __init__(self, member: Member, *, is_whole: bool, is_pure: bool) -> None:
+    def __init__(
+        self, member: Member, *, is_whole: bool, is_pure: bool, has_functions: bool = True
+    ) -> None:
         self.member = member
         self.is_whole = is_whole
         """Whether all of its functions, and the classes that they need, are here."""
+        self.has_functions = has_functions
+        """Whether all of its functions are here; one that is not raises when it is called."""
         self.is_pure = is_pure
         """Whether its functions give the same tomorrow."""
 
@@ -49,6 +53,7 @@ class ContextHistory:
         self._by_number: dict[int, ContextVersion] = {}
         self._offered: dict[tuple[bytes, ...], Member] = {}
         self._own: dict[str, Callable[..., Any]] = {}
+        self._declared: dict[str, bytes] = {}  # what contexts are by what this process says
         self._turns: list[int] = []
         self._known: dict[tuple[str, int], Kept | None] = {}
         self._made: dict[Lineage, Kept | None] = {}
@@ -72,7 +77,7 @@ class ContextHistory:
         def bodies_of(context: Context) -> tuple[bytes, ...]:
             for each in context.lineage():
                 if id(each) not in bodies:
-                    bodies[id(each)] = state_of(each)
+                    bodies[id(each)] = self._declared[each.name] = state_of(each)
                     self._own.update(functions_of(each))
             return tuple(bodies[id(each)] for each in context.lineage())
 
@@ -125,6 +130,18 @@ class ContextHistory:
         """Whether a context was there, and is not any more at a position."""
         return bool(self._versions.get(name)) and self._at(name, position) is None
 
+    def is_superseded(self, name: str, position: int) -> bool:
+        """Whether others have replaced what this process declares, before a position."""
+        lineage = (self._by_number[number] for number in self._lineage(name, position))
+        return any(self._is_later(each) for each in lineage)
+
+    def _is_later(self, version: ContextVersion) -> bool:
+        declared = self._declared.get(version.name)
+        if declared is None or declared == version.body:
+            return False
+        own = [each.start for each in self._versions[version.name] if each.body == declared]
+        return bool(own) and version.start > own[-1]
+
     # -- which versions ----------------------------------------------------------------------------
 
     def _at(self, name: str, position: int) -> ContextVersion | None:
@@ -172,7 +189,7 @@ class ContextHistory:
         member = Member(context, _report)
         # A class that was made does not say what its attributes hold.
         whole = not missing and not any(map(is_made, member.settled.types.types))
-        return Kept(member, is_whole=whole, is_pure=_is_pure(states))
+        return Kept(member, is_whole=whole, is_pure=_is_pure(states), has_functions=not missing)
 
     def _before(self, name: str, position: int, lineage: Lineage) -> Kept | None:
         """A parent has changed so that this context does not go with it: it stays what it was."""
@@ -255,13 +272,16 @@ class StoredCrossing(Crossing):
     def member(self, name: str, at: int | None) -> Member | None:
         """A context at a position; without one, as it is now.
 
-        Where the functions of a former version are not here, those that are stand in for them.
+        Where the functions of a former version are not here, those that are stand in for them. They
+        do not for a later one: what is translated by functions that are not registered here raises.
         """
         current = super().member(name, None)
         if at is None or current is None:
             return current
         kept = self.history.kept(name, at)
         if kept is not None and kept.is_whole:
+            return kept.member
+        if kept is not None and not kept.has_functions and self.history.is_superseded(name, at):
             return kept.member
         return None if self.history.has_ended(name, at) else current
 
