@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from polycast.config import level_named
 from polycast.filters import Filter, nodes
+from polycast.filters.weakening import EVERYTHING
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.routing import RoutingPlan
 from polycast.routing.runnable import Names
@@ -35,6 +36,7 @@ TYPES = [
     made("Basket", items=list[Price], main=Price),
     made("Note", "main", items=list[int], price=Any),
     made("Odd", amount=Any, number=int),
+    made("Label", price=str),
 ]
 
 
@@ -120,6 +122,32 @@ def test_a_filter_of_a_class_that_nobody_had_described_is_parsed_when_it_is() ->
     assert plan.parsed == 3
 
 
+def product(one: str, other: str) -> Any:
+    factors = (nodes.Attribute(nodes.Event(), each) for each in (one, other))
+    return nodes.Compare(nodes.Arithmetic("*", *factors), ((">", nodes.Constant(1)),))
+
+
+def test_a_product_is_asked_until_a_type_comes_in_which_it_repeats_a_text() -> None:
+    told = Told(Sale)
+    plan = planned(told, product("number", "price"), above(1))
+    assert not plan.unsure
+    told.bind(made("Label", price=str))
+    plan.learn(told)  # type: ignore[arg-type]
+    assert plan.unsure == {1}
+    assert plan.entries[1].where == EVERYTHING  # the subscriber asks it
+    assert plan.parsed == 2
+
+
+def test_what_takes_many_steps_for_a_small_event_is_left_to_the_subscriber() -> None:
+    whole = nodes.Attribute(nodes.Event(), "text")
+    tests = [
+        nodes.Compare(nodes.Constant(f"{number}"), (("in", whole),)) for number in range(1_000)
+    ]
+    plan = planned(Told(Sale, made("Page", text=str)), nodes.And(tuple(tests)), above(1))
+    assert plan.unsure == {1}
+    assert plan.entries[1].where == EVERYTHING
+
+
 def sets_of(names: Names) -> list[set[str]]:
     return [names.several, names.behaving, names.objects, names.sequences, names.open]
 
@@ -135,6 +163,8 @@ def test_types_that_come_later_mean_the_same_as_if_they_had_been_there(
         above(1, attribute="price"),
         nodes.Attribute(nodes.Event(), "main"),
         nodes.InstanceOf(nodes.Event(), (Price,)),
+        product("number", "price"),
+        product("amount", "number"),
         nodes.Quantified("any", nodes.Attribute(nodes.Event(), "items"), (), nodes.Variable(0)),
     ]
     told = Told(Sale, *types[:later])

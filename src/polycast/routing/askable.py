@@ -14,7 +14,7 @@ import msgspec
 from polycast.errors import FilterError
 from polycast.filters import Filter
 from polycast.filters.nodes import Attribute, Call, Reach, Variable, walk
-from polycast.filters.weakening import weakened
+from polycast.filters.weakening import EVERYTHING, weakened
 from polycast.routing.runnable import VARIABLE, Names
 
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ class Askable:
         can_ask = self.names.can_ask
         if can_ask(where.tree):
             return where, True
-        return Filter(weakened(where.tree, can_ask)), False
+        less = weakened(where.tree, can_ask)  # of parts that are cheap there may be very many
+        return Filter(less) if self.names.is_affordable(less) else EVERYTHING, False
 
     def _parse(self, key: bytes, text: _Text) -> None:
         classes: set[str] = set()

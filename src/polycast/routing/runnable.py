@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from polycast.errors import FilterTooCostly
+from polycast.filters.cost import cost_of, is_plain, kind_of_type
 from polycast.filters.nodes import (
     Attribute,
     Call,
@@ -22,18 +24,20 @@ from polycast.filters.nodes import (
     Variable,
     walk,
 )
-from polycast.typesystem import describe
+from polycast.typesystem import TypeExpression, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from polycast.typesystem import Description, Registry, TypeExpression
+    from polycast.typesystem import Description, Registry
 
 __all__ = ["VARIABLE", "Names", "is_ambiguous", "runnable_by"]
 
 VARIABLE = ""
 """What stands for the variables of a filter among names: it is the name of nothing else."""
 
+USUAL = 4_096  # bytes of an event for which a filter is judged
+MOST_STEPS = 200_000  # that it may take then
 _ENUMS = ("enum", "flag")
 _SEQUENCES = ("builtins.list", "builtins.tuple", "builtins.set", "builtins.frozenset")
 
@@ -54,6 +58,7 @@ class Names:
         self._made: set[str] = set()
         self._would_be_open: set[str] = set()
         self._parts: dict[str, dict[str, bool]] = {}  # by the names of their types
+        self._types: dict[str, TypeExpression] = {}  # what a field of a name may be, in any class
         for each in registry.descriptions():
             self.add(each)
 
@@ -83,6 +88,10 @@ class Names:
 
     def _see(self, part: str, of: TypeExpression) -> set[str]:
         changed: set[str] = set()
+        known = self._types.get(part)
+        self._types[part] = _either(known, of)
+        if known is not None and kind_of_type(known) != kind_of_type(self._types[part]):
+            changed.add(part)
         if _is_open(of):
             self._would_be_open.add(part)
             if self._made:
@@ -109,13 +118,34 @@ class Names:
         changed = {name for kind in kinds for name in getattr(self, kind) ^ getattr(other, kind)}
         if bool(self.sequences) != bool(other.sequences):
             changed.add(VARIABLE)
+        known = self._types.keys() | other._types.keys()
+        changed |= {name for name in known if self._types.get(name) != other._types.get(name)}
         return frozenset(changed)
 
     def can_ask(self, tree: Node) -> bool:
         """Whether a tree means the same with the classes that are here as with the real ones."""
         # An object by itself may have a way of its own to be true.
         doubtful = _is_object(tree, self) or any(_is_doubtful(each, self) for each in walk(tree))
-        return not doubtful
+        return not doubtful and self.is_affordable(tree)
+
+    def is_affordable(self, tree: Node) -> bool:
+        """Whether asking it takes little time, whatever the fields of its names are.
+
+        What is more is left to the subscriber, who asks it of fewer events and harms nobody else.
+        """
+        if is_plain(tree):
+            return True
+        try:
+            return cost_of(tree, fields=self._types.get).at(USUAL) <= MOST_STEPS
+        except FilterTooCostly:
+            return False
+
+
+def _either(one: TypeExpression | None, other: TypeExpression) -> TypeExpression:
+    if one is None or one == other:
+        return other
+    parts = one.arguments if one.form == "union" else (one,)
+    return one if other in parts else TypeExpression("union", arguments=(*parts, other))
 
 
 def _joining(known: set[str], names: Iterable[str]) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.filters.cost import cost_of, languages
+from polycast.filters.cost import cost_of, is_plain, languages
 from polycast.filters.cost.amounts import Amount
 from polycast.filters.cost.methods import METHODS, REFUSED
 from polycast.filters.nodes import Node
@@ -20,6 +20,7 @@ from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 from polycast.filters.text import parse
 from polycast.filters.vocabularies import VOCABULARIES
 from polycast.typesystem import describe
+from polycast.typesystem.expressions import expression_of
 
 
 @dataclass
@@ -190,3 +191,41 @@ def test_a_kind_of_node_that_nobody_has_judged_is_refused() -> None:
 
     with pytest.raises(pc.FilterTooCostly, match="Planted"):
         cost_of(Planted())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "event.s == 'x' and event.n > 3 or not event.price < 2.5",
+        "event.n in [1, 2, 3]",
+        "event.s < event.t",
+    ],
+)
+def test_comparing_fields_is_plain_and_costs_little(text: str) -> None:
+    tree = parse(text)
+    assert is_plain(tree)
+    assert cost_of(tree).at(4_096) < 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "event.s * 3 == 'xxx'",
+        "event.s.lower() == 'x'",
+        "any(each > 3 for each in event.names)",
+        " and ".join(f"event.n != {number}" for number in range(50)),
+        f"event.s in {list(range(10_000))}",
+        f"event.s == {'x' * 5_000!r}",
+    ],
+)
+def test_what_computes_or_is_long_is_judged_part_by_part(text: str) -> None:
+    assert not is_plain(parse(text))
+
+
+def test_a_field_is_judged_by_all_that_classes_declare_it_as() -> None:
+    types = {"n": expression_of(int), "s": expression_of(str), "x": expression_of(float)}
+    either = {**types, "x": expression_of(float | str)}
+    tree = parse("event.x * event.n > 3")
+    assert cost_of(tree, fields=types.get).at(1_000) < 10_000
+    with pytest.raises(pc.FilterTooCostly, match="a text or list times a number"):
+        cost_of(tree, fields=either.get)

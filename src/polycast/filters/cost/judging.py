@@ -7,6 +7,7 @@ runs the filter for a class asks again with its description.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,17 +19,19 @@ from polycast.filters.cost.kinds import DECIMAL, INT, LIST, OTHER, REAL, TEXT, U
 from polycast.filters.cost.methods import BYTE, CODECS, METHODS, NEEDLES, REFUSED, Method
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from polycast.typesystem import Description
     from polycast.typesystem.expressions import TypeExpression
 
-__all__ = ["Judged", "cost_of"]
+__all__ = ["Judged", "cost_of", "is_plain"]
 
 NODE = steps(1.0)
 SMALL = steps(32.0)  # bytes of a number, a date, a truth
 DIGITS = 1 / 1024  # steps for each two bytes of which every digit meets every digit
 NUMBERS = INT | REAL | DECIMAL
+PLAIN = frozenset(
+    {nodes.Event, nodes.Attribute, nodes.Constant, nodes.Compare, nodes.And, nodes.Or, nodes.Not}
+)
+FEW, SHORT = 64, 4_096  # nodes of a plain filter, and bytes of a constant in it
 MEETING = frozenset({"*", "//", "%", "**"})  # of whole numbers: each digit meets each
 
 
@@ -41,24 +44,45 @@ class Judged(NamedTuple):
     type: TypeExpression | None = None
 
 
+Fields = Callable[[str], "TypeExpression | None"]
+
+
 def cost_of(
     tree: nodes.Node,
     *,
     of: Description | None = None,
     lookup: Callable[[str], Description | None] = lambda name: None,
+    fields: Fields | None = None,
 ) -> Amount:
     """The steps for an event of a size, at most; `FilterTooCostly` names what has no such bound.
 
     `of` describes the class of the events, and `lookup` the classes of what is in their fields.
+    Where events may be of several classes, `fields` tells what a field of a name may be in any.
     """
-    return _Judge(of, lookup).of(tree).cost
+    return _Judge(of, lookup, fields).of(tree).cost
+
+
+def is_plain(tree: nodes.Node) -> bool:
+    """Whether it compares a few fields with constants, or with each other: that costs little."""
+    several = list(nodes.walk(tree))
+    if len(several) > FEW:
+        return False
+    return all(type(each) in PLAIN and _is_short(each) for each in several)
+
+
+def _is_short(node: nodes.Node) -> bool:
+    return not isinstance(node, nodes.Constant) or _size(node.value) <= SHORT
 
 
 class _Judge:
     def __init__(
-        self, event: Description | None, lookup: Callable[[str], Description | None]
+        self,
+        event: Description | None,
+        lookup: Callable[[str], Description | None],
+        fields: Fields | None,
     ) -> None:
-        self._event, self._lookup = event, lookup
+        self._event, self._lookup, self._fields = event, lookup, fields
+        self._is_typed = event is not None or fields is not None
         self._elements: list[Judged] = []  # of the quantifiers around, the outermost first
 
     def of(self, node: nodes.Node) -> Judged:
@@ -70,7 +94,7 @@ class _Judge:
 
     def _anything(self, size: Amount, declared: TypeExpression | None) -> Judged:
         """A part of the event."""
-        if self._event is None:
+        if not self._is_typed:
             return Judged(NOTHING, size, UNKNOWN)
         small = kinds.is_small(declared)
         return Judged(NOTHING, SMALL if small else size, kinds.kind_of_type(declared), declared)
@@ -106,6 +130,8 @@ class _Judge:
         return found._replace(cost=of.cost)
 
     def _field(self, node: nodes.Node, of: Judged, name: str) -> TypeExpression | None:
+        if self._fields is not None:
+            return self._fields(name)
         described = self._event if isinstance(node, nodes.Event) else None
         if described is None and of.type is not None and of.type.form == "class":
             described = self._lookup(of.type.name)
@@ -153,7 +179,7 @@ class _Judge:
         return Judged(cost + _work(name, method, judged), *_result(method, judged))
 
     def _unknown(self) -> Kind:
-        return UNKNOWN if self._event is None else kinds.ALL
+        return kinds.ALL if self._is_typed else UNKNOWN
 
     def _check_method(self, name: str, parts: tuple[nodes.Node, ...]) -> None:
         constants = [each.value for each in parts[1:] if isinstance(each, nodes.Constant)]
@@ -192,7 +218,7 @@ class _Judge:
         parts = self._all(node.arguments)
         cost = _total(each.cost for each in parts)
         work, size, kind = languages.applied(node, [each.size for each in parts])
-        kind = kind if self._event is not None or kind is not kinds.ALL else UNKNOWN
+        kind = kind if self._is_typed or kind is not kinds.ALL else UNKNOWN
         return Judged(cost + work, size, kind)
 
     # -- operators ---------------------------------------------------------------------------------
