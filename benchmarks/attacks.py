@@ -31,9 +31,13 @@ Found = dict[str, list[float]]
 ALONE = "no attack"
 
 
-def measure(names: list[str], seconds: float, report: Report) -> Found:
-    """The victim's latencies: without an attack, and during each, at a broker of its own."""
+def measure(names: list[str], seconds: float, report: Report) -> tuple[Found, dict[str, int]]:
+    """The victim's latencies: without an attack, and during each, at a broker of its own.
+
+    And how many events each attack has published meanwhile.
+    """
     found: Found = {ALONE: []}
+    more = {ALONE: 0}
     for number, name in enumerate(names, 1):
         report(f"{number} of {len(names)}: {name}")
         with child(House, cores=BROKER_CORES) as house:
@@ -46,10 +50,12 @@ def measure(names: list[str], seconds: float, report: Report) -> Found:
                 found[ALONE] += victim.ask("latencies", seconds / 2)
                 attacker.ask("begin", name)
                 time.sleep(seconds / 8)
+                before = house.ask("published")
                 found[name] = victim.ask("latencies", seconds)
+                more[name] = house.ask("published") - before - len(found[name])
                 attacker.ask("end")
     found[ALONE].sort()
-    return found
+    return found, more
 
 
 def bound(found: Found) -> float:
@@ -57,7 +63,7 @@ def bound(found: Found) -> float:
     return FACTOR * percentile(found[ALONE], 0.99) + MORE
 
 
-def table(found: Found) -> Table:
+def table(found: Found, published: dict[str, int]) -> Table:
     """How the victim fares, the worst first."""
     most = bound(found)
     order = sorted(found, key=lambda name: -percentile(found[name], 0.99))
@@ -66,11 +72,20 @@ def table(found: Found) -> Table:
             name,
             *(duration(percentile(found[name], share)) for share in (0.5, 0.99, 1.0)),
             f"{len(found[name]):,}",
+            f"{published[name]:,}",
             "" if name == ALONE else "yes" if percentile(found[name], 0.99) <= most else "NO",
         )
         for name in order
     ]
-    columns = ("attack", "p50", "p99", "longest", "measured", f"p99 within {duration(most)}")
+    columns = (
+        "attack",
+        "p50",
+        "p99",
+        "longest",
+        "measured",
+        "attacker's events",
+        f"p99 within {duration(most)}",
+    )
     return Table("From when a victim's event is due to its callback", columns, rows)
 
 
@@ -85,8 +100,8 @@ def main() -> None:
 
     names = options.only or list(A_FEW if options.quick else ATTACKS)
     with progress() as report:
-        found = measure(names, 1.0 if options.quick else options.seconds, report)
-    shown = table(found)
+        found, published = measure(names, 1.0 if options.quick else options.seconds, report)
+    shown = table(found, published)
     if not options.quick and not options.only:
         plain = {
             name: [percentile(each, q) for q in (0.5, 0.99, 1.0)] for name, each in found.items()

@@ -12,6 +12,7 @@ import os
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,8 +31,9 @@ from polycast.server.broker import Broker
 from polycast.server.serving import Serving
 from polycast.stores import Run
 from polycast.typesystem import Description, Registry, describe
+from polycast.wire.calls import STEPS
 from polycast.wire.frames import decode_from_broker, encode, frames
-from polycast.wire.messages import PATH, PROTOCOL, Append, Describe, Follow, Hello, Want
+from polycast.wire.messages import PATH, PROTOCOL, Append, Describe, Follow, Hello, Step, Want, Work
 
 RATE = 100  # events a second of the victim
 LATE = 20.0  # seconds after which an event counts as lost
@@ -95,6 +97,10 @@ class House:
         """Where it is, and how one gets in."""
         return self._serving.url, self._secrets
 
+    def published(self) -> int:
+        """How many events all have published so far."""
+        return self._serving.broker.hub.published
+
     def close(self) -> None:
         self._serving.__exit__(None, None, None)
         self._folder.cleanup()
@@ -144,7 +150,7 @@ class Raw:
     """A client that says what it likes, without the library's manners."""
 
     def __init__(self, socket: Any) -> None:
-        self.socket = socket
+        self.socket, self.publisher = socket, f"evil-{uuid.uuid4().hex}"
         self.heard = 0
         self._numbers = itertools.count(1)
         self._sequence = itertools.count(1)
@@ -177,7 +183,7 @@ class Raw:
             next(self._sequence)
         found = describe(Row)
         payloads = [JSON.encode(row, registry=KNOWN).payload for row in rows]
-        identity = Identity(f"evil-{id(self)}", 1, first)
+        identity = Identity(self.publisher, 1, first)
         run = Run(found.name, found.version, found.hash, identity, "json", payloads)
         await self.say(Append(self.number(), [run]))
 
@@ -248,6 +254,10 @@ class Attacker:
         await raw.say(Hello(PROTOCOL, f"evil-{id(raw):x}"))
         if secret is None:
             await raw.describe(describe(Row))
+            about = {"until": time.time() + 3600.0, "address": "evil", "process": 1}
+            opening = STEPS["open_bus"].arguments(raw.publisher, **about)
+            await raw.say(Work(raw.number(), [Step("open_bus", opening)], True, 1))
+            await raw.answered(3)
         return raw
 
     async def socket(self, secret: str | None = None) -> Any:

@@ -102,7 +102,7 @@ def _steps(worker: Any, low: int) -> dict[str, float]:
     entries = worker.store.read(low, limit=SLICE, until=low + SLICE).entries
     times.append(clock())
     plan, first = worker.plan, entries[0].record
-    audience = plan.audiences[None]
+    audience = plan.audiences[None, None]
     names = audience.attention(plan.class_of(first), first.topic).names
     decode = codec_for(first.codec).glance(first, names, registry=plan.registry)
     events = [decode(each.record) for each in entries]

@@ -6,6 +6,7 @@ looked at again, and of these only those that mention the type itself are parsed
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,15 @@ class _Text:
 class Askable:
     """The filters of some routes, by the numbers of these. For one thread."""
 
-    def __init__(self, registry: Registry, class_named: Callable[[str], type | None]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        class_named: Callable[[str], type | None],
+        *,
+        longest: int = sys.maxsize,
+    ) -> None:
         self._registry, self._class_named = registry, class_named
+        self._longest = longest  # bytes of a filter; longer ones are not read
         self._names: Names | None = None
         self._texts: dict[bytes, _Text] = {}
         self._keys: dict[int, bytes] = {}
@@ -65,6 +73,8 @@ class Askable:
     def add(self, number: int, data: object) -> Outcome:
         """What can be asked for a route with this filter."""
         key = msgspec.msgpack.encode(data)
+        if len(key) > self._longest:
+            return None, False
         text = self._texts.get(key)
         if text is None:
             text = self._texts[key] = _Text(data)

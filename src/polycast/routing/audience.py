@@ -1,4 +1,4 @@
-"""The routes of one context: whom a class of events may be for, and what their filters look at."""
+"""The routes of one party in one context: whom events may be for, and what filters look at."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Entry:
     """What of its filter can be asked here."""
     sure: bool
     """Whether that is all of it."""
+    party: str | None = None
+    """Whose it is, where filters of one party must not take the time of others."""
 
 
 @dataclass(frozen=True, slots=True)

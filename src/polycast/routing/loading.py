@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from polycast.errors import BadOption, NotDecodable
 from polycast.filters import Filter
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
     from polycast.stores import Route, Stored, View
     from polycast.typesystem import Description
 
-__all__ = ["DescribedSelector", "Failure", "Found", "RoutingPlan", "class_named", "load"]
+__all__ = ["Budget", "DescribedSelector", "Failure", "Found", "RoutingPlan", "class_named", "load"]
 
 # The hash of a class, a topic, a codec, the publisher's context, the hash of the root form, and
 # between which turns of contexts it is.
+Seat = tuple[str | None, str | None]  # a context, and a party
 Key = tuple[str, str | None, str, str | None, str | None, int]
 
 
@@ -61,6 +63,19 @@ class DescribedSelector(Selector[Any]):
         return all(verdicts) if self.every else any(verdicts)
 
 
+class Budget(Protocol):
+    """What the filters of each party may take of everybody's time."""
+
+    longest: int
+    """Bytes of a filter that is read; one that is longer is for its subscriber to ask."""
+
+    def allowance(self, party: str) -> float:
+        """Seconds for which its filters may be asked now."""
+
+    def spend(self, party: str, seconds: float) -> None:
+        """They were asked for so long."""
+
+
 class RoutingPlan:
     """The routes in effect at some position, compiled; they come and go one by one or all at once.
 
@@ -69,16 +84,21 @@ class RoutingPlan:
     """
 
     def __init__(
-        self, registry: Registry, function: Callable[[str], Callable[..., object] | None] = _none
+        self,
+        registry: Registry,
+        function: Callable[[str], Callable[..., object] | None] = _none,
+        *,
+        budget: Budget | None = None,
     ) -> None:
         self.registry = registry
-        self._function = function
-        self._audiences: dict[str | None, Audience] = {}  # one for each context
+        self._function, self._budget = function, budget
+        self._audiences: dict[Seat, Audience] = {}  # one for each context and party
         self._entries: dict[int, Entry] = {}
         self.contexts = ContextHistory(registry, function)
         self._unsure: dict[int, None] = {}
         self._unsure_told: frozenset[int] | None = None
-        self._askable = Askable(registry, partial(class_named, registry))
+        longest = sys.maxsize if budget is None else budget.longest
+        self._askable = Askable(registry, partial(class_named, registry), longest=longest)
         self._learnt = 0  # descriptions of the store
         self._classes: dict[str, type] = {}
         self._ambiguous: dict[str, bool] = {}
@@ -94,8 +114,8 @@ class RoutingPlan:
         return MappingProxyType(self._entries)
 
     @property
-    def audiences(self) -> Mapping[str | None, Audience]:
-        """Those who listen, by their contexts."""
+    def audiences(self) -> Mapping[Seat, Audience]:
+        """Those who listen, by their contexts and parties."""
         return MappingProxyType(self._audiences)
 
     @property
@@ -146,7 +166,11 @@ class RoutingPlan:
         self._sights = {}
 
     def add(
-        self, route: Route, *, private: Mapping[str, Description] = MappingProxyType({})
+        self,
+        route: Route,
+        *,
+        private: Mapping[str, Description] = MappingProxyType({}),
+        party: str | None = None,
     ) -> None:
         """Have one more route in effect; `NotDecodable` if its types were not learnt before.
 
@@ -160,7 +184,7 @@ class RoutingPlan:
         selector = self._selector(definition, private)
         try:
             filtered = self._filter(route.number, definition)
-            self._enter(Entry(route, definition, selector, *filtered))
+            self._enter(Entry(route, definition, selector, *filtered, party=party))
         except BaseException:
             self._askable.remove(route.number)
             raise
@@ -174,16 +198,17 @@ class RoutingPlan:
 
     def _leave(self, number: int) -> None:
         entry = self._entries.pop(number)
-        context = entry.definition.context
-        self._audiences[context].remove(entry)
-        if not len(self._audiences[context]):
-            del self._audiences[context]
+        seat = entry.definition.context, entry.party
+        self._audiences[seat].remove(entry)
+        if not len(self._audiences[seat]):
+            del self._audiences[seat]
         self._unsure.pop(number, None)
         self._changed()
 
     def _enter(self, entry: Entry) -> None:
         number = entry.route.number
-        self._audiences.setdefault(entry.definition.context, Audience()).add(entry)
+        seat = entry.definition.context, entry.party
+        self._audiences.setdefault(seat, Audience()).add(entry)
         self._entries[number] = entry
         if not entry.sure:
             self._unsure[number] = None
@@ -249,8 +274,8 @@ class RoutingPlan:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    def find(self, records: Sequence[Stored]) -> Found:
-        """Who takes each of some records, which are in log order.
+    def find(self, records: Sequence[Stored], *, party: str | None = None) -> Found:
+        """Who takes each of some records, which are in log order; with a party, who of that.
 
         A record that cannot be decoded goes to all whose types cover it. Of a class that is not
         here, only what filters look at is decoded: if something else in it is broken, the filters
@@ -267,18 +292,28 @@ class RoutingPlan:
                 groups[key].append(place)
         for key, places in groups.items():
             for sight in self._seen(key, records[places[0]]):
-                sight.ask(asking, places)
+                if party is None or sight.party == party:
+                    self._ask(sight, asking, places)
         return asking.finished()
+
+    def _ask(self, sight: Sight, asking: Asking, places: list[int]) -> None:
+        if self._budget is None or sight.party is None:
+            sight.ask(asking, places)
+            return
+        began = perf_counter()
+        sight.ask_within(asking, places, self._budget.allowance(sight.party))
+        self._budget.spend(sight.party, perf_counter() - began)
 
     def _seen(self, key: Key, first: Stored) -> list[Sight]:
         """From where such records are seen by anybody who can want them."""
         known = self._sights.get(key)
         if known is None:
-            sights = (self._sight(context, first) for context in self._audiences)
+            sights = (self._sight(seat, first) for seat in self._audiences)
             known = self._sights[key] = [each for each in sights if each is not None]
         return known
 
-    def _sight(self, context: str | None, first: Stored) -> Sight | None:
+    def _sight(self, seat: Seat, first: Stored) -> Sight | None:
+        context, party = seat
         record: Record | None = first.record
         rooted = first.record.context != context
         if rooted:
@@ -290,7 +325,7 @@ class RoutingPlan:
         if rooted and context is not None:
             kept = self.contexts.kept(context, first.position)
             if kept is None and self.contexts.is_there(context, first.position):
-                return self._blind(context, record)
+                return self._blind(context, party, record)
             if kept is None or cls is None:
                 return None
             incoming, sure = kept.member.incoming, kept.is_whole and kept.is_pure
@@ -299,24 +334,26 @@ class RoutingPlan:
             cls = incoming.becomes(cls)
         if cls is None:
             return None
-        audience = self._audiences[context]
+        audience = self._audiences[seat]
         attention = audience.attention(cls, record.topic)
         if attention is None:
             return None
         sure = sure and not self._is_ambiguous(record.hash)
         about = (audience, attention, context, rooted, cls, record.topic, translate, sure)
-        return Sight(self.registry, self._entries, *about)
+        return Sight(self.registry, self._entries, *about, party=party)
 
-    def _blind(self, context: str, record: Record) -> Sight | None:
+    def _blind(self, context: str, party: str | None, record: Record) -> Sight | None:
         """How a context sees records that cannot be made out here: all there may want them."""
         there = [
             number
             for number, each in self._entries.items()
-            if each.definition.context == context and each.selector.covers_topic(record.topic)
+            if (each.definition.context, each.party) == (context, party)
+            and each.selector.covers_topic(record.topic)
         ]
-        audience, attention = self._audiences[context], Attention(filtered=False, names=None)
+        audience = self._audiences[context, party]
+        attention = Attention(filtered=False, names=None)
         about = (audience, attention, context, True, object, record.topic)
-        return Sight(self.registry, self._entries, *about, sure=False, all_of=there)
+        return Sight(self.registry, self._entries, *about, sure=False, all_of=there, party=party)
 
     def class_of(self, record: Record) -> type:
         """The class of a record here; `object` if nobody has described it."""

@@ -6,6 +6,7 @@ import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import NotDecodable
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from polycast.typesystem import Registry
 
 __all__ = ["Asking", "Failure", "Found", "Sight"]
+
+
+FIRST = 8  # records that are asked about before the clock is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,8 @@ class Sight:
     """Whether filters can be asked: a worker may not have the functions of the context."""
     all_of: list[int] | None = None
     """Who may want them, if nobody can say here what they are."""
+    party: str | None = None
+    """Whose filters are asked."""
 
     @cached_property
     def covering(self) -> list[int]:
@@ -108,13 +114,26 @@ class Sight:
         They are decoded as far as filters look at them, and not at all if there is no filter; a
         translation has to have all of the event, and may fail.
         """
-        if not self.sure:
-            asking.found.unsure.update(self.covering)
-        elif self.attention.filtered or self.translate is not None:
+        if self.sure and (self.attention.filtered or self.translate is not None):
             self._look(asking, places)
-            return
+        else:
+            self._give_all(asking, places, sure=self.sure)
+
+    def _give_all(self, asking: Asking, places: list[int], *, sure: bool) -> None:
+        """Let all have them who may want them, without asking filters."""
+        if not sure:
+            asking.found.unsure.update(self.covering)
         for place in places:
             asking.give(place, self.covering)
+
+    def ask_within(self, asking: Asking, places: list[int], seconds: float) -> None:
+        """The same for so long, about; then whoever may want a record gets it, unasked."""
+        end, at, many = perf_counter() + seconds, 0, FIRST
+        while at < len(places) and perf_counter() < end:
+            self.ask(asking, places[at : at + many])
+            at, many = at + many, 2 * many
+        if at < len(places):
+            self._give_all(asking, places[at:], sure=False)
 
     def _look(self, asking: Asking, places: list[int]) -> None:
         events, good = self._decoded(asking, places)
@@ -137,7 +156,7 @@ class Sight:
             those = [root for each in those if (root := each.rooted()) is not None]
         names = None if self.translate is not None else self.attention.names
         is_itself = those[0] is asking.records[places[0]].record
-        key = (places[0], is_itself, names)
+        key = (places[0], len(places), is_itself, names)
         known = asking.decoded.get(key)
         if known is None:
             known = asking.decoded[key] = self._read(those, places, names)

@@ -13,6 +13,7 @@ from polycast.config import SystemClock
 from polycast.errors import BrokerError, StoreError
 from polycast.server.access import ANYBODY
 from polycast.server.bounds import Bounds
+from polycast.server.filter_budget import FilterBudget
 from polycast.server.guarding import Guard
 from polycast.server.hub import Hub
 from polycast.server.tending import Tending
@@ -69,7 +70,8 @@ class Broker:
         self.holdings = Holdings(self.bounds.inbound_total)
         self.patience = patience  # seconds after which a client that takes nothing is cut off
         self.vocabulary = Vocabulary(self.store)
-        self.hub = Hub(self.store, self.vocabulary)
+        self.filter_budget = FilterBudget(self.clock.monotonic)
+        self.hub = Hub(self.store, self.vocabulary, self.filter_budget)
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="polycast-broker")
         self.tokens = tokens
         self.connections: set[Connection] = set()

@@ -42,12 +42,13 @@ from polycast.wire.messages import (
     FromClient,
     Hello,
     Want,
+    Wanted,
     Welcome,
     Work,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Sequence
     from concurrent.futures import Future
 
     from polycast.events import Record
@@ -60,6 +61,7 @@ GONE = 1006  # the code of a connection that the other side has left
 LAST_WORDS = 1.0  # seconds to say why it ends
 LATER = 0.05  # seconds after which a client to which nothing was sent hears how far it is
 PIECE = 200  # bytes that an event, a step or a description takes besides its contents
+MOST_DEFINITION = 1_000_000  # bytes of what one subscription wants
 LISTINGS = 4  # questions about many things at a time that one connection may have
 MUCH_LATER = 0.25  # the same for one that has not asked for anything
 _log = log_of("polycast.server")
@@ -99,6 +101,7 @@ class Connection:
         self.unread = 0  # bytes of events that the client has not read
         self._pending = self._backlog = 0  # questions, and bytes that wait to be sent
         self.held = 0  # bytes of questions that are not answered
+        self.owner = who.owner
         self._party: Hashable = who.owner if who.owner is not None else self
         self._alive: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
@@ -167,17 +170,21 @@ class Connection:
             self.cut_off(1008, str(error))
 
     async def _hear_each(self, messages: Sequence[FromClient]) -> None:
-        turns = self._broker.turns
         for message in messages:
-            await turns.take(self._party)
-            while not self._room.is_set():
-                await self._room.wait()
-                await turns.take(self._party)
-            began = perf_counter()
-            try:
-                self._hear(message)
-            finally:
-                turns.spend(self._party, perf_counter() - began)
+            parts, more = self._hear(message), True
+            while more:
+                await self._take_turn()
+                began = perf_counter()
+                try:
+                    more = next(parts, False)
+                finally:
+                    self._broker.turns.spend(self._party, perf_counter() - began)
+
+    async def _take_turn(self) -> None:
+        await self._broker.turns.take(self._party)
+        while not self._room.is_set():
+            await self._room.wait()
+            await self._broker.turns.take(self._party)
 
     async def _greet(self, frame: bytes | str | None) -> None:
         if frame is None:
@@ -287,7 +294,8 @@ class Connection:
 
     # -- what it says ------------------------------------------------------------------------------
 
-    def _hear(self, message: FromClient) -> None:
+    def _hear(self, message: FromClient) -> Iterator[bool]:
+        """Do what is asked, in parts: others have their turn between two of them."""
         number = getattr(message, "number", 0)
         try:
             match message:
@@ -300,7 +308,7 @@ class Connection:
                 case Work():
                     self._work(message)
                 case Want():
-                    self._want(message)
+                    yield from self._want(message)
                 case Follow() if message.stream <= self.stream:
                     pass  # said before the connection was lost; what follows it has been said
                 case Follow():
@@ -451,22 +459,39 @@ class Connection:
         working = self._store.write(lambda tx: perform(tx, message, task))
         self._answer_later(working, message.number, bytes, size)
 
-    def _want(self, message: Want) -> None:
+    def _want(self, message: Want) -> Iterator[bool]:
         many = len(message.definitions)
         others = self._hub.wants(self, but=message.name)
         if many and others + many > self._limits.subscriptions:
             text = f"more than {self._limits.subscriptions} subscriptions on one connection"
             raise LimitReached("subscriptions", text, {"limit": self._limits.subscriptions})
-        try:
-            definitions = [Definition.decoded(each) for each in message.definitions]
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise BadFrame("a definition", why=str(error)) from None
-        for each in definitions:
-            self.guard.check_definition(each)
-        wanted = self._hub.want(
-            self, message.name, message.definitions, private=self.private.descriptions
-        )
+        for each in message.definitions:
+            self.guard.check_definition(_definition(each))
+        private = self.private.descriptions
+        wanting = self._hub.want(self, message.name, message.definitions, private=private)
+        wanted = yield from _in_parts(wanting)
         self._post(msgspec.structs.replace(wanted, number=message.number))
+
+
+def _definition(data: bytes) -> Definition:
+    if len(data) > MOST_DEFINITION:
+        text = f"a definition of {len(data):,} bytes; {MOST_DEFINITION:,} are accepted"
+        raise LimitReached("definition", text, {"limit": MOST_DEFINITION})
+    try:
+        return Definition.decoded(data)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise BadFrame("a definition", why=str(error)) from None
+
+
+def _in_parts(wanting: Generator[None, None, Wanted]) -> Generator[bool, None, Wanted]:
+    """Say after each part that there is more."""
+    while True:
+        try:
+            next(wanting)
+        except StopIteration as done:
+            found: Wanted = done.value
+            return found
+        yield True
 
 
 def _told(events: Events) -> tuple[int, int, int, int]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Heard", "Private"]
 
+LARGEST = 2_000  # fields, members, supertypes and aliases of a type
 MOST = 2_000  # descriptions that are private to one client
 
 
@@ -42,6 +43,8 @@ class Private:
     ) -> Heard:
         """Sort out what is for all; what is known already is neither."""
         new = [each for each in descriptions if vocabulary.described(each.hash) is None]
+        for each in new:
+            _check_size(each)
         public = [each for each in new if guard.may_describe(each)]
         private = [each for each in new if not guard.may_describe(each)]
         if len(self.descriptions.keys() | {each.hash for each in private}) > MOST:
@@ -54,3 +57,19 @@ class Private:
         self.descriptions.update({each.hash: each for each in private})
         vocabulary.add(public)
         return Heard(public, [each.hash for each in private])
+
+
+def _check_size(description: Description) -> None:
+    parts = (
+        description.attributes,
+        description.members,
+        description.supertypes,
+        description.aliases,
+    )
+    many = sum(map(len, parts))
+    if many > LARGEST:
+        text = (
+            f"the type {description.name!r:.100} has {many:,} fields, members, supertypes and "
+            f"aliases; up to {LARGEST:,} are accepted"
+        )
+        raise LimitReached("types", text, {"limit": LARGEST})

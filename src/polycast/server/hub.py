@@ -18,10 +18,11 @@ from polycast.typesystem import Registry
 from polycast.wire.messages import Events, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
     from typing import Protocol
 
     from polycast.events import Record
+    from polycast.server.filter_budget import FilterBudget
     from polycast.server.shares import Share
     from polycast.server.vocabulary import Vocabulary
     from polycast.stores import Store, Stored
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     class Reader(Protocol):
         """Who is sent what is new."""
 
+        owner: str | None  # to whom its filters count; None: to nobody
         stream: int
         at: int  # all before it has been sent
         groups: int  # how many subscriptions of it share with others
@@ -57,15 +59,17 @@ BATCH = 500  # records at a time
 MUCH = 2_000_000  # bytes at a time
 SCAN = 2_000  # records looked at for one question about what is older
 TURN = 0.005  # seconds for those who are behind, before others have their turn
+PART = 20  # definitions that are taken at a time
+COMING = "\0coming"  # behind the name of a subscription, what it will want
 SLICE = 500  # filters looked at again, before others have their turn
 
 
 class Hub:
     """What all clients want, as one plan, and how far each has been served."""
 
-    def __init__(self, store: Store, vocabulary: Vocabulary) -> None:
+    def __init__(self, store: Store, vocabulary: Vocabulary, budget: FilterBudget) -> None:
         self._store, self._vocabulary = store, vocabulary
-        self._plan = RoutingPlan(Registry())
+        self._plan = RoutingPlan(Registry(), budget=budget)
         self._owners: dict[int, Reader] = {}
         self._numbers: dict[Reader, dict[str, list[int]]] = {}
         self._counts: Counter[Reader] = Counter()  # definitions of each
@@ -87,19 +91,26 @@ class Hub:
         definitions: Sequence[bytes],
         *,
         private: Mapping[str, Description] = MappingProxyType({}),
-    ) -> Wanted:
+    ) -> Generator[None, None, Wanted]:
         """Have a subscription of a reader want this, and nothing else; what comes of that.
 
-        What is `private` says what it means by its types, and nothing to anybody else.
+        What is `private` says what it means by its types, and nothing to anybody else. It is done a
+        part at a time, so that others have a turn; until the end, what it wanted before it does.
         """
         self._learn()
-        self._remove(reader, name)
+        coming = f"{name}{COMING}"
         try:
-            for definition in definitions:
-                self._add(reader, name, definition, private)
+            for at in range(0, len(definitions), PART):
+                for definition in definitions[at : at + PART]:
+                    self._add(reader, coming, definition, private)
+                yield
         except BaseException:
+            self._remove(reader, coming)
             self._remove(reader, name)
             raise
+        self._remove(reader, name)
+        of_reader = self._numbers.setdefault(reader, {})
+        of_reader[name] = of_reader.pop(coming, [])
         start = reader.at if reader in self._behind else self.front
         entries = [self._plan.entries[number] for number in self._of(reader, name)]
         asked = [None if each.where is None else str(each.where) for each in entries]
@@ -109,7 +120,8 @@ class Hub:
         self, reader: Reader, name: str, definition: bytes, private: Mapping[str, Description]
     ) -> None:
         self._last += 1
-        self._plan.add(Route(self._last, name, definition, 0), private=private)
+        route = Route(self._last, name, definition, 0)
+        self._plan.add(route, private=private, party=reader.owner)
         self._owners[self._last] = reader
         self._numbers.setdefault(reader, {}).setdefault(name, []).append(self._last)
         self._counts[reader] += 1
@@ -219,14 +231,17 @@ class Hub:
         self.routed += len(batch.entries)
         return self.front <= self.newest
 
-    def _wanted(self, records: Sequence[Stored]) -> Wanting:
-        """Who may want which of some records."""
+    def _wanted(self, records: Sequence[Stored], *, by: Reader | None = None) -> Wanting:
+        """Who may want which of some records; with a reader, what it and its owner may."""
         by_takers: dict[tuple[int, ...], list[Stored]] = {}
         if records and self._owners:
-            taken = self._plan.find(records)
+            taken = self._plan.find(records, party=None if by is None else by.owner)
             at = {each.position: each for each in records}
+            same: dict[int, list[Stored]] = {}  # many records have one list of takers
             for position, numbers in zip(taken.positions, taken.takers, strict=True):
-                by_takers.setdefault(tuple(numbers), []).append(at[position])
+                if id(numbers) not in same:
+                    same[id(numbers)] = by_takers.setdefault(tuple(numbers), [])
+                same[id(numbers)].append(at[position])
         lots: dict[Reader, list[int]] = {}
         for number, takers in enumerate(by_takers):
             for reader in dict.fromkeys(self._owners[each] for each in takers):
@@ -249,7 +264,7 @@ class Hub:
         """Send one reader what is before the front; whether there is more."""
         if reader.at < self.front:
             batch = self._store.read(reader.at, limit=BATCH, until=self.front, size=MUCH)
-            share = self._wanted(batch.entries).share_of(reader)
+            share = self._wanted(batch.entries, by=reader).share_of(reader)
             reader.at = max(batch.upto, reader.at)
             self._send(reader, share)
         if reader.at < self.front:
@@ -297,7 +312,7 @@ class Hub:
         numbers = set() if wanted_by is None else set(self._of(reader, wanted_by))
         if not numbers or not self._plan.is_settled:
             return Batch(entries[:limit], _upto(entries, limit, batch.upto))
-        taken = self._plan.find(entries)
+        taken = self._plan.find(entries, party=reader.owner)
         mine = {
             position
             for position, takers in zip(taken.positions, taken.takers, strict=True)

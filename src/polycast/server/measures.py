@@ -50,6 +50,13 @@ class _Collector:
         )
         for name, text, value in now:
             yield GaugeMetricFamily(f"polycast_{name}", text, value=value)
+        text = (
+            "Seconds for which clients ask the filters of an owner themselves: they took too long"
+        )
+        suspended = GaugeMetricFamily("polycast_filters_suspended_seconds", text, labels=["owner"])
+        for each in broker.filter_budget.suspended():
+            suspended.add_metric([each.owner], each.seconds)
+        yield suspended
 
 
 def measured(broker: Broker) -> bytes:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_of"]
 
-_LIMITS = frozenset({"rate", "subscriptions", "steps", "too-large", "types"})
+_LIMITS = frozenset({"definition", "rate", "subscriptions", "steps", "too-large", "types"})
 
 
 def error_of(refused: Refused) -> Exception:
