@@ -15,7 +15,7 @@ from websockets.exceptions import WebSocketException
 
 from polycast.typesystem import describe
 from polycast.wire.calls import CALLS, READ, STEPS
-from polycast.wire.frames import encode
+from polycast.wire.frames import encode, encode_description
 from polycast.wire.messages import Call, Credit, Describe, Step, Want, Work
 
 Attack = Callable[[Attacker], Awaitable[None]]
@@ -259,7 +259,7 @@ async def types(attacker: Attacker) -> None:
                 )
                 for n in range(50)
             ]
-            await raw.say(Describe(raw.number(), several))
+            await raw.say(Describe(raw.number(), [encode_description(each) for each in several]))
             await raw.answered(raw.heard + 1)
     finally:
         await raw.close()
@@ -272,7 +272,7 @@ async def wide_types(attacker: Attacker) -> None:
         for number in itertools.count():
             hints = [(f"f{number}_{n}", int) for n in range(10_000)]
             found = describe(msgspec.defstruct(f"W{number}", hints, module="evil"))
-            await raw.say(Describe(raw.number(), [found]))
+            await raw.say(Describe(raw.number(), [encode_description(found)]))
             await raw.answered(raw.heard + 1)
     finally:
         await raw.close()

@@ -32,7 +32,7 @@ from polycast.server.serving import Serving
 from polycast.stores import Run
 from polycast.typesystem import Description, Registry, describe
 from polycast.wire.calls import STEPS
-from polycast.wire.frames import decode_from_broker, encode, frames
+from polycast.wire.frames import decode_from_broker, encode, encode_description, frames
 from polycast.wire.messages import PATH, PROTOCOL, Append, Describe, Follow, Hello, Step, Want, Work
 
 RATE = 100  # events a second of the victim
@@ -168,7 +168,8 @@ class Raw:
         await self.socket.send(b"".join(frames(map(encode, messages), 16_000_000)))
 
     async def describe(self, *descriptions: Description) -> None:
-        await self.say(Describe(self.number(), list(descriptions)))
+        said = [encode_description(each) for each in descriptions]
+        await self.say(Describe(self.number(), said))
 
     async def want(self, *texts: str, name: str = "attack") -> None:
         """Subscribe to rows, with filters that the library might refuse to send."""

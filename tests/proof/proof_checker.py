@@ -312,14 +312,25 @@ def _repeated(unit: _Unit, rule: str) -> Iterator[Violation]:
 
 
 def _stale(unit: _Unit) -> Iterator[Violation]:
-    highest: dict[Identity | None, int] = defaultdict(int)
+    """What was done with a token after a later one had been used for the same event.
+
+    An acknowledgement is judged by what had been given: it is refused from then on. An effect is
+    judged by the effects before it: a holder that was paused in its callback may be the first whose
+    transaction commits, and then the later holder finds that it is done.
+    """
+    given: dict[Identity | None, int] = defaultdict(int)
+    effective: dict[Identity | None, int] = defaultdict(int)
     by_time = sorted(unit.begun + unit.effects + unit.settled, key=lambda op: op.at)
     for op in by_time:
         if op.kind == "begun":
-            highest[op.identity] = max(highest[op.identity], op.token)
-        elif op.token < highest[op.identity]:
-            why = f"{op.kind} with token {op.token}, and {highest[op.identity]} had been given"
+            given[op.identity] = max(given[op.identity], op.token)
+            continue
+        later = effective if op.kind == "effect" else given
+        if op.token < later[op.identity]:
+            why = f"{op.kind} with token {op.token}, after one of {later[op.identity]}"
             yield unit.broken("C6", why, op)
+        if op.kind == "effect":
+            effective[op.identity] = max(effective[op.identity], op.token)
 
 
 def _gaps(

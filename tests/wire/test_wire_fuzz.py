@@ -31,6 +31,7 @@ from polycast.wire.frames import (
     decode_from_client,
     decode_records,
     encode,
+    encode_description,
     frames,
 )
 from polycast.wire.messages import (
@@ -218,7 +219,12 @@ def test_a_hostile_definition_is_refused_and_nobody_else_notices(
 ) -> None:
     began = time.perf_counter()
     run = Run(KNOWN.name, 1, KNOWN.hash, Identity("p", 1, 1), "json", [b'{"a": 1}'], "/a")
-    said = [Describe(1, [KNOWN]), Want(2, "mine", [definition]), Follow(1, 1), Append(3, [run])]
+    said = [
+        Describe(1, [encode_description(KNOWN)]),
+        Want(2, "mine", [definition]),
+        Follow(1, 1),
+        Append(3, [run]),
+    ]
     answers, _ = talks.said(*map(framed, said))
     assert declared(answers), answers
     assert talks.is_well()

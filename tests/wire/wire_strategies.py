@@ -11,7 +11,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 from hypothesis import strategies as st
 
+from polycast.typesystem import Description
 from polycast.wire.calls import CALLS, ERRANDS, STEPS, Verb
+from polycast.wire.frames import encode_description
 
 __all__ = ["VERBS", "arguments_of", "values_of"]
 
@@ -36,6 +38,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     """Anything of an annotation; what contains itself is as deep as chance has it."""
     if hint in _PLAIN:
         return _PLAIN[hint]
+    if hint is msgspec.Raw:  # only descriptions are sent so
+        return values_of(Description).map(encode_description)
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return st.sampled_from(inner)

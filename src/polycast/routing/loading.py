@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, replace
 from functools import partial
-from time import perf_counter
+from time import thread_time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -300,9 +300,9 @@ class RoutingPlan:
         if self._budget is None or sight.party is None:
             sight.ask(asking, places)
             return
-        began = perf_counter()
+        began = thread_time()
         sight.ask_within(asking, places, self._budget.allowance(sight.party))
-        self._budget.spend(sight.party, perf_counter() - began)
+        self._budget.spend(sight.party, thread_time() - began)
 
     def _seen(self, key: Key, first: Stored) -> list[Sight]:
         """From where such records are seen by anybody who can want them."""

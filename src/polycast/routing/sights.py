@@ -6,7 +6,7 @@ import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from time import perf_counter
+from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import NotDecodable
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Asking", "Failure", "Found", "Sight"]
 
 
-FIRST = 8  # records that are asked about before the clock is looked at
+FIRST = 20_000  # bytes of records that are asked about before the clock is looked at
+PIECE = 1_000  # that a record counts for besides its payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,14 @@ class Asking:
         """Some take a record in one context, others perhaps in another."""
         some = self.takers[place]
         self.takers[place] = sorted((*some, *numbers)) if some and numbers else some or numbers
+
+    def upto(self, places: Sequence[int], start: int, size: int) -> int:
+        """Where so many bytes of records end, of which there is at least one."""
+        for at in range(start, len(places)):
+            size -= PIECE + len(self.records[places[at]].record.payload)
+            if size <= 0:
+                return at + 1
+        return len(places)
 
     def fail(self, name: str, place: int, error: BaseException) -> None:
         """A subscription could not be asked about a record."""
@@ -127,11 +136,12 @@ class Sight:
             asking.give(place, self.covering)
 
     def ask_within(self, asking: Asking, places: list[int], seconds: float) -> None:
-        """The same for so long, about; then whoever may want a record gets it, unasked."""
-        end, at, many = perf_counter() + seconds, 0, FIRST
-        while at < len(places) and perf_counter() < end:
-            self.ask(asking, places[at : at + many])
-            at, many = at + many, 2 * many
+        """The same for about so much processor time; then whoever may want a record gets it."""
+        end, at, much = thread_time() + seconds, 0, FIRST
+        while at < len(places) and thread_time() < end:
+            upto = asking.upto(places, at, much)
+            self.ask(asking, places[at:upto])
+            at, much = upto, 2 * much
         if at < len(places):
             self._give_all(asking, places[at:], sure=False)
 

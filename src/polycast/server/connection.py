@@ -15,18 +15,19 @@ from polycast.errors import (
     LimitReached,
     StoreClosed,
 )
-from polycast.matching import Definition
-from polycast.server.describing import Private
+from polycast.server.definitions import check_definitions
+from polycast.server.describing import Private, read_descriptions
 from polycast.server.refusals import refused
 from polycast.server.working import Task, Undone, perform
 from polycast.text import log_of
 from polycast.wire.calls import CALLS, READ
 from polycast.wire.frames import (
-    decode_from_client,
+    decode_message,
     encode,
     encode_batch,
     encode_result,
     frames,
+    messages_in,
 )
 from polycast.wire.messages import (
     PROTOCOL,
@@ -39,16 +40,14 @@ from polycast.wire.messages import (
     Events,
     Follow,
     FromBroker,
-    FromClient,
     Hello,
     Want,
-    Wanted,
     Welcome,
     Work,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
     from concurrent.futures import Future
 
     from polycast.events import Record
@@ -61,7 +60,7 @@ GONE = 1006  # the code of a connection that the other side has left
 LAST_WORDS = 1.0  # seconds to say why it ends
 LATER = 0.05  # seconds after which a client to which nothing was sent hears how far it is
 PIECE = 200  # bytes that an event, a step or a description takes besides its contents
-MOST_DEFINITION = 1_000_000  # bytes of what one subscription wants
+DONE = object()  # nothing is left to do of a message
 LISTINGS = 4  # questions about many things at a time that one connection may have
 MUCH_LATER = 0.25  # the same for one that has not asked for anything
 _log = log_of("polycast.server")
@@ -159,7 +158,7 @@ class Connection:
         try:
             await self._greet(await asyncio.wait_for(receive(), self._broker.bounds.handshake))
             while (frame := await receive()) is not None:
-                await self._hear_each(decode_from_client(frame))
+                await self._hear_each(messages_in(frame))
         except TimeoutError:
             self.cut_off(1008, "it said nothing")
         except BadFrame as error:
@@ -169,14 +168,14 @@ class Connection:
             self._post(refused(0, error))
             self.cut_off(1008, str(error))
 
-    async def _hear_each(self, messages: Sequence[FromClient]) -> None:
+    async def _hear_each(self, messages: Sequence[msgspec.Raw]) -> None:
         for message in messages:
             parts, more = self._hear(message), True
             while more:
                 await self._take_turn()
                 began = perf_counter()
                 try:
-                    more = next(parts, False)
+                    more = next(parts, DONE) is not DONE
                 finally:
                     self._broker.turns.spend(self._party, perf_counter() - began)
 
@@ -189,8 +188,8 @@ class Connection:
     async def _greet(self, frame: bytes | str | None) -> None:
         if frame is None:
             raise BadFrame("nothing", why="a connection begins with `hello`")
-        messages = decode_from_client(frame)
-        hello, rest = (messages[0] if messages else None), messages[1:]
+        messages = messages_in(frame)
+        hello, rest = (decode_message(messages[0]) if messages else None), messages[1:]
         if not isinstance(hello, Hello):
             raise BadFrame("the first message", why="it has to be `hello`")
         if hello.protocol != PROTOCOL:
@@ -294,8 +293,9 @@ class Connection:
 
     # -- what it says ------------------------------------------------------------------------------
 
-    def _hear(self, message: FromClient) -> Iterator[bool]:
+    def _hear(self, raw: msgspec.Raw) -> Iterator[None]:
         """Do what is asked, in parts: others have their turn between two of them."""
+        message = decode_message(raw)
         number = getattr(message, "number", 0)
         try:
             match message:
@@ -304,7 +304,7 @@ class Connection:
                 case Call():
                     self._answer_call(message)
                 case Describe():
-                    self._describe(message)
+                    yield from self._describe(message)
                 case Work():
                     self._work(message)
                 case Want():
@@ -380,8 +380,9 @@ class Connection:
         self._hub.published += count
         self._answer_later(appending, message.number, encode, _size_of(message))
 
-    def _describe(self, message: Describe) -> None:
-        told = self.private.heard(message.descriptions, self.guard, self._broker.vocabulary)
+    def _describe(self, message: Describe) -> Iterator[None]:
+        descriptions = yield from read_descriptions(message.descriptions)
+        told = self.private.heard(descriptions, self.guard, self._broker.vocabulary)
         describing = self._store.describe(told.public)
         size = PIECE * len(message.descriptions)
         private = encode(told.private)
@@ -459,39 +460,16 @@ class Connection:
         working = self._store.write(lambda tx: perform(tx, message, task))
         self._answer_later(working, message.number, bytes, size)
 
-    def _want(self, message: Want) -> Iterator[bool]:
+    def _want(self, message: Want) -> Iterator[None]:
         many = len(message.definitions)
         others = self._hub.wants(self, but=message.name)
         if many and others + many > self._limits.subscriptions:
             text = f"more than {self._limits.subscriptions} subscriptions on one connection"
             raise LimitReached("subscriptions", text, {"limit": self._limits.subscriptions})
-        for each in message.definitions:
-            self.guard.check_definition(_definition(each))
+        yield from check_definitions(message.definitions, self.guard)
         private = self.private.descriptions
-        wanting = self._hub.want(self, message.name, message.definitions, private=private)
-        wanted = yield from _in_parts(wanting)
+        wanted = yield from self._hub.want(self, message.name, message.definitions, private=private)
         self._post(msgspec.structs.replace(wanted, number=message.number))
-
-
-def _definition(data: bytes) -> Definition:
-    if len(data) > MOST_DEFINITION:
-        text = f"a definition of {len(data):,} bytes; {MOST_DEFINITION:,} are accepted"
-        raise LimitReached("definition", text, {"limit": MOST_DEFINITION})
-    try:
-        return Definition.decoded(data)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise BadFrame("a definition", why=str(error)) from None
-
-
-def _in_parts(wanting: Generator[None, None, Wanted]) -> Generator[bool, None, Wanted]:
-    """Say after each part that there is more."""
-    while True:
-        try:
-            next(wanting)
-        except StopIteration as done:
-            found: Wanted = done.value
-            return found
-        yield True
 
 
 def _told(events: Events) -> tuple[int, int, int, int]:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from polycast.errors import LimitReached
+from polycast.wire.frames import decode_description
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
+
+    import msgspec
 
     from polycast.server.guarding import Guard
     from polycast.server.vocabulary import Vocabulary
     from polycast.typesystem import Description
 
-__all__ = ["Heard", "Private"]
+__all__ = ["Heard", "Private", "read_descriptions"]
 
-LARGEST = 2_000  # fields, members, supertypes and aliases of a type
-MOST = 2_000  # descriptions that are private to one client
+LARGEST = 300_000  # bytes of a description: some 2,000 fields
+MOST = 2_000  # descriptions in one message, and of those that are private to one client
+SMALL = 2_000  # bytes of a description after which others need no turn
 
 
 class Heard(NamedTuple):
@@ -42,9 +46,7 @@ class Private:
         self, descriptions: Sequence[Description], guard: Guard, vocabulary: Vocabulary
     ) -> Heard:
         """Sort out what is for all; what is known already is neither."""
-        new = [each for each in descriptions if vocabulary.described(each.hash) is None]
-        for each in new:
-            _check_size(each)
+        new = vocabulary.unknown(descriptions)
         public = [each for each in new if guard.may_describe(each)]
         private = [each for each in new if not guard.may_describe(each)]
         if len(self.descriptions.keys() | {each.hash for each in private}) > MOST:
@@ -59,17 +61,19 @@ class Private:
         return Heard(public, [each.hash for each in private])
 
 
-def _check_size(description: Description) -> None:
-    parts = (
-        description.attributes,
-        description.members,
-        description.supertypes,
-        description.aliases,
-    )
-    many = sum(map(len, parts))
-    if many > LARGEST:
-        text = (
-            f"the type {description.name!r:.100} has {many:,} fields, members, supertypes and "
-            f"aliases; up to {LARGEST:,} are accepted"
-        )
-        raise LimitReached("types", text, {"limit": LARGEST})
+def read_descriptions(raw: Sequence[msgspec.Raw]) -> Generator[None, None, list[Description]]:
+    """Decode descriptions one at a time, and take their hashes; yields between two of them."""
+    if len(raw) > MOST:
+        text = f"{len(raw):,} descriptions at once; up to {MOST:,} are accepted"
+        raise LimitReached("types", text, {"limit": MOST})
+    found: list[Description] = []
+    for data in raw:
+        size = memoryview(data).nbytes
+        if size > LARGEST:
+            text = f"a description of {size:,} bytes; up to {LARGEST:,} are accepted"
+            raise LimitReached("types", text, {"limit": LARGEST})
+        found.append(decode_description(data))
+        _ = found[-1].hash  # which costs as much as reading it
+        if size > SMALL:
+            yield
+    return found

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["FilterBudget", "Suspended"]
 
 AT_ONCE = 0.01  # seconds that the filters of an owner may take before others have their turn
+TOO_LONG = 0.03  # seconds in one turn that suspend them: a single event took most of it
 WINDOW = 1.0  # seconds over which time is counted
 SHARE = 0.5  # of the window that the filters of one owner may take
-SHORTEST, LONGEST = 10.0, 600.0  # seconds for which filters are suspended; each time twice as long
+SHORTEST, LONGEST = 1.0, 600.0  # seconds for which filters are suspended; each time twice as long
 _log = log_of("polycast.server")
 
 
@@ -36,8 +37,9 @@ class Suspended:
 
     def __str__(self) -> str:
         return (
-            f"filters of {self.owner!r} took {self.spent:.2f} s of {WINDOW:g} s; their clients ask "
-            f"them instead for {self.seconds:.0f} s more"
+            f"the filters of {self.owner!r} took {self.spent:.2f} s of the broker's time within "
+            f"{WINDOW:g} s; for {self.seconds:.0f} s more its clients get all events of their "
+            f"types and filter them there"
         )
 
 
@@ -76,7 +78,7 @@ class FilterBudget:
         if now - account.began >= WINDOW:
             self._begin_window(account, now)
         account.spent += seconds
-        if account.spent > SHARE * WINDOW:
+        if account.spent > SHARE * WINDOW or seconds > TOO_LONG:
             self._suspend(party, account, now)
 
     def _begin_window(self, account: _Account, now: float) -> None:

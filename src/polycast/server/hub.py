@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from polycast.routing.loading import RoutingPlan
+from polycast.server.definitions import parts_of
 from polycast.server.shares import Wanting
 from polycast.stores import Batch, Route
 from polycast.typesystem import Registry
@@ -59,7 +60,6 @@ BATCH = 500  # records at a time
 MUCH = 2_000_000  # bytes at a time
 SCAN = 2_000  # records looked at for one question about what is older
 TURN = 0.005  # seconds for those who are behind, before others have their turn
-PART = 20  # definitions that are taken at a time
 COMING = "\0coming"  # behind the name of a subscription, what it will want
 SLICE = 500  # filters looked at again, before others have their turn
 
@@ -100,8 +100,8 @@ class Hub:
         self._learn()
         coming = f"{name}{COMING}"
         try:
-            for at in range(0, len(definitions), PART):
-                for definition in definitions[at : at + PART]:
+            for part in parts_of(definitions):
+                for definition in part:
                     self._add(reader, coming, definition, private)
                 yield
         except BaseException:

@@ -71,6 +71,14 @@ class Vocabulary:
             found = self._registry.described(digest)
         return found
 
+    def unknown(self, descriptions: Iterable[Description]) -> list[Description]:
+        """Those that nobody who may has said yet."""
+        new = [each for each in descriptions if self._registry.described(each.hash) is None]
+        if new:
+            with self._store.view() as view:
+                self.learn(view)
+        return [each for each in new if self._registry.described(each.hash) is None]
+
     def pinned(self, name: str, version: int, digest: str) -> Description | None:
         """What a record says that it is, if it is what it says."""
         found = describe(STANDARD[name]) if name in STANDARD else self.described(digest)

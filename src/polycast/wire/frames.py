@@ -9,6 +9,7 @@ import msgspec
 from polycast.errors import BadFrame, NotDecodable
 from polycast.events import decode_record, encode_record
 from polycast.stores import Batch, Stored
+from polycast.typesystem import Description
 from polycast.wire.messages import FromBroker, FromClient
 
 if TYPE_CHECKING:
@@ -16,14 +17,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "decode_batch",
+    "decode_description",
     "decode_from_broker",
     "decode_from_client",
+    "decode_message",
     "decode_records",
     "encode",
     "encode_batch",
+    "encode_description",
     "encode_records",
     "encode_result",
     "frames",
+    "messages_in",
 ]
 
 MOST = 10_000  # messages in a frame
@@ -38,7 +43,9 @@ def _listed(value: Any) -> Any:
 
 
 _few = msgspec.Meta(max_length=MOST)  # they are counted before any of them is made
-_from_client = msgspec.msgpack.Decoder(Annotated[list[FromClient], _few])
+_raw = msgspec.msgpack.Decoder(Annotated[list[msgspec.Raw], _few])
+_from_client = msgspec.msgpack.Decoder(FromClient)
+_description = msgspec.msgpack.Decoder(Description)
 _from_broker = msgspec.msgpack.Decoder(Annotated[list[FromBroker], _few])
 _records = msgspec.msgpack.Decoder(list[tuple[int, bytes]])
 _batch = msgspec.msgpack.Decoder(tuple[int, bytes])
@@ -70,9 +77,31 @@ def _frame(messages: list[bytes]) -> bytes:
     return b"".join((head, *messages))
 
 
+def messages_in(frame: bytes | str | None) -> list[msgspec.Raw]:
+    """Split what a client has said into messages, which are decoded one at a time."""
+    found: list[msgspec.Raw] = _decoded(_raw, frame)
+    return found
+
+
+def decode_message(raw: msgspec.Raw) -> FromClient:
+    """Decode one message of a client."""
+    found: FromClient = _decoded(_from_client, raw)
+    return found
+
+
 def decode_from_client(frame: bytes | str | None) -> list[FromClient]:
-    """What a client has said."""
-    found: list[FromClient] = _decoded(_from_client, frame)
+    """Decode all that a client has said."""
+    return [decode_message(raw) for raw in messages_in(frame)]
+
+
+def encode_description(description: Description) -> msgspec.Raw:
+    """A description as a message carries it."""
+    return msgspec.Raw(encode(description))
+
+
+def decode_description(raw: msgspec.Raw) -> Description:
+    """A description that a client has sent."""
+    found: Description = _decoded(_description, raw)
     return found
 
 
@@ -82,14 +111,15 @@ def decode_from_broker(frame: bytes | str | None) -> list[FromBroker]:
     return found
 
 
-def _decoded(decoder: msgspec.msgpack.Decoder[Any], frame: bytes | str | None) -> Any:
-    if not isinstance(frame, bytes):
+def _decoded(decoder: msgspec.msgpack.Decoder[Any], data: bytes | str | msgspec.Raw | None) -> Any:
+    if data is None or isinstance(data, str):
         raise BadFrame("a text", why="binary WebSocket messages are accepted")
     try:
-        return decoder.decode(frame)
+        return decoder.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         # A run refuses by a ValueError what it cannot be made of.
-        raise BadFrame(f"a frame of {len(frame)} bytes", why=str(error)) from None
+        size = memoryview(data).nbytes
+        raise BadFrame(f"a frame of {size} bytes", why=str(error)) from None
 
 
 def encode_records(records: Iterable[Stored]) -> bytes:

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from polycast.stores import Run, Stray  # noqa: TC001 - msgspec reads it
-from polycast.typesystem import Description  # noqa: TC001 - the same
 
 __all__ = [
     "PATH",
@@ -95,7 +94,8 @@ class Describe(_Message, frozen=True, tag="describe"):
     """Keep descriptions of types, before what is appended next."""
 
     number: int
-    descriptions: list[Description]
+    descriptions: list[msgspec.Raw]
+    """Encoded one by one, so that a broker may stop for others between two of them."""
 
 
 class Step(_Message, frozen=True):

@@ -25,7 +25,7 @@ from polycast.errors import (
 from polycast.stores import Batch, Coverage, Draft, Run
 from polycast.stores.values import Asked
 from polycast.wire.calls import LOG, READ
-from polycast.wire.frames import decode_batch, encode_result
+from polycast.wire.frames import decode_batch, encode_description, encode_result
 from polycast.wire.messages import Append, Call, Describe, Want
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class RemoteStore(Handlers):
     def resumed(self) -> Iterable[FromClient]:
         """It is connected, again or for the first time."""
         self._trouble = None
-        private = list(self._private.values())
+        private = list(map(encode_description, self._private.values()))
         said: list[FromClient] = [Describe(0, private)] if private else []
         return [*said, *self._news.resumed()]
 
@@ -265,7 +265,8 @@ class RemoteStore(Handlers):
     def describe(self, descriptions: Sequence[Description]) -> Future[None]:
         """Keep descriptions, before what is submitted afterwards."""
         future: Promise[None] = self._promise()
-        asked = self._connection.ask(lambda number: Describe(number, list(descriptions)))
+        encoded = list(map(encode_description, descriptions))
+        asked = self._connection.ask(lambda number: Describe(number, encoded))
         told = {each.hash: each for each in descriptions}
         asked.add_done_callback(lambda done: _pass_on(done, future, partial(self._kept, told)))
         return future

@@ -1,0 +1,49 @@
+"""The definitions that a client sends: their size, and its right to what they ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from polycast.errors import BadFrame, LimitReached
+from polycast.matching import Definition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from polycast.server.guarding import Guard
+
+__all__ = ["check_definitions", "parts_of"]
+
+LARGEST = 1_000_000  # bytes of a definition
+PART = 20_000  # bytes of definitions that are handled before others have their turn
+OVERHEAD = 1_000  # that a definition counts for besides its bytes
+
+
+def parts_of(definitions: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Split definitions into runs that are small enough for one turn of the event loop."""
+    start, size = 0, 0
+    for at, definition in enumerate(definitions, 1):
+        size += OVERHEAD + len(definition)
+        if size >= PART or at == len(definitions):
+            yield definitions[start:at]
+            start, size = at, 0
+
+
+def check_definitions(definitions: Sequence[bytes], guard: Guard) -> Iterator[None]:
+    """Refuse what is too large, malformed or not granted; yields between two parts."""
+    for part in parts_of(definitions):
+        for definition in part:
+            guard.check_definition(_decode(definition))
+        yield
+
+
+def _decode(data: bytes) -> Definition:
+    if len(data) > LARGEST:
+        text = f"a definition of {len(data):,} bytes; {LARGEST:,} are accepted"
+        raise LimitReached("definition", text, {"limit": LARGEST})
+    try:
+        return Definition.decoded(data)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise BadFrame("a definition", why=str(error)) from None
