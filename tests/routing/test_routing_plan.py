@@ -324,3 +324,60 @@ def test_a_route_of_types_that_nobody_has_described_changes_nothing() -> None:
     plan.learn(known)  # type: ignore[arg-type]
     plan.add(route)
     assert taken(plan, [stored]) == {0: [1]}
+
+
+# -- what filters may take -------------------------------------------------------------------------
+
+
+@dataclass
+class Allowance:
+    """A budget that lets a party ask for so many seconds."""
+
+    seconds: dict[str, float]
+    longest: int = 1_000_000
+    spent: dict[str, float] = field(default_factory=dict)
+
+    def allowance(self, party: str) -> float:
+        return self.seconds[party]
+
+    def spend(self, party: str, seconds: float) -> None:
+        self.spent[party] = self.spent.get(party, 0.0) + seconds
+
+
+@dataclass
+class Meter:
+    value: int
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=8),
+    st.lists(st.integers(0, 9), min_size=1, max_size=60),
+    st.fixed_dictionaries({each: st.sampled_from([0.0, 1e-6, 60.0]) for each in "ab"}),
+)
+@settings(max_examples=60 * MORE, deadline=None)
+def test_a_party_over_its_budget_gets_all_and_the_others_what_they_want(
+    routes: list[tuple[str, int]], values: list[int], seconds: dict[str, float]
+) -> None:
+    known = Known()
+    known.bind(Meter)
+    value = nodes.Attribute(EVENT, "value")
+    records = [known.stored(Meter(each), position=n) for n, each in enumerate(values, 1)]
+    budget = Allowance(seconds)
+    plan = RoutingPlan(Registry(), budget=budget)
+    plan.move_to((), known)  # type: ignore[arg-type]
+    for number, (party, least) in enumerate(routes):
+        where = nodes.Compare(value, ((">=", nodes.Constant(least)),))
+        plan.add(known.route(number, Meter, where), party=party)
+    found = taken(plan, records)
+    for number, (party, least) in enumerate(routes):
+        takes = {at for at, who in found.items() if number in who}
+        wants = {at for at, each in enumerate(values, 1) if each >= least}
+        assert takes >= wants
+        if seconds[party] == 60.0:
+            assert takes == wants
+        elif seconds[party] == 0.0:
+            assert takes == set(range(1, len(values) + 1))
+    assert budget.spent.keys() == {party for party, _ in routes}
+    alone = plan.find(records, party="a")
+    mine = {number for number, (party, _) in enumerate(routes) if party == "a"}
+    assert {number for who in alone.takers for number in who} <= mine
