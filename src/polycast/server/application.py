@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket
 from polycast.errors import AccessDenied
 from polycast.server.connection import GONE, Connection
 from polycast.server.measures import measured
-from polycast.server.sockets import CLOSING
+from polycast.server.sockets import CLOSING, pieces_of
 from polycast.text import log_of
 from polycast.wire.messages import PATH
 
@@ -112,8 +112,14 @@ class Doors:
             return message.get("text", "") if data is None else data
 
         broker = self._broker
+
+        async def send(frame: bytes) -> None:
+            for piece in pieces_of(frame):
+                async with asyncio.timeout(broker.patience):  # who takes a little is not cut off
+                    await socket.send(piece)
+
         place = "somewhere" if socket.client is None else socket.client.host
-        connection = Connection(broker, socket.send_bytes, who=who, place=place)
+        connection = Connection(broker, send, who=who, place=place)
         broker.connections.add(connection)
         broker.opened += 1
         try:

@@ -29,6 +29,8 @@ class Bounds:
     """Bytes of one connection that are taken and not answered."""
     inbound_total: int = 256_000_000
     """The same of all connections together."""
+    outbound_total: int = 256_000_000
+    """Bytes that wait to be sent to all of them; beyond it, each is sent little at a time."""
     answers: int = 4_000_000
     """Bytes that the answers to questions within one piece of work may take."""
     connections: int = field(default_factory=_connections)

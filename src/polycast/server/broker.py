@@ -67,7 +67,8 @@ class Broker:
         self.limits = limits if limits is not None else Limits()
         self.bounds = bounds if bounds is not None else Bounds()
         self.turns = Turns()
-        self.holdings = Holdings(self.bounds.inbound_total)
+        self.holdings = Holdings(self.bounds.inbound_total)  # of what came and is not answered
+        self.outbound = Holdings(self.bounds.outbound_total)  # of what is not sent
         self.patience = patience  # seconds after which a client that takes nothing is cut off
         self.vocabulary = Vocabulary(self.store)
         self.filter_budget = FilterBudget(self.clock.monotonic)
