@@ -37,7 +37,7 @@ class Bounds:
     per_address: int = 0
     """Of these, those of one address; 0 is half of all, and at most a thousand."""
     handshake: float = 10.0
-    """Seconds from the first packet to the `hello` of a client, for TLS and for HTTP too."""
+    """Seconds from a connection to its request, TLS included; as long again until `hello`."""
 
     @property
     def of_one_address(self) -> int:

@@ -20,7 +20,6 @@ from polycast.server.describing import Private
 from polycast.server.outbox import GONE, Outbox
 from polycast.server.refusals import refused
 from polycast.server.working import Task, Undone, perform
-from polycast.text import log_of
 from polycast.wire.calls import CALLS, READ, READS
 from polycast.wire.frames import (
     decode_from_client,
@@ -63,7 +62,6 @@ PIECE = 200  # bytes that an event, a step or a description takes besides its co
 MOST_DEFINITION = 1_000_000  # bytes of what one subscription wants
 LISTINGS = 4  # questions about many things at a time that one connection may have
 MUCH_LATER = 0.25  # the same for one that has not asked for anything
-_log = log_of("polycast.server")
 _QUICK = frozenset(
     {
         *("newest", "oldest", "revision", "subscription", "document", "route", "flight"),

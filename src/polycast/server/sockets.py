@@ -6,9 +6,12 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
+
+from polycast.server.logs import server_log
 
 if TYPE_CHECKING:
     from asyncio import BaseTransport
@@ -16,13 +19,22 @@ if TYPE_CHECKING:
 
     from websockets.frames import Frame
 
-__all__ = ["CLOSING", "MORE", "PIECE", "Socket", "pieces_of"]
+__all__ = ["CLOSING", "MORE", "PIECE", "Request", "Socket", "pieces_of"]
 
 CLOSING = 2.0  # seconds for the other side to take the rest
 PIECE = 65_536  # bytes of a message after which a ping has its turn
 MORE = "polycast.more"  # in what the application sends: whether the message goes on
 _FEW, _SMALL = 16, 1_000  # fragments that a message may have, and the bytes of each one more
 _UNSENT = 131_072  # bytes that the system takes before they can be sent
+_log = server_log("polycast.server.http")
+
+
+class Request(H11Protocol):
+    """That of uvicorn, which lets whoever connects write as much into the log as they like."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.logger = _log
 
 
 class Socket(WebSocketsSansIOProtocol):
@@ -30,6 +42,7 @@ class Socket(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.logger = self.conn.logger = _log
         self._goes_on = False  # whether a message is sent, but not to its end
         self._message = bytearray()  # that comes in fragments
         self._fragments = 0  # of it

@@ -25,6 +25,7 @@ from polycast.errors import (
     NotAvailable,
     PolycastError,
     StoreClosed,
+    TokenExposedError,
     WouldDeadlock,
 )
 from polycast.text import log_of, plain
@@ -69,7 +70,11 @@ class Options:
         tls: ssl.SSLContext | None = None,
         program: str = "",
         within: float = 10.0,
+        allow_plain_token: bool = False,
     ) -> None:
+        for each in addresses:
+            if token is not None and not each.is_private and not allow_plain_token:
+                raise TokenExposedError(str(each))
         self.addresses, self.token, self.tls, self.program = addresses, token, tls, program
         self.within = within  # seconds to connect, and to be answered
 
@@ -417,8 +422,10 @@ def _refusal(address: Address, error: Exception) -> Exception:
     text = plain(bytes(response.body or b"").decode(errors="replace").strip()[:1_000])
     if response.status_code == HTTPStatus.MISDIRECTED_REQUEST:
         return BrokerRefused("other-host", f"{address}: {text}")
-    if response.status_code in (401, 403):
-        return AccessDenied("connect", f"to {address}", token=None)
+    if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS):
+        return AccessDenied("connect", f"to {address}", token=None)  # a good one is let in
+    if response.status_code == HTTPStatus.FORBIDDEN:
+        return BrokerRefused("forbidden", f"{address}: {text}")
     return BrokerUnreachable(str(address), why=f"it answers {response.status_code} {text}".strip())
 
 
