@@ -7,6 +7,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,6 +20,7 @@ from slow_store import SlowStore
 import polycast as pc
 from polycast.bus.buffer import PublishBuffer
 from polycast.bus.publishing import StoredPublishing
+from polycast.server.assembling import Assembling
 from polycast.server.bounds import Bounds
 from polycast.server.broker import Broker
 from polycast.server.serving import Serving
@@ -302,6 +305,52 @@ def test_a_message_of_many_tiny_fragments_ends_its_connection(
     for _ in range(50):
         send_frame(there, 0, b"", fin=False)
     eventually(lambda: not serving.broker.connections)
+
+
+def has_begun(broker: Broker, size: int) -> bool:
+    return broker.assembling.held >= size
+
+
+def test_messages_that_do_not_come_to_their_end_are_bounded_for_all_together(
+    around: ExitStack, eventually: Eventually
+) -> None:
+    broker = Broker(bounds=Bounds(inbound_total=1_000_000))
+    serving = around.enter_context(Serving(broker))
+    bus = around.enter_context(pc.Bus(serving.url))
+    for number in range(1, 11):
+        there = around.enter_context(closing(raw_client(serving, buffer=65_536)))
+        say(there, Hello(PROTOCOL, "raw"))
+        there.sendall(bytes([0x82, 0x80 | 127]) + (10_000_000).to_bytes(8) + bytes(4))
+        there.sendall(bytes(300_000))
+        so_much = min(number, 3) * 300_000
+        eventually(partial(has_begun, broker, so_much))
+    eventually(lambda: len(broker.connections) == 4)
+    assert broker.assembling.held <= 1_000_000
+    assert bus.publish(Order(1, LARGE)).position == 1
+    there.close()
+    eventually(lambda: broker.assembling.held < 700_000)
+
+
+def test_of_those_who_have_begun_most_the_largest_is_let_go() -> None:
+    @dataclass(eq=False)
+    class Sender:
+        group: str
+        gone: bool = False
+
+        def let_go(self) -> None:
+            self.gone = True
+
+    assembling = Assembling(1_000)
+    honest, rude = Sender("a"), [Sender("b") for _ in range(5)]
+    assembling.has_now(honest, 400)
+    for size, each in enumerate(rude):
+        assembling.has_now(each, 120 + size)
+    assembling.has_now(honest, 440)
+    assert [each.gone for each in (honest, *rude)] == [False] * 5 + [True]
+    assert assembling.held == 440 + 120 + 121 + 122 + 123
+    for each in (honest, *rude):
+        assembling.has_now(each, 0)
+    assert assembling.held == 0
 
 
 def test_a_message_of_fragments_is_one_message(around: ExitStack, eventually: Eventually) -> None:

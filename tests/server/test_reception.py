@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+from broker_process import BrokerProcess
 
 import polycast as pc
 from polycast.server.bounds import Bounds
@@ -132,7 +137,7 @@ def test_a_bus_stays_however_long_it_says_nothing(around: ExitStack, eventually:
     bus = around.enter_context(pc.Bus(serving.url))
     lazy = connected(around, serving)
     rest_of(lazy)  # that took as long as the bus has had
-    assert serving.broker.reception.open == 1
+    eventually(lambda: serving.broker.reception.open == 1)
     assert bus.publish("text").position == 1
 
 
@@ -247,3 +252,44 @@ def test_what_is_logged_too_often_is_left_out_and_counted() -> None:
     now[0] += 60
     log(1, "again")
     assert said[-1] == "again (998 more like this were left out)"
+
+
+# -- from the command line -------------------------------------------------------------------------
+
+
+def test_the_limits_are_those_of_the_command_line() -> None:
+    options = ("--connection-limit", "2", "--address-limit", "2", "--handshake", "0.2")
+    with BrokerProcess("memory:", *options) as broker:
+        place = ("127.0.0.1", broker.ready["port"])
+        with socket.create_connection(place, 10) as first, socket.create_connection(place, 10):
+            with socket.create_connection(place, 10) as third:
+                assert rest_of(third) == b""
+            assert rest_of(first) == b""  # late
+
+
+def test_what_strangers_have_libraries_log_is_little(tmp_path: Path) -> None:
+    errors = tmp_path / "errors.txt"
+    with errors.open("w") as file:
+        command = [sys.executable, "-m", "polycast", "serve", "--json", "--store", "memory:"]
+        broker = subprocess.Popen(
+            [*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=file, text=True
+        )
+        try:
+            assert broker.stdout is not None
+            port = json.loads(broker.stdout.readline())["port"]
+            for noise in NOISE.values():
+                for _ in range(60):
+                    there = socket.create_connection(("127.0.0.1", port), 10)
+                    with there, suppress(OSError):
+                        there.sendall(noise)
+                        there.shutdown(socket.SHUT_WR)
+                        rest_of(there)
+        finally:
+            broker.terminate()
+            broker.wait(20)
+            assert broker.stdout is not None
+            broker.stdout.close()
+    lines = errors.read_text().splitlines()
+    assert 0 < len(lines) <= 20 * len(NOISE)
+    assert all(" polycast" in line for line in lines)
+    assert "\x1b" not in errors.read_text()

@@ -28,7 +28,7 @@ class Bounds:
     inbound: int = 16_000_000
     """Bytes of one connection that are taken and not answered."""
     inbound_total: int = 256_000_000
-    """The same of all connections together."""
+    """The same of all connections together; and of messages that have not come to their end."""
     outbound_total: int = 256_000_000
     """Bytes that wait to be sent to all of them; beyond it, each is sent little at a time."""
     answers: int = 4_000_000

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.config import SystemClock
 from polycast.errors import BrokerError, StoreError
 from polycast.server.access import ANYBODY
+from polycast.server.assembling import Assembling
 from polycast.server.bounds import Bounds
 from polycast.server.filter_budget import FilterBudget
 from polycast.server.guarding import Guard
@@ -70,6 +71,7 @@ class Broker:
         self.bounds = bounds if bounds is not None else Bounds()
         self.turns = Turns()
         self.holdings = Holdings(self.bounds.inbound_total)  # of what came and is not answered
+        self.assembling = Assembling(self.bounds.inbound_total)
         self.outbound = Holdings(self.bounds.outbound_total)  # of what is not sent
         self.failed_logins = FailedLogins(monotonic=self.clock.monotonic)
         self.reception = Reception(self.bounds)

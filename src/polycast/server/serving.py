@@ -8,6 +8,7 @@ import itertools
 import socket
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -60,7 +61,7 @@ class Serving:
         config = uvicorn.Config(
             application(broker, names, broker.reception, plain_tokens=admission.plain_tokens),
             loop="asyncio",  # others take connections past the listener
-            ws=Socket,
+            ws=partial(Socket, assembling=broker.assembling),  # type: ignore[arg-type]
             ws_max_size=broker.limits.frame,
             ws_ping_interval=broker.limits.heartbeat,
             ws_ping_timeout=broker.limits.heartbeat,

@@ -12,12 +12,15 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.exceptions import InvalidState
 
 from polycast.server.logs import server_log
+from polycast.server.reception import group_of
 
 if TYPE_CHECKING:
     from asyncio import BaseTransport
     from collections.abc import Iterator
 
     from websockets.frames import Frame
+
+    from polycast.server.assembling import Assembling
 
 __all__ = ["CLOSING", "MORE", "PIECE", "Request", "Socket", "pieces_of"]
 
@@ -40,9 +43,11 @@ class Request(H11Protocol):
 class Socket(WebSocketsSansIOProtocol):
     """That of uvicorn, which lets a ping wait behind megabytes, and then does not wait for it."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, assembling: Assembling, **options: Any) -> None:
         super().__init__(*args, **options)
         self.logger = self.conn.logger = _log
+        self.group = ""  # by whom it is counted
+        self._assembling = assembling
         self._goes_on = False  # whether a message is sent, but not to its end
         self._message = bytearray()  # that comes in fragments
         self._fragments = 0  # of it
@@ -52,6 +57,7 @@ class Socket(WebSocketsSansIOProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Have the system take no more than it can send soon: a ping would wait behind it."""
         super().connection_made(transport)
+        self.group = group_of(self.client[0]) if self.client else ""
         option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
         if option is not None:
             with suppress(OSError):
@@ -63,6 +69,19 @@ class Socket(WebSocketsSansIOProtocol):
         """Whatever it is, the other side lives."""
         self._heard = True
         super().data_received(data)
+        if not self.disconnected:
+            incomplete = len(self.conn.reader.buffer) + len(self._message)
+            self._assembling.has_now(self, incomplete)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone, and what it had begun to say."""
+        self._assembling.has_now(self, 0)
+        super().connection_lost(exc)
+
+    def let_go(self) -> None:
+        """End it at once: it has too much under way."""
+        _log.warning("%s was cut off: too much of what is sent here is incomplete", self.group)
+        self.transport.abort()
 
     def handle_bytes(self, event: Frame) -> None:
         """The beginning of a message, or all of it."""
