@@ -74,6 +74,7 @@ ERRORS = [
     "PipelineFailed",
     "PipelineTakenOver",
     "PolycastError",
+    "PublishBufferFullError",
     "PublishUnknown",
     "QueueFull",
     "StoreClosed",
@@ -83,6 +84,7 @@ ERRORS = [
     "StoreReplacedError",
     "SubscriptionEnded",
     "TakenOver",
+    "TokenExposedError",
     "WouldDeadlock",
 ]
 OTHERS = [

@@ -87,6 +87,7 @@ from polycast.errors import (
     PipelineFailed,
     PipelineTakenOver,
     PolycastError,
+    PublishBufferFullError,
     PublishUnknown,
     QueueFull,
     StoreClosed,
@@ -96,6 +97,7 @@ from polycast.errors import (
     StoreReplacedError,
     SubscriptionEnded,
     TakenOver,
+    TokenExposedError,
     WouldDeadlock,
 )
 from polycast.events import (
@@ -188,6 +190,7 @@ __all__ = [
     "PipelineFailed",
     "PipelineTakenOver",
     "PolycastError",
+    "PublishBufferFullError",
     "PublishOptions",
     "PublishUnknown",
     "QueueFull",
@@ -207,6 +210,7 @@ __all__ = [
     "Supply",
     "TaggedUnion",
     "TakenOver",
+    "TokenExposedError",
     "Undelivered",
     "Unit",
     "WouldDeadlock",

@@ -13,9 +13,19 @@ from broker_process import BrokerProcess
 import polycast as pc
 from polycast.server.access import load_tokens, new_token
 from polycast.server.broker import Broker
+from polycast.server.logs import LogRateFilter, server_log
 from polycast.server.serving import Serving
 
 Serve = Callable[..., Serving]
+
+
+@pytest.fixture(autouse=True)
+def whole_log() -> None:
+    """Lines of tests before this one do not count."""
+    for name in ("polycast.server", "polycast.server.http"):
+        for each in server_log(name).filters:
+            if isinstance(each, LogRateFilter):
+                each.begin_anew()
 
 
 @pytest.fixture

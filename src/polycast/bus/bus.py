@@ -84,6 +84,7 @@ class Bus:
         token: str | None = None,
         tls: object = None,
         connect_within: float | timedelta = 10.0,
+        allow_plain_token: bool = False,
     ) -> None:
         check_count("history", history, of="events to keep")
         self._clock: Clock = check_clock(clock) if clock is not None else SystemClock()
@@ -102,6 +103,7 @@ class Bus:
             token,
             tls,
             seconds("connect_within", connect_within),
+            allow_plain_token,
         )
         stuck = seconds("stuck_after", stuck_after)
         self._engine = engine_for(opened, self._clock, self._registry)

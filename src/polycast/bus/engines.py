@@ -48,6 +48,7 @@ class Options:
     token: str | None = None
     tls: object = None
     connect_within: float = 10.0
+    allow_plain_token: bool = False
 
 
 class Engine:
@@ -173,6 +174,7 @@ class RemoteEngine(StoredEngine):
             tls=client_context(options.tls) if has_tls else None,
             program=options.publisher,
             within=options.connect_within,
+            allow_plain_token=options.allow_plain_token,
         )
         store = RemoteStore(remote, clock=clock)
         return store, store.clock

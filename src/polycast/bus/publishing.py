@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from polycast.bus.buffer import PublishBuffer
 from polycast.bus.options import label_of
 from polycast.delivery.inside import inside
 from polycast.errors import QueueFull, StoreFailed
@@ -18,9 +21,12 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.routing import Dispatcher, StoredDispatcher, Submission
+    from polycast.routing.labels import Label
     from polycast.stores import Receipt
 
 __all__ = ["Publishing", "StoredPublishing"]
+
+T = TypeVar("T")
 
 
 class Publishing:
@@ -32,6 +38,7 @@ class Publishing:
         # Those who wait for room without blocking their event loop stand in one line.
         self._line: ThreadPoolExecutor | None = None
         self._waiting = 0
+        self._counting = threading.Lock()
 
     def publish(
         self,
@@ -91,16 +98,22 @@ class Publishing:
         return self._stand_in_line(publish)
 
     def _stand_in_line(self, publish: Callable[[], Receipt]) -> Coroutine[Any, Any, Receipt]:
+        return _arrived(self._line_up(publish))
+
+    def _line_up(self, work: Callable[[], T]) -> Future[T]:
+        """Have something done after all that waits."""
         if self._line is None:
             self._line = ThreadPoolExecutor(1, thread_name_prefix="polycast-waiting")
-        self._waiting += 1
-        place = self._line.submit(publish)
+        with self._counting:
+            self._waiting += 1
+        place = self._line.submit(work)
         place.add_done_callback(self._one_less)
-        return _arrived(place)
+        return place
 
-    def _one_less(self, place: Future[Receipt]) -> None:
+    def _one_less(self, place: Future[Any]) -> None:
         del place
-        self._waiting -= 1
+        with self._counting:
+            self._waiting -= 1
 
     def close(self) -> None:
         """Let nobody stand in line any more."""
@@ -120,14 +133,39 @@ class StoredPublishing(Publishing):
 
     _dispatcher: StoredDispatcher
 
+    def __init__(
+        self, dispatcher: StoredDispatcher, clock: Clock, *, buffer: int = PublishBuffer.LIMIT
+    ) -> None:
+        super().__init__(dispatcher, clock)
+        self.buffer = PublishBuffer(buffer, dispatcher.within)
+
     def publish_async(
         self, publish: Callable[[], Receipt], event: Any, options: Mapping[str, Any]
     ) -> Coroutine[Any, Any, Receipt]:
-        """Take the place now, and wait for the disk without blocking the event loop."""
+        """Take the place now, and wait for the disk without blocking the event loop.
+
+        While the store has too much to write, the place is one in a line.
+        """
         if any(self._dispatcher.blocking([event], options.get("topic"), self.context)):
             return self._stand_in_line(publish)  # it may have to wait for room
         label = label_of(options, self._clock, self.context)
-        return self._synced(self._dispatcher.submit([event], label))
+        if self._waiting == 0 and self.buffer.has_room():
+            return self._synced(self._submit(event, label))
+        called = monotonic()
+
+        def submit() -> Submission:
+            self.buffer.await_room(called)
+            return self._submit(event, label)
+
+        return self._submitted(self._line_up(submit))
+
+    def _submit(self, event: Any, label: Label) -> Submission:
+        submission = self._dispatcher.submit([event], label)
+        self.buffer.hold(submission)
+        return submission
+
+    async def _submitted(self, place: Future[Submission]) -> Receipt:
+        return await self._synced(await asyncio.wrap_future(place))
 
     async def _synced(self, submission: Submission) -> Receipt:
         positions = asyncio.shield(asyncio.wrap_future(submission.positions))
@@ -136,6 +174,11 @@ class StoredPublishing(Publishing):
             return submission.receipts(await asyncio.wait_for(positions, within))[0]
         except (TimeoutError, StoreFailed) as error:
             raise submission.told(error, within) from None
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        self.buffer.close()
+        super().close()
 
 
 async def _settled(receipt: Receipt) -> Receipt:

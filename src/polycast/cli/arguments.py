@@ -81,6 +81,11 @@ def add_place(one: argparse.ArgumentParser) -> None:
         metavar="SECRET",
         help="of the token; better in the variable POLYCAST_TOKEN, which others do not see",
     )
+    reached.add_argument(
+        "--allow-plain-token",
+        action="store_true",
+        help="send the token without TLS to another machine, where others may read it",
+    )
     reached.add_argument("--tls-ca", metavar="FILE", help="certificates of authorities to trust")
     reached.add_argument("--tls-cert", metavar="FILE", help="the client's own certificate")
     reached.add_argument("--tls-key", metavar="FILE", help="its key")

@@ -15,7 +15,7 @@ __all__ = ["add_broker_commands"]
 GRANTS = "A grant is shop.Order, 'shop.*', '/Chat/**', 'shop.Note @ /Chat/**' or '*'."
 TOKENS_STATUS = "Exit status: 0 well, 1 errors, 3 warnings only."
 LISTEN = "127.0.0.1:7788"
-PATIENCE = 30.0
+PATIENCE, HANDSHAKE = 30.0, 10.0
 
 
 def add_broker_commands(commands: Any) -> None:
@@ -66,9 +66,15 @@ def _add_serve(commands: Any) -> None:
         ("--pending-limit", limits.pending, "questions of one connection without an answer"),
     ):
         one.add_argument(name, metavar="N", type=whole, default=default, help=f"{of} ({default:,})")
+    for name, of in (
+        ("--connection-limit", "connections in all; 0: as this process may have files open"),
+        ("--address-limit", "those of one address; 0: half of all, and 1,000 at most"),
+    ):
+        one.add_argument(name, metavar="N", type=whole, default=0, help=of)
     for name, value, of in (
         ("--heartbeat", limits.heartbeat, "after which a silent client is asked whether it lives"),
         ("--patience", PATIENCE, "after which a client that takes nothing is cut off"),
+        ("--handshake", HANDSHAKE, "until the request of a connection is there, and its `hello`"),
     ):
         one.add_argument(
             name, metavar="SECONDS", type=seconds, default=value, help=f"{of} ({value:g})"

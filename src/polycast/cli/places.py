@@ -46,6 +46,7 @@ class Place:
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
+    allow_plain_token: bool = False
 
     @property
     def is_broker(self) -> bool:
@@ -99,7 +100,11 @@ class Place:
         from polycast.bus.remote.store import RemoteStore  # loaded only where it is used
 
         options = Options(
-            addresses_of(self.text), token=self._secret(), tls=self._tls(), program=PROGRAM
+            addresses_of(self.text),
+            token=self._secret(),
+            tls=self._tls(),
+            program=PROGRAM,
+            allow_plain_token=self.allow_plain_token,
         )
         store = RemoteStore(options)
         try:
@@ -110,6 +115,7 @@ class Place:
     def bus(self, **options: Any) -> Bus:
         """A bus over the store, which must be there."""
         if self.is_broker:
+            options["allow_plain_token"] = self.allow_plain_token
             return Bus(self.text, token=self._secret(), tls=self._tls(), **options)
         with looking(file_of(self.text)):  # a file is not made by a slip of the pen
             pass
@@ -128,7 +134,8 @@ class Place:
 
 def place_of(given: Namespace) -> Place:
     """What a command line names."""
-    return Place(given.store, given.token, given.tls_ca, given.tls_cert, given.tls_key)
+    about = (given.token, given.tls_ca, given.tls_cert, given.tls_key, given.allow_plain_token)
+    return Place(given.store, *about)
 
 
 def file_of(store: str) -> str:

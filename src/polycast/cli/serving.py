@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 _LOOK = 0.5  # seconds between two looks at whether it still serves
-_LOGGERS = ("polycast", "uvicorn")
+_LOGGERS = ("polycast", "uvicorn", "asyncio")
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -80,6 +80,7 @@ def _serving(
     tokens: Tokens | None,
     admission: Admission,
 ) -> Serving:
+    from polycast.server.bounds import Bounds
     from polycast.server.broker import Broker
     from polycast.server.serving import Serving
 
@@ -91,7 +92,12 @@ def _serving(
         heartbeat=given.heartbeat,
     )
     url = _url(given.store)
-    broker = Broker(url, limits=limits, patience=given.patience, tokens=tokens)
+    bounds = Bounds(
+        connections=given.connection_limit or Bounds().connections,
+        per_address=given.address_limit,
+        handshake=given.handshake,
+    )
+    broker = Broker(url, limits=limits, patience=given.patience, tokens=tokens, bounds=bounds)
     try:
         return Serving(broker, host=addresses, port=port, tls=tls, admission=admission)
     except BaseException:
@@ -211,12 +217,21 @@ class Ending:
             signal.signal(each, before)
 
 
+def _rate_of_libraries() -> Callable[[logging.LogRecord], bool]:
+    """What strangers have libraries log comes no oftener than what they have us log."""
+    from polycast.server.logs import LogRateFilter
+
+    rate = LogRateFilter()
+    return lambda record: record.name.startswith("polycast") or rate.filter(record)
+
+
 @contextmanager
 def _logging() -> Iterator[None]:
     """What the broker has to say goes to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(_FORMAT))
     handler.setLevel(logging.WARNING)
+    handler.addFilter(_rate_of_libraries())
     handler.addFilter(PlainFilter())  # libraries log, too
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     for each in loggers:

@@ -29,6 +29,7 @@ PolycastError
 ├── NoHistory           since= on a bus that keeps no history
 ├── HistoryGone         since= before the oldest event kept
 ├── QueueFull           overflow="block" reached its deadline; nothing was accepted
+├── PublishBufferFullError  the store is not done with what was published before
 ├── PublishUnknown      it is not known whether the event was accepted
 ├── NotSettled          an acknowledgement that came too late or twice
 ├── StoreError          a store that cannot be used as asked
@@ -56,6 +57,7 @@ PolycastError
 │   ├── BadTokens       a file of tokens that cannot be used
 │   ├── BadGrant        a text that is no grant
 │   ├── Exposed         listening to other machines without tokens and TLS
+│   ├── TokenExposedError  a token that would go to another machine without TLS
 │   └── BadCertificate  a certificate, key or authority that TLS cannot use
 ├── NoRow               an event that a table of its type cannot hold
 ├── NotAPullCollection  get(), len() or iteration without pull=
@@ -86,6 +88,7 @@ from polycast.errors.delivery import (
     NoHistory,
     NotAPullCollection,
     NotSettled,
+    PublishBufferFullError,
     PublishUnknown,
     QueueFull,
     SubscriptionEnded,
@@ -118,6 +121,7 @@ from polycast.errors.server import (
     BadGrant,
     BadTokens,
     Exposed,
+    TokenExposedError,
 )
 from polycast.errors.stores import (
     NotAStore,
@@ -187,6 +191,7 @@ __all__ = [
     "PipelineFailed",
     "PipelineTakenOver",
     "PolycastError",
+    "PublishBufferFullError",
     "PublishUnknown",
     "QueueFull",
     "StoreClosed",
@@ -196,5 +201,6 @@ __all__ = [
     "StoreReplacedError",
     "SubscriptionEnded",
     "TakenOver",
+    "TokenExposedError",
     "WouldDeadlock",
 ]

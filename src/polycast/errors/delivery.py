@@ -19,6 +19,7 @@ __all__ = [
     "NoHistory",
     "NotAPullCollection",
     "NotSettled",
+    "PublishBufferFullError",
     "PublishUnknown",
     "QueueFull",
     "SubscriptionEnded",
@@ -108,6 +109,17 @@ class QueueFull(PolycastError):
         super().__init__(
             f"the queue of the subscription to {subscription} still has {queue} events after "
             f"{waited:g} s; the event was not accepted by anyone and may be published again"
+        )
+
+
+class PublishBufferFullError(PolycastError):
+    """The store is not done with what was published before; this event was not accepted."""
+
+    def __init__(self, held: int, *, waited: float) -> None:
+        self.held, self.waited = held, waited
+        super().__init__(
+            f"the store has not written any of {held:,} bytes of events within {waited:g} s; this "
+            f"event was not accepted by anyone and may be published again"
         )
 
 

@@ -9,7 +9,15 @@ from polycast.errors.root import PolycastError, listed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["AccessDenied", "AccessError", "BadCertificate", "BadGrant", "BadTokens", "Exposed"]
+__all__ = [
+    "AccessDenied",
+    "AccessError",
+    "BadCertificate",
+    "BadGrant",
+    "BadTokens",
+    "Exposed",
+    "TokenExposedError",
+]
 
 
 class AccessError(PolycastError):
@@ -90,3 +98,15 @@ class BadCertificate(AccessError, ValueError):
     def __init__(self, what: str, path: str, *, why: str, accepted: str) -> None:
         self.what, self.path, self.why = what, path, why
         super().__init__(f"{path} cannot be used as {what}: {why}. Accepted: {accepted}")
+
+
+class TokenExposedError(AccessError):
+    """A token would go to another machine without TLS, where others can read it."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(
+            f"the token was not sent to {address}: without TLS, others can read it on the way. Use "
+            f"polycasts:// and TLS at the broker, or say allow_plain_token=True (in the command "
+            f"line --allow-plain-token) if something else protects this network"
+        )

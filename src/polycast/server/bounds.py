@@ -28,14 +28,16 @@ class Bounds:
     inbound: int = 16_000_000
     """Bytes of one connection that are taken and not answered."""
     inbound_total: int = 256_000_000
-    """The same of all connections together."""
+    """The same of all connections together; and of messages that have not come to their end."""
+    outbound_total: int = 256_000_000
+    """Bytes that wait to be sent to all of them; beyond it, each is sent little at a time."""
     answers: int = 4_000_000
     """Bytes that the answers to questions within one piece of work may take."""
     connections: int = field(default_factory=_connections)
     per_address: int = 0
     """Of these, those of one address; 0 is half of all, and at most a thousand."""
     handshake: float = 10.0
-    """Seconds from the first packet to the `hello` of a client, for TLS and for HTTP too."""
+    """Seconds from a connection to its request, TLS included; as long again until `hello`."""
 
     @property
     def of_one_address(self) -> int:

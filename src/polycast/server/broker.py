@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 from polycast.config import SystemClock
 from polycast.errors import BrokerError, StoreError
 from polycast.server.access import ANYBODY
+from polycast.server.assembling import Assembling
 from polycast.server.bounds import Bounds
 from polycast.server.filter_budget import FilterBudget
 from polycast.server.guarding import Guard
 from polycast.server.hub import Hub
+from polycast.server.logins import FailedLogins
+from polycast.server.logs import server_log
+from polycast.server.reception import Reception
 from polycast.server.tending import Tending
 from polycast.server.turns import Holdings, Turns
 from polycast.server.vocabulary import Vocabulary
 from polycast.stores import MemoryStore, open_store
 from polycast.stores.urls import path_of
-from polycast.text import log_of
 from polycast.wire.calls import LOG, READS
 from polycast.wire.frames import encode, encode_result
 from polycast.wire.messages import Limits
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Broker"]
 
 AGAIN = 1.0  # seconds after which a read that failed is tried again
-_log = log_of("polycast.server")
+_log = server_log()
 
 
 class Broker:
@@ -67,7 +70,11 @@ class Broker:
         self.limits = limits if limits is not None else Limits()
         self.bounds = bounds if bounds is not None else Bounds()
         self.turns = Turns()
-        self.holdings = Holdings(self.bounds.inbound_total)
+        self.holdings = Holdings(self.bounds.inbound_total)  # of what came and is not answered
+        self.assembling = Assembling(self.bounds.inbound_total)
+        self.outbound = Holdings(self.bounds.outbound_total)  # of what is not sent
+        self.failed_logins = FailedLogins(monotonic=self.clock.monotonic)
+        self.reception = Reception(self.bounds)
         self.patience = patience  # seconds after which a client that takes nothing is cut off
         self.vocabulary = Vocabulary(self.store)
         self.filter_budget = FilterBudget(self.clock.monotonic)

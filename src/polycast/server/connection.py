@@ -17,16 +17,15 @@ from polycast.errors import (
 )
 from polycast.server.definitions import check_definitions
 from polycast.server.describing import Private, read_descriptions
+from polycast.server.outbox import GONE, Outbox
 from polycast.server.refusals import refused
 from polycast.server.working import Task, Undone, perform
-from polycast.text import log_of
-from polycast.wire.calls import CALLS, READ
+from polycast.wire.calls import CALLS, READ, READS
 from polycast.wire.frames import (
     decode_message,
     encode,
     encode_batch,
     encode_result,
-    frames,
     messages_in,
 )
 from polycast.wire.messages import (
@@ -56,20 +55,19 @@ if TYPE_CHECKING:
 
 __all__ = ["GONE", "Connection"]
 
-GONE = 1006  # the code of a connection that the other side has left
 LAST_WORDS = 1.0  # seconds to say why it ends
 LATER = 0.05  # seconds after which a client to which nothing was sent hears how far it is
 PIECE = 200  # bytes that an event, a step or a description takes besides its contents
 DONE = object()  # nothing is left to do of a message
 LISTINGS = 4  # questions about many things at a time that one connection may have
 MUCH_LATER = 0.25  # the same for one that has not asked for anything
-_log = log_of("polycast.server")
 _QUICK = frozenset(
     {
         *("newest", "oldest", "revision", "subscription", "document", "route", "flight"),
         *("members", "standing"),
     }
 )
+_LISTINGS = READS.keys() - _QUICK
 
 
 class CutOff(Exception):
@@ -91,22 +89,29 @@ class Connection:
         who: Identified,
         place: str,
     ) -> None:
-        self._broker, self._write, self.place = broker, send, place
+        self._broker, self.place = broker, place
         self.guard = broker.guard(who)
         self.private = Private()
         self._hub, self._store, self._limits = broker.hub, broker.store, broker.limits
         self.client, self.program = "", ""
         self.stream = self.at = self.groups = 0
         self.unread = 0  # bytes of events that the client has not read
-        self._pending = self._backlog = 0  # questions, and bytes that wait to be sent
+        self._pending = 0  # questions that are not answered
         self.held = 0  # bytes of questions that are not answered
+        self.told_that_it_lives = 0  # times, while nothing it says was read
         self.owner = who.owner
         self._party: Hashable = who.owner if who.owner is not None else self
         self._alive: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
-        self._outgoing: list[bytes] = []
-        self._bell = asyncio.Event()
+        self._outbox = Outbox(
+            send,
+            limit=self._limits.window,
+            frame=self._limits.frame,
+            patience=broker.patience,
+            of_all=broker.outbound,
+        )
+        self._outbox.emptied, self._outbox.failed = self._some_was_sent, self.cut_off
         self._ended: CutOff | None = None
         self._closing = False
         self._hearing: asyncio.Task[None] | None = None
@@ -126,7 +131,7 @@ class Connection:
 
     async def run(self, receive: Callable[[], Awaitable[bytes | str | None]]) -> CutOff | None:
         """Talk until one side ends it; why, if it is this one."""
-        writer = asyncio.create_task(self._send_all())
+        writer = asyncio.create_task(self._outbox.send_all())
         self._hearing = asyncio.create_task(self._hear_all(receive))
         try:
             await self._hearing
@@ -141,7 +146,7 @@ class Connection:
                     timer.cancel()
             self._broker.holdings.forget(self._make_room)
             self._closing = True
-            self._bell.set()
+            self._outbox.end()
             await asyncio.wait([writer], timeout=LAST_WORDS)
             writer.cancel()
         return self._ended
@@ -150,7 +155,6 @@ class Connection:
         """End it from this side."""
         if self._ended is None:
             self._ended = CutOff(code, why)
-            self._bell.set()
             if self._hearing is not None:
                 self._hearing.cancel()
 
@@ -217,37 +221,18 @@ class Connection:
     # -- what it is sent ---------------------------------------------------------------------------
 
     def _post(self, message: FromBroker) -> None:
-        data = encode(message)
-        self._outgoing.append(data)
-        self._backlog += len(data)
+        self._outbox.put(encode(message))
         self._make_room()
-        self._bell.set()
 
-    async def _send_all(self) -> None:
-        """Send what waits, as one frame; while it is on its way, the next gathers."""
-        while True:
-            await self._bell.wait()
-            self._bell.clear()
-            waiting, self._outgoing = self._outgoing, []
-            for frame in frames(waiting, self._limits.frame):
-                try:
-                    async with asyncio.timeout(self._broker.patience):
-                        await self._write(frame)
-                except TimeoutError:
-                    self._outgoing.clear()
-                    self.cut_off(1008, f"it took nothing for {self._broker.patience:g} s")
-                    return
-                except Exception:  # the other side is gone
-                    self.cut_off(GONE, "it is gone")
-                    return
-            self._backlog -= sum(map(len, waiting))
-            self._make_room()
-            if (self._ended is not None or self._closing) and not self._outgoing:
-                return
+    def _some_was_sent(self) -> None:
+        self._make_room()
+        if self._outbox.was_full and self.has_room():
+            self._outbox.was_full = False
+            self._broker.ring()
 
     def has_room(self) -> bool:
         """Whether the client has read most of what it was sent."""
-        return self.unread < self._limits.window
+        return self.unread < self._limits.window and self._outbox.has_room()
 
     @property
     def may_receive_all(self) -> bool:
@@ -349,7 +334,7 @@ class Connection:
             self._wait_for_room()
         elif (
             self._pending < self._limits.pending
-            and self._backlog < self._limits.window
+            and self._outbox.has_room()
             and self.held < self._broker.bounds.inbound
         ):
             self._room.set()
@@ -365,7 +350,8 @@ class Connection:
     def _say_it_lives(self) -> None:
         """Who is not heard gets no answer to its pings: it is told something all the same."""
         self._alive = None
-        if not self._room.is_set() and not self._closing and self._backlog < self._limits.window:
+        if not self._room.is_set() and not self._closing and self._outbox.has_room():
+            self.told_that_it_lives += 1
             self._hub.tell(self)
             self._make_room()
 
@@ -457,6 +443,8 @@ class Connection:
             raise LimitReached("steps", text, {"limit": self._limits.pending})
         task = Task(self.client, self._broker.clock.time(), self.guard, self._broker.bounds.answers)
         size = sum(PIECE + len(each.arguments) + len(each.expected) for each in message.steps)
+        if any(each.name in _LISTINGS for each in message.steps):
+            size += self._broker.bounds.answers
         working = self._store.write(lambda tx: perform(tx, message, task))
         self._answer_later(working, message.number, bytes, size)
 

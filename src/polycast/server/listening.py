@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from polycast.errors import BadOption, Exposed
 
-__all__ = ["Listen", "Resolve", "addresses_of", "check_exposure"]
+__all__ = ["Listen", "Resolve", "addresses_of", "check_exposure", "is_loopback"]
 
 Resolve = Callable[[str], tuple[str, ...]]
 """From a host name to its addresses; `OSError` for one that nobody knows."""
@@ -65,7 +65,7 @@ class Listen:
 
     def is_loopback(self, *, resolve: Resolve = addresses_of) -> bool:
         """Whether only this machine can connect: whether every address is a loopback address."""
-        return all(map(_is_loopback, self.addresses(resolve=resolve)))
+        return all(map(is_loopback, self.addresses(resolve=resolve)))
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -79,7 +79,7 @@ def check_exposure(
     Bind what is returned, not the host: a name may mean something else a moment later.
     """
     addresses = listen.addresses(resolve=resolve)
-    outside = [address for address in addresses if not _is_loopback(address)]
+    outside = [address for address in addresses if not is_loopback(address)]
     missing = [what for what, given in ((_TOKENS, tokens), (_TLS, tls)) if not given]
     if outside and missing and not insecure:
         raise Exposed(str(listen), addresses=outside, missing=missing)
@@ -94,7 +94,8 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Whether only this machine has an address."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:  # what cannot be judged is not safe

@@ -25,7 +25,7 @@ class _Collector:
 
     def collect(self) -> Iterator[Metric]:
         """All of it."""
-        broker, hub = self._broker, self._broker.hub
+        broker, hub, reception = self._broker, self._broker.hub, self._broker.reception
         with broker.store.view() as view:
             newest, oldest, letters = view.newest(), view.oldest(), view.count_letters()
         counted = (
@@ -34,11 +34,18 @@ class _Collector:
             ("events_sent", "Events sent, once for each client that they went to", hub.sent),
             ("connections_opened", "Connections that were opened", broker.opened),
             ("connections_cut_off", "Connections that the broker has ended", broker.cut_off),
+            ("connections_refused", "Connections that were too many", reception.refused),
+            ("connections_late", "Connections whose request did not come", reception.late),
+            ("logins_failed", "Logins without a good token", broker.failed_logins.failed),
         )
         for name, text, count in counted:
             yield CounterMetricFamily(f"polycast_{name}", text, value=count)
         now = (
             ("connections", "Clients that are connected", len(broker.connections)),
+            ("sockets", "Connections, also those that are no clients yet", reception.open),
+            ("inbound_bytes", "Bytes of clients that are not answered", broker.holdings.held),
+            ("incomplete_bytes", "Bytes of incomplete messages", broker.assembling.held),
+            ("outbound_bytes", "Bytes that wait to be sent", broker.outbound.held),
             ("subscriptions", "What clients want, as subscriptions", len(hub)),
             ("behind", "Clients that have not read what was sent", hub.behind),
             ("unread_bytes", "Bytes sent that clients have not read", broker.unread()),

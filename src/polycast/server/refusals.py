@@ -12,13 +12,13 @@ from polycast.errors import (
     StoreFailed,
     StoreReplacedError,
 )
-from polycast.text import log_of
+from polycast.server.logs import server_log
 from polycast.wire.messages import Refused
 
 __all__ = ["BAD_VALUES", "refused"]
 
 BAD_VALUES = (ValueError, OverflowError, RecursionError)  # too large, too deep, contradictory
-_log = log_of("polycast.server")
+_log = server_log()
 
 
 def refused(number: int, error: BaseException) -> Refused:

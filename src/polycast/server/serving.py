@@ -8,6 +8,7 @@ import itertools
 import socket
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -15,7 +16,8 @@ import uvicorn
 from polycast.errors import BrokerError
 from polycast.server.application import application
 from polycast.server.origins import Admission, Names
-from polycast.server.sockets import Socket
+from polycast.server.reception import Listener
+from polycast.server.sockets import Request, Socket
 from polycast.wire.security import certified_names
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class Serving:
         self.broker = broker
         hosts = [host] if isinstance(host, str) else list(host)
         self._sockets = _all_bound(hosts, port)
+        for each in self._sockets:
+            each.reception = broker.reception
         self.port: int = self._sockets[0].getsockname()[1]
         self.host = hosts[0]
         self._is_secure = tls is not None
@@ -55,13 +59,14 @@ class Serving:
         certified = () if tls is None else certified_names(tls())
         names = Names.of(hosts, admission, certified=certified)
         config = uvicorn.Config(
-            application(broker, names),
-            ws=Socket,
+            application(broker, names, broker.reception, plain_tokens=admission.plain_tokens),
+            loop="asyncio",  # others take connections past the listener
+            ws=partial(Socket, assembling=broker.assembling),  # type: ignore[arg-type]
             ws_max_size=broker.limits.frame,
             ws_ping_interval=broker.limits.heartbeat,
             ws_ping_timeout=broker.limits.heartbeat,
             ws_per_message_deflate=False,
-            http="h11",
+            http=Request,
             lifespan="on",
             log_config=None,
             access_log=False,
@@ -81,7 +86,7 @@ class Serving:
     def run(self) -> None:
         """Serve until a signal comes; then let go of the store."""
         try:
-            self._server.run(sockets=self._sockets)
+            self._server.run(sockets=list(self._sockets))
         finally:
             for each in self._sockets:
                 each.close()
@@ -162,9 +167,9 @@ class _Server(uvicorn.Server):
                 loop.call_soon_threadsafe(told.set)
 
 
-def _all_bound(hosts: Sequence[str], port: int) -> list[socket.socket]:
+def _all_bound(hosts: Sequence[str], port: int) -> list[Listener]:
     """Sockets at all addresses of a host that this machine has, at the same port."""
-    found: list[socket.socket] = []
+    found: list[Listener] = []
     for at, host in enumerate(hosts, 1):
         try:
             found.append(_bound(host, port if not found else found[0].getsockname()[1]))
@@ -180,12 +185,12 @@ def _all_bound(hosts: Sequence[str], port: int) -> list[socket.socket]:
     return found
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int) -> Listener:
     """A socket at an address; what it accepts sends small answers at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends small answers at once only on sockets that say they are TCP; else, beside the
     # parcels of a subscription, each answer waits 40 ms for an acknowledgement of the last.
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    found = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         if family == socket.AF_INET6:  # the same port may be taken at an address of IPv4, too

@@ -1,21 +1,149 @@
-"""The WebSockets of a broker: they end also if the other side takes nothing any more."""
+"""The WebSockets of a broker: who gets on lives, and who takes nothing any more is let go."""
 
 from __future__ import annotations
 
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Socket"]
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import ClientDisconnected
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
+
+from polycast.server.logs import server_log
+from polycast.server.reception import group_of
+
+if TYPE_CHECKING:
+    from asyncio import BaseTransport
+    from collections.abc import Iterator
+
+    from websockets.frames import Frame
+
+    from polycast.server.assembling import Assembling
+
+__all__ = ["CLOSING", "MORE", "PIECE", "Request", "Socket", "pieces_of"]
 
 CLOSING = 2.0  # seconds for the other side to take the rest
+PIECE = 65_536  # bytes of a message after which a ping has its turn
+MORE = "polycast.more"  # in what the application sends: whether the message goes on
+_FEW, _SMALL = 16, 1_000  # fragments that a message may have, and the bytes of each one more
+_UNSENT = 131_072  # bytes that the system takes before they can be sent
+_log = server_log("polycast.server.http")
+
+
+class Request(H11Protocol):
+    """That of uvicorn, which lets whoever connects write as much into the log as they like."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.logger = _log
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """That of uvicorn; one that closes waits for what it has sent to be taken, forever."""
+    """That of uvicorn, which lets a ping wait behind megabytes, and then does not wait for it."""
+
+    def __init__(self, *args: Any, assembling: Assembling, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.logger = self.conn.logger = _log
+        self.group = ""  # by whom it is counted
+        self._assembling = assembling
+        self._goes_on = False  # whether a message is sent, but not to its end
+        self._message = bytearray()  # that comes in fragments
+        self._fragments = 0  # of it
+        self._heard = False  # whether anything came since the latest ping
+        self._written = self._taken = 0  # bytes; of them, those taken when it was pinged
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """Have the system take no more than it can send soon: a ping would wait behind it."""
+        super().connection_made(transport)
+        self.group = group_of(self.client[0]) if self.client else ""
+        option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+        if option is not None:
+            with suppress(OSError):
+                transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, option, _UNSENT)
+
+    # -- what comes --------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Whatever it is, the other side lives."""
+        self._heard = True
+        super().data_received(data)
+        if not self.disconnected:
+            incomplete = len(self.conn.reader.buffer) + len(self._message)
+            self._assembling.has_now(self, incomplete)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone, and what it had begun to say."""
+        self._assembling.has_now(self, 0)
+        super().connection_lost(exc)
+
+    def let_go(self) -> None:
+        """End it at once: it has too much under way."""
+        _log.warning("%s was cut off: too much of what is sent here is incomplete", self.group)
+        self.transport.abort()
+
+    def handle_bytes(self, event: Frame) -> None:
+        """The beginning of a message, or all of it."""
+        self._message, self._fragments = _begun(event), 1
+        super().handle_bytes(event)
+
+    def handle_text(self, event: Frame) -> None:
+        """The same."""
+        self._message, self._fragments = _begun(event), 1
+        super().handle_text(event)
+
+    def handle_cont(self, event: Frame) -> None:
+        """More of a message: what has come is one piece of memory, however many have brought it."""
+        self._message += event.data
+        self._fragments += 1
+        if self._fragments > _FEW + len(self._message) // _SMALL:
+            self.conn.fail(1008, "a message has too many small fragments")
+            self.handle_parser_exception()
+        elif event.fin:
+            self.frames, self._message = [bytes(self._message)], bytearray()
+            self.send_receive_event_to_app()
+
+    # -- what goes ---------------------------------------------------------------------------------
+
+    async def send(self, message: Any) -> None:
+        """Send a message, or a piece of one: pings go in between."""
+        if MORE not in message:
+            await super().send(message)
+            return
+        await self.writable.wait()
+        if self.disconnected or self.close_sent:
+            raise ClientDisconnected
+        send = self.conn.send_continuation if self._goes_on else self.conn.send_binary
+        try:
+            send(message["bytes"], fin=not message[MORE])
+        except InvalidState:
+            raise ClientDisconnected from None
+        self._goes_on = message[MORE]
+        data = b"".join(self.conn.data_to_send())
+        self._written += len(data)
+        self.transport.write(data)
+
+    # -- whether it lives --------------------------------------------------------------------------
+
+    def send_keepalive_ping(self) -> None:
+        """Ask whether it lives."""
+        self._heard, self._taken = False, self._taken_by_now()
+        super().send_keepalive_ping()
 
     def keepalive_timeout(self) -> None:
-        """It does not say that it lives, so it will not take the rest either."""
+        """It does not say so; if nothing else does, it will not take the rest either."""
+        if self._heard or self.read_paused or self._taken_by_now() > self._taken:
+            self.pong_timer = self.pending_ping_payload = None
+            self.schedule_ping()
+            return
         super().keepalive_timeout()
         self.transport.abort()
+
+    def _taken_by_now(self) -> int:
+        return self._written - self.transport.get_write_buffer_size()
+
+    # -- its end -----------------------------------------------------------------------------------
 
     async def run_asgi(self) -> None:
         """Serve it; when that is over, it ends within a moment."""
@@ -23,3 +151,15 @@ class Socket(WebSocketsSansIOProtocol):
             await super().run_asgi()
         finally:
             self.loop.call_later(CLOSING, self.transport.abort)
+
+
+def _begun(event: Frame) -> bytearray:
+    """What has come of a message that goes on."""
+    return bytearray() if event.fin else bytearray(event.data)
+
+
+def pieces_of(frame: bytes) -> Iterator[dict[str, Any]]:
+    """A message, as what is sent for each piece of it."""
+    for at in range(0, len(frame), PIECE):
+        piece, more = frame[at : at + PIECE], at + PIECE < len(frame)
+        yield {"type": "websocket.send", "bytes": piece, MORE: more}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from polycast.bus.presence import bury_dead
 from polycast.errors import PolycastError
 from polycast.server.guarding import disown
+from polycast.server.logs import server_log
 from polycast.stores import retain
-from polycast.text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ __all__ = ["Tending"]
 BEAT = 1.0  # seconds between two looks at who has died
 EVERY = 10.0  # seconds between two looks at what may go
 FORGOTTEN = 24 * 3600.0  # seconds after which a client does not ask again what it was told
-_log = log_of("polycast.server")
+_log = server_log()
 
 
 class Tending:

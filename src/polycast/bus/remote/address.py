@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 
 from polycast.errors import BadOption
@@ -32,6 +33,19 @@ class Address:
     def uri(self, path: str) -> str:
         """What a WebSocket is opened with."""
         return f"{_SCHEMES[self.scheme]}://{self._place}{path}"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody else can read what is said: it is TLS, or does not leave this machine.
+
+        Of names only `localhost` is believed: what others mean may change.
+        """
+        if self.is_secure or self.host.lower() == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     @property
     def _place(self) -> str:

@@ -1,21 +1,18 @@
 """The connection of a client to one of its brokers: it comes back by itself, and asks again.
 
-One thread receives. Whoever sends does so in its own thread; what several send at once goes as one
-frame. A question stays until it is answered, over as many connections as that takes.
+One thread receives and one sends; what several say at once goes as one frame. Whoever asks does not
+wait for the network. A question stays until it is answered, over as many connections as that takes.
 """
 
 from __future__ import annotations
 
-import os
 import random
-import struct
 import threading
 import uuid
 from collections import deque
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from http import HTTPStatus
-from socket import SHUT_RDWR, SO_SNDTIMEO, SOL_SOCKET
 from typing import TYPE_CHECKING, Any
 
 from polycast.bus.remote.refusals import error_of
@@ -28,6 +25,7 @@ from polycast.errors import (
     NotAvailable,
     PolycastError,
     StoreClosed,
+    TokenExposedError,
     WouldDeadlock,
 )
 from polycast.text import log_of, plain
@@ -49,15 +47,15 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable
 
-    from websockets.sync.client import ClientConnection
-
     from polycast.bus.remote.address import Address
+    from polycast.bus.remote.sockets import Socket
     from polycast.config import Clock
     from polycast.wire.messages import FromBroker, FromClient
 
 __all__ = ["Connection", "Handlers", "Options"]
 
 SOONEST, LATEST = 0.05, 5.0  # seconds between two attempts to connect
+FRAME = 1_000_000  # bytes that are sent as one frame, unless one message is larger
 _log = log_of("polycast")
 
 
@@ -72,7 +70,11 @@ class Options:
         tls: ssl.SSLContext | None = None,
         program: str = "",
         within: float = 10.0,
+        allow_plain_token: bool = False,
     ) -> None:
+        for each in addresses:
+            if token is not None and not each.is_private and not allow_plain_token:
+                raise TokenExposedError(str(each))
         self.addresses, self.token, self.tls, self.program = addresses, token, tls, program
         self.within = within  # seconds to connect, and to be answered
 
@@ -101,8 +103,7 @@ class Connection:
         self._numbers = 0
         self._pending: dict[int, tuple[bytes, Future[Any]]] = {}
         self._waiting: deque[bytes] = deque()
-        self._sending = False
-        self._socket: ClientConnection | None = None  # None while there is no connection
+        self._socket: Socket | None = None  # None while there is no connection
         self._closed = threading.Event()
         self.failure: Exception | None = None
         self.limits = Limits()
@@ -180,23 +181,25 @@ class Connection:
         self._flush()
 
     def _flush(self) -> None:
-        """Send what waits, unless somebody is at it: then that one sends it, too."""
-        while True:
-            with self._lock:
-                socket = self._socket
-                if self._sending or socket is None or not self._waiting:
-                    return
-                self._sending = True
-                waiting = list(self._waiting)
-                self._waiting.clear()
-            try:
-                for frame in frames(waiting, self.limits.frame):
-                    socket.send(frame)
-            except Exception:  # the thread that receives notices, and all is asked again
-                _cut(socket)
-            finally:
-                with self._lock:
-                    self._sending = False
+        """Have what waits sent; nobody waits for that."""
+        socket = self._socket
+        if socket is not None:
+            socket.ring()
+
+    def _said_at(self, socket: Socket) -> Iterable[bytes]:
+        """What waits, as frames for a connection; what it cannot send the next one does."""
+        with self._lock:
+            if socket is not self._socket:
+                return ()
+            waiting = list(self._waiting)
+            self._waiting.clear()
+        return frames(waiting, min(FRAME, self.limits.frame))
+
+    @property
+    def unanswered(self) -> int:
+        """Bytes of the questions that are not answered yet, sent or not."""
+        with self._lock:
+            return sum(len(data) for data, _ in self._pending.values())
 
     # -- hearing -----------------------------------------------------------------------------------
 
@@ -226,6 +229,7 @@ class Connection:
                     raise TimeoutError(why) from None
                 lives = socket.ping()
                 continue
+            lives.set()
             for message in decode_from_broker(frame):
                 self._heard(message)
 
@@ -260,7 +264,7 @@ class Connection:
             socket, self._socket = self._socket, None
             self._waiting.clear()
         if socket is not None:
-            _cut(socket)
+            socket.cut()
         if _is_final(error):
             self._fail(error)
         elif not self._closed.is_set():
@@ -302,7 +306,7 @@ class Connection:
 
     def _connect(self) -> None:
         address = self._options.addresses[self._turn % len(self._options.addresses)]
-        connect = _library()
+        connect, kind = _library()
         headers = {}
         if self._options.token is not None:
             headers["Authorization"] = f"Bearer {self._options.token}"
@@ -319,8 +323,9 @@ class Connection:
                 max_size=None,
                 max_queue=64,
                 user_agent_header=None,
+                create_connection=kind,
             )
-            socket: ClientConnection = opening.__enter__()  # it lasts longer than any block
+            socket: Socket = opening.__enter__()  # it lasts longer than any block
         except OSError:
             raise
         except Exception as error:
@@ -328,12 +333,12 @@ class Connection:
         try:
             self._shake_hands(socket, address)
         except BaseException as error:
-            _cut(socket)
+            socket.cut()
             if isinstance(error, PolycastError | OSError) or not isinstance(error, Exception):
                 raise
             raise BrokerUnreachable(str(address), why=_why(error)) from None
 
-    def _shake_hands(self, socket: ClientConnection, address: Address) -> None:
+    def _shake_hands(self, socket: Socket, address: Address) -> None:
         asked = self._clock.time()
         socket.send(
             next(frames([encode(Hello(PROTOCOL, self._client, self._options.program[:200]))], 1))
@@ -353,7 +358,7 @@ class Connection:
         heard = self._clock.time()
         self.offset = first.time - (asked + heard) / 2
         self.welcome, self.limits = first, first.limits
-        _give_up_sending(socket, after=2 * first.limits.heartbeat)
+        socket.take_from(lambda: self._said_at(socket))
         with self._lock:
             if self._closed.is_set():
                 raise StoreClosed
@@ -371,16 +376,16 @@ class Connection:
         """Say no more; what was not answered never will be."""
         self._closed.set()
         with self._lock:
-            socket, is_sending = self._socket, self._sending
+            socket = self._socket
+            self._waiting.clear()
             pending, self._pending = self._pending, {}
         for _, future in pending.values():
             with suppress(InvalidStateError):
                 future.set_exception(StoreClosed())
-        if socket is not None and not is_sending:
+        if socket is not None:
             with suppress(Exception):
                 socket.close()
-        if socket is not None:
-            _cut(socket)
+            socket.cut()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(2.0)
 
@@ -397,29 +402,16 @@ def _is_final(error: Exception) -> bool:
     return isinstance(error, BadFrame | BrokerRefused | AccessDenied)
 
 
-def _give_up_sending(connection: ClientConnection, *, after: float) -> None:
-    """Have a message that is not taken fail: whoever sends it holds up all who would notice."""
-    if after > 0 and os.name == "posix":
-        span = struct.pack("@ll", int(after), int(after % 1 * 1_000_000))
-        connection.socket.setsockopt(SOL_SOCKET, SO_SNDTIMEO, span)
-
-
-def _cut(connection: ClientConnection) -> None:
-    """End it without a word, also for who is just sending."""
-    with suppress(OSError):
-        connection.socket.shutdown(SHUT_RDWR)
-    with suppress(Exception):
-        connection.close_socket()
-
-
-def _library() -> Any:
+def _library() -> tuple[Any, type[Socket]]:
     try:
         from websockets.sync.client import connect
+
+        from polycast.bus.remote.sockets import Socket
     except ImportError:
         raise NotAvailable(
             "a remote bus", why="it needs websockets", instead="pip install 'polycast[client]'"
         ) from None
-    return connect
+    return connect, Socket
 
 
 def _refusal(address: Address, error: Exception) -> Exception:
@@ -430,8 +422,10 @@ def _refusal(address: Address, error: Exception) -> Exception:
     text = plain(bytes(response.body or b"").decode(errors="replace").strip()[:1_000])
     if response.status_code == HTTPStatus.MISDIRECTED_REQUEST:
         return BrokerRefused("other-host", f"{address}: {text}")
-    if response.status_code in (401, 403):
-        return AccessDenied("connect", f"to {address}", token=None)
+    if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS):
+        return AccessDenied("connect", f"to {address}", token=None)  # a good one is let in
+    if response.status_code == HTTPStatus.FORBIDDEN:
+        return BrokerRefused("forbidden", f"{address}: {text}")
     return BrokerUnreachable(str(address), why=f"it answers {response.status_code} {text}".strip())
 
 

@@ -1,0 +1,120 @@
+"""The WebSocket of a client. Hearing never waits for saying, and a ping never waits for data.
+
+That of the library writes to the network while it holds the lock that reading needs, too: while a
+broker takes nothing, its answers and its pings would not be heard either. Here one thread writes,
+and of large messages a piece at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import suppress
+from socket import SHUT_RDWR, SHUT_WR
+from typing import TYPE_CHECKING, Any
+
+from websockets.protocol import State
+from websockets.sync.client import ClientConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+__all__ = ["Socket"]
+
+PIECE = 65_536  # bytes of a message after which pings, and answers to them, have their turn
+
+
+class Socket(ClientConnection):
+    """That of the library, with a thread that writes."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._bell = threading.Condition()
+        self._own: deque[bytes] = deque()  # frames that are not messages: pings, answers, the end
+        self._messages: Callable[[], Iterable[bytes]] = tuple
+        self._rung = self._over = False
+        super().__init__(*args, **options)
+        self._writer = threading.Thread(target=self._write, name="polycast-send", daemon=True)
+        self._writer.start()
+
+    # -- any thread --------------------------------------------------------------------------------
+
+    def take_from(self, messages: Callable[[], Iterable[bytes]]) -> None:
+        """Say what this has, each time that the bell is rung."""
+        self._messages = messages
+
+    def ring(self) -> None:
+        """There is something to say."""
+        with self._bell:
+            self._rung = True
+            self._bell.notify()
+
+    def send_data(self) -> None:
+        """Leave what the protocol has to say to the writer; who calls this has its lock."""
+        data = self.protocol.data_to_send()
+        with self._bell:
+            self._own.extend(data)
+            self._bell.notify()
+
+    def cut(self) -> None:
+        """End it without a word, also for who is just writing."""
+        with suppress(OSError):
+            self.socket.shutdown(SHUT_RDWR)
+        self.close_socket()
+
+    def close_socket(self) -> None:
+        """End it; the writer, too."""
+        with suppress(OSError):  # who writes would not be woken by closing alone
+            self.socket.shutdown(SHUT_RDWR)
+        super().close_socket()
+        with self._bell:
+            self._over = True
+            self._bell.notify()
+
+    # -- the writer --------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        try:
+            for data in self._to_write():
+                if data:
+                    self.socket.sendall(data)
+                else:  # the library's sign for the end
+                    self.socket.shutdown(SHUT_WR)
+        except Exception:  # whoever hears notices, and connects again
+            self.cut()
+
+    def _to_write(self) -> Iterator[bytes]:
+        pieces: Iterator[bytes] = iter(())
+        while True:
+            while (own := self._next_own()) is not None:
+                yield own
+            piece = next(pieces, None)
+            if piece is not None:
+                yield piece
+            elif self._waited():
+                pieces = self._pieces()
+            else:
+                return
+
+    def _next_own(self) -> bytes | None:
+        with self._bell:
+            return self._own.popleft() if self._own else None
+
+    def _waited(self) -> bool:
+        """Wait until there is something to say; whether there ever will be."""
+        with self._bell:
+            self._bell.wait_for(lambda: self._own or self._rung or self._over)
+            self._rung = False
+            return not self._over
+
+    def _pieces(self) -> Iterator[bytes]:
+        """The messages that wait, as frames of at most one piece each."""
+        for message in self._messages():
+            for at in range(0, len(message), PIECE):
+                with self.protocol_mutex:
+                    if self.protocol.state is not State.OPEN:
+                        return
+                    is_last = at + PIECE >= len(message)
+                    send = self.protocol.send_continuation if at else self.protocol.send_binary
+                    send(message[at : at + PIECE], fin=is_last)
+                    data = self.protocol.data_to_send()
+                yield b"".join(data)
