@@ -153,7 +153,7 @@ def test_a_publisher_who_is_not_read_for_many_heartbeats_is_not_cut_off(
     around: ExitStack, in_thread: Any, eventually: Eventually
 ) -> None:
     store = SlowStore()
-    limits = Limits(heartbeat=0.05)
+    limits = Limits(heartbeat=0.3)
     broker = Broker(bounds=Bounds(inbound=200_000), limits=limits, store=store)
     serving = around.enter_context(Serving(broker))
     bus = around.enter_context(pc.Bus(serving.url))
@@ -167,7 +167,7 @@ def test_a_publisher_who_is_not_read_for_many_heartbeats_is_not_cut_off(
     eventually(lambda: broker.holdings.held > 200_000)
     [connection] = broker.connections
     told = connection.told_that_it_lives
-    eventually(lambda: connection.told_that_it_lives > told + 20)  # each takes half a heartbeat
+    eventually(lambda: connection.told_that_it_lives > told + 6)  # each takes half a heartbeat
     assert not receipts
     store.answer_always()
     publishing.join(DEADLINE)
@@ -266,7 +266,7 @@ def test_a_ping_does_not_wait_behind_megabytes(around: ExitStack) -> None:
 
 def test_who_takes_slowly_but_answers_no_ping_in_time_is_not_cut_off(around: ExitStack) -> None:
     """Its answers wait behind what it has to take: that it takes something is answer enough."""
-    serving = around.enter_context(Serving(Broker(limits=Limits(heartbeat=0.05))))
+    serving = around.enter_context(Serving(Broker(limits=Limits(heartbeat=0.2))))
     bus = around.enter_context(pc.Bus(serving.url))
     bus.publish(Order(1, "x" * 6_000_000))
     there = around.enter_context(closing(raw_client(serving, buffer=8_192)))
@@ -275,21 +275,21 @@ def test_who_takes_slowly_but_answers_no_ping_in_time_is_not_cut_off(around: Exi
     while got < 6_000_000:
         opcode, _, data = read_frame(there)
         got += len(data) if opcode in (0, 2) else 0
-        threading.Event().wait(0.004)
+        threading.Event().wait(0.01)
     assert len(serving.broker.connections) == 2
 
 
 def test_who_sends_slowly_and_answers_no_ping_is_not_cut_off(
     around: ExitStack, eventually: Eventually
 ) -> None:
-    serving = around.enter_context(Serving(Broker(limits=Limits(heartbeat=0.02))))
+    serving = around.enter_context(Serving(Broker(limits=Limits(heartbeat=0.2))))
     there = around.enter_context(closing(raw_client(serving, buffer=65_536)))
     say(there, Hello(PROTOCOL, "raw"))
     eventually(lambda: serving.broker.connections)
     there.sendall(bytes([0x82, 0x80 | 127]) + (1_000_000).to_bytes(8) + bytes(4))
     for _ in range(50):
         there.sendall(bytes(1_000))
-        threading.Event().wait(0.01)
+        threading.Event().wait(0.02)
     assert serving.broker.connections
     eventually(lambda: not serving.broker.connections)  # when nothing comes any more
 
