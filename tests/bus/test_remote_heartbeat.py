@@ -104,14 +104,14 @@ def asking(number: int) -> Call:
 def test_a_broker_that_sends_one_large_message_slowly_lives(
     around: ExitStack, eventually: Eventually
 ) -> None:
-    broker, connection = connected(around, heartbeat=0.2)
+    broker, connection = connected(around, heartbeat=0.5)
     eventually(lambda: broker.there)
     there = broker.there
     assert there is not None
     asked = connection.ask(asking)
     [answer] = frames([encode(Answer(1, b"x" * 60))], 1_000)
     for at in range(len(answer)):  # a byte at a time, and no ping is answered
-        threading.Event().wait(0.02)
+        threading.Event().wait(0.03)
         broker.send_frame(there, 0 if at else 2, answer[at : at + 1], fin=at + 1 == len(answer))
     assert asked.result(5) == b"x" * 60
     assert broker.accepted == 1

@@ -20,9 +20,9 @@ from slow_store import SlowStore
 import polycast as pc
 from polycast.bus.buffer import PublishBuffer
 from polycast.bus.publishing import StoredPublishing
-from polycast.server.assembling import Assembling
 from polycast.server.bounds import Bounds
 from polycast.server.broker import Broker
+from polycast.server.pools import EvictingPool
 from polycast.server.serving import Serving
 from polycast.testing import Recorder
 from polycast.wire.calls import READ
@@ -266,7 +266,7 @@ def test_a_ping_does_not_wait_behind_megabytes(around: ExitStack) -> None:
 
 def test_who_takes_slowly_but_answers_no_ping_in_time_is_not_cut_off(around: ExitStack) -> None:
     """Its answers wait behind what it has to take: that it takes something is answer enough."""
-    serving = around.enter_context(Serving(Broker(limits=Limits(heartbeat=0.2))))
+    serving = around.enter_context(Serving(Broker(limits=Limits(heartbeat=0.4))))
     bus = around.enter_context(pc.Bus(serving.url))
     bus.publish(Order(1, "x" * 6_000_000))
     there = around.enter_context(closing(raw_client(serving, buffer=8_192)))
@@ -275,21 +275,21 @@ def test_who_takes_slowly_but_answers_no_ping_in_time_is_not_cut_off(around: Exi
     while got < 6_000_000:
         opcode, _, data = read_frame(there)
         got += len(data) if opcode in (0, 2) else 0
-        threading.Event().wait(0.01)
+        threading.Event().wait(0.02)
     assert len(serving.broker.connections) == 2
 
 
 def test_who_sends_slowly_and_answers_no_ping_is_not_cut_off(
     around: ExitStack, eventually: Eventually
 ) -> None:
-    serving = around.enter_context(Serving(Broker(limits=Limits(heartbeat=0.2))))
+    serving = around.enter_context(Serving(Broker(limits=Limits(heartbeat=0.4))))
     there = around.enter_context(closing(raw_client(serving, buffer=65_536)))
     say(there, Hello(PROTOCOL, "raw"))
     eventually(lambda: serving.broker.connections)
     there.sendall(bytes([0x82, 0x80 | 127]) + (1_000_000).to_bytes(8) + bytes(4))
     for _ in range(50):
         there.sendall(bytes(1_000))
-        threading.Event().wait(0.02)
+        threading.Event().wait(0.04)
     assert serving.broker.connections
     eventually(lambda: not serving.broker.connections)  # when nothing comes any more
 
@@ -331,7 +331,7 @@ def test_messages_that_do_not_come_to_their_end_are_bounded_for_all_together(
     eventually(lambda: broker.assembling.held < 700_000)
 
 
-def test_of_those_who_have_begun_most_the_largest_is_let_go() -> None:
+def test_of_those_who_have_most_the_largest_is_let_go() -> None:
     @dataclass(eq=False)
     class Sender:
         group: str
@@ -340,7 +340,7 @@ def test_of_those_who_have_begun_most_the_largest_is_let_go() -> None:
         def let_go(self) -> None:
             self.gone = True
 
-    assembling = Assembling(1_000)
+    assembling = EvictingPool(1_000)
     honest, rude = Sender("a"), [Sender("b") for _ in range(5)]
     assembling.has_now(honest, 400)
     for size, each in enumerate(rude):
@@ -382,3 +382,24 @@ def test_what_waits_for_all_clients_is_bounded_and_all_of_them_get_it(
         shop.publish(Order(n, LARGE))
     eventually(lambda: all(len(each.events) == 60 for each in seen))
     eventually(lambda: broker.outbound.held == 0)
+
+
+def test_clients_that_take_nothing_do_not_hold_more_than_all_may(
+    around: ExitStack, eventually: Eventually
+) -> None:
+    broker = Broker(bounds=Bounds(outbound_total=2_000_000))
+    serving = around.enter_context(Serving(broker))
+    shop = around.enter_context(pc.Bus(serving.url))
+    for n in range(20):
+        shop.publish(Order(n, LARGE))
+    for _ in range(10):  # each asks for two megabytes, and reads nothing
+        there = around.enter_context(closing(raw_client(serving, buffer=8_192)))
+        ask_for_all(there)
+    eventually(lambda: broker.opened == 11)
+    eventually(lambda: broker.cut_off > 0)
+    assert broker.unsent.held <= 4_000_000
+    assert broker.unsent.held == broker.outbound.held
+    desk, seen = around.enter_context(pc.Bus(serving.url)), Recorder[Order]()
+    desk.subscribe(Order, seen)
+    shop.publish(Order(99))
+    eventually(lambda: [each.number for each in seen.events] == [99])
