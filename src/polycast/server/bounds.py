@@ -30,7 +30,10 @@ class Bounds:
     inbound_total: int = 256_000_000
     """The same of all connections together; and of messages that have not come to their end."""
     outbound_total: int = 256_000_000
-    """Bytes that wait to be sent to all of them; beyond it, each is sent little at a time."""
+    """Bytes that wait to be sent to all of them; beyond it, each is sent little at a time.
+
+    At twice as much, of the owner or address with most of it, the largest is cut off.
+    """
     answers: int = 4_000_000
     """Bytes that the answers to questions within one piece of work may take."""
     connections: int = field(default_factory=_connections)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from polycast.config import SystemClock
 from polycast.errors import BrokerError, StoreError
 from polycast.server.access import ANYBODY
-from polycast.server.assembling import Assembling
 from polycast.server.bounds import Bounds
 from polycast.server.filter_budget import FilterBudget
 from polycast.server.guarding import Guard
 from polycast.server.hub import Hub
 from polycast.server.logins import FailedLogins
 from polycast.server.logs import server_log
+from polycast.server.pools import EvictingPool
 from polycast.server.reception import Reception
 from polycast.server.tending import Tending
 from polycast.server.turns import Holdings, Turns
@@ -71,8 +71,9 @@ class Broker:
         self.bounds = bounds if bounds is not None else Bounds()
         self.turns = Turns()
         self.holdings = Holdings(self.bounds.inbound_total)  # of what came and is not answered
-        self.assembling = Assembling(self.bounds.inbound_total)
+        self.assembling = EvictingPool(self.bounds.inbound_total)  # incomplete messages
         self.outbound = Holdings(self.bounds.outbound_total)  # of what is not sent
+        self.unsent = EvictingPool(2 * self.bounds.outbound_total)  # the same, and who has it
         self.failed_logins = FailedLogins(monotonic=self.clock.monotonic)
         self.reception = Reception(self.bounds)
         self.patience = patience  # seconds after which a client that takes nothing is cut off

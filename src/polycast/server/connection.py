@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import CancelledError
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from polycast.errors import (
 from polycast.server.definitions import check_definitions
 from polycast.server.describing import Private, read_descriptions
 from polycast.server.outbox import GONE, Outbox
+from polycast.server.reception import group_of
 from polycast.server.refusals import refused
 from polycast.server.working import Task, Undone, perform
 from polycast.wire.calls import CALLS, READ, READS
@@ -100,6 +102,7 @@ class Connection:
         self.held = 0  # bytes of questions that are not answered
         self.told_that_it_lives = 0  # times, while nothing it says was read
         self.owner = who.owner
+        self.group = who.owner if who.owner is not None else group_of(place)
         self._party: Hashable = who.owner if who.owner is not None else self
         self._alive: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
@@ -112,6 +115,7 @@ class Connection:
             of_all=broker.outbound,
         )
         self._outbox.emptied, self._outbox.failed = self._some_was_sent, self.cut_off
+        self._outbox.changed = partial(broker.unsent.has_now, self)
         self._ended: CutOff | None = None
         self._closing = False
         self._hearing: asyncio.Task[None] | None = None
@@ -157,6 +161,10 @@ class Connection:
             self._ended = CutOff(code, why)
             if self._hearing is not None:
                 self._hearing.cancel()
+
+    def let_go(self) -> None:
+        """End it: too much waits to be sent to all, and this one has most of it."""
+        self.cut_off(1008, "too much waits to be sent, and most of it to this client")
 
     async def _hear_all(self, receive: Callable[[], Awaitable[bytes | str | None]]) -> None:
         try:

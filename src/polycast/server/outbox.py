@@ -37,6 +37,7 @@ class Outbox:
         self._waiting: list[bytes] = []
         self._bell = asyncio.Event()
         self._is_closing = False
+        self.changed: Callable[[int], None] = lambda held: None
         self.emptied: Callable[[], None] = lambda: None  # some of it was sent
         self.failed: Callable[[int, str], None] = lambda code, why: None
 
@@ -58,6 +59,7 @@ class Outbox:
         """Send what waits and no more; it is not counted among that of all any longer."""
         self._of_all.change(-self.held)
         self._is_closing = True
+        self.changed(0)
         self._bell.set()
 
     async def send_all(self) -> None:
@@ -85,3 +87,4 @@ class Outbox:
         self.held += change
         if not self._is_closing:
             self._of_all.change(change)
+            self.changed(self.held)

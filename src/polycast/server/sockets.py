@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from websockets.frames import Frame
 
-    from polycast.server.assembling import Assembling
+    from polycast.server.pools import EvictingPool
 
 __all__ = ["CLOSING", "MORE", "PIECE", "Request", "Socket", "pieces_of"]
 
@@ -43,7 +43,7 @@ class Request(H11Protocol):
 class Socket(WebSocketsSansIOProtocol):
     """That of uvicorn, which lets a ping wait behind megabytes, and then does not wait for it."""
 
-    def __init__(self, *args: Any, assembling: Assembling, **options: Any) -> None:
+    def __init__(self, *args: Any, assembling: EvictingPool, **options: Any) -> None:
         super().__init__(*args, **options)
         self.logger = self.conn.logger = _log
         self.group = ""  # by whom it is counted

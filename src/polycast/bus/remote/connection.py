@@ -218,18 +218,20 @@ class Connection:
         if socket is None:
             raise StoreClosed
         heartbeat = self.limits.heartbeat if self.limits.heartbeat > 0 else None
-        lives = threading.Event()  # whether the broker has answered the latest ping
-        lives.set()
+        heard, is_asked = socket.heard, False  # whether it was pinged since it was last heard
         while True:
             try:
                 frame = socket.recv(heartbeat)
             except TimeoutError:
-                if not lives.is_set():
+                is_silent, heard = socket.heard == heard, socket.heard
+                if is_silent and is_asked:
                     why = f"nothing was heard for {2 * self.limits.heartbeat:g} s"
                     raise TimeoutError(why) from None
-                lives = socket.ping()
+                if is_silent:
+                    socket.ping()
+                is_asked = is_silent
                 continue
-            lives.set()
+            heard, is_asked = socket.heard, False
             for message in decode_from_broker(frame):
                 self._heard(message)
 

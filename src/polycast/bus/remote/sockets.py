@@ -19,6 +19,8 @@ from websockets.sync.client import ClientConnection
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from websockets.protocol import Event
+
 __all__ = ["Socket"]
 
 PIECE = 65_536  # bytes of a message after which pings, and answers to them, have their turn
@@ -32,6 +34,7 @@ class Socket(ClientConnection):
         self._own: deque[bytes] = deque()  # frames that are not messages: pings, answers, the end
         self._messages: Callable[[], Iterable[bytes]] = tuple
         self._rung = self._over = False
+        self.heard = 0  # frames, pieces of messages too
         super().__init__(*args, **options)
         self._writer = threading.Thread(target=self._write, name="polycast-send", daemon=True)
         self._writer.start()
@@ -47,6 +50,11 @@ class Socket(ClientConnection):
         with self._bell:
             self._rung = True
             self._bell.notify()
+
+    def process_event(self, event: Event) -> None:
+        """Whatever it is, the broker lives."""
+        self.heard += 1
+        super().process_event(event)
 
     def send_data(self) -> None:
         """Leave what the protocol has to say to the writer; who calls this has its lock."""
