@@ -18,9 +18,9 @@ from shop import Order
 from slow_store import SlowStore
 
 import polycast as pc
-from polycast.bus.buffer import PublishBuffer
-from polycast.bus.publishing import StoredPublishing
 from polycast.events import Identity
+from polycast.routing import StoredDispatcher
+from polycast.routing.submissions import SubmissionQueue
 from polycast.server.bounds import Bounds
 from polycast.server.broker import Broker
 from polycast.server.pools import EvictingPool
@@ -43,17 +43,17 @@ def around() -> Iterator[ExitStack]:
         yield stack
 
 
-def publishing_of(bus: pc.Bus) -> StoredPublishing:
-    found = bus._publishing
-    assert isinstance(found, StoredPublishing)
-    return found
+@dataclass
+class Changing:
+    number: int
 
 
-def narrow(bus: pc.Bus, limit: int) -> PublishBuffer:
-    """A buffer of so many bytes for its publishers."""
-    buffer = publishing_of(bus).buffer
-    buffer.limit = limit
-    return buffer
+def narrow(bus: pc.Bus, limit: int) -> SubmissionQueue:
+    """Let the store of a bus have so many bytes at once."""
+    dispatcher = bus._dispatcher
+    assert isinstance(dispatcher, StoredDispatcher)
+    dispatcher.queue.limit = limit
+    return dispatcher.queue
 
 
 # -- publishers ------------------------------------------------------------------------------------
@@ -146,6 +146,46 @@ def test_publishers_to_a_file_are_held_back_too(tmp_path: Any) -> None:
         receipts = asyncio.run(publish_all())
         assert [each.position for each in receipts] == list(range(1, 51))
         assert buffer.held == 0
+
+
+def test_the_sequence_is_taken_and_the_event_read_at_the_call(
+    around: ExitStack, eventually: Eventually, in_thread: Any
+) -> None:
+    store = SlowStore()
+    serving = around.enter_context(Serving(Broker(store=store)))
+    bus = around.enter_context(pc.Bus(serving.url))
+    narrow(bus, 1)
+
+    async def publish_all() -> list[Any]:
+        event = Changing(1)
+        publishing = []
+        for number in range(1, 6):
+            event.number = number
+            publishing.append(bus.publish_async(event))
+        event.number = 6
+        after = asyncio.to_thread(bus.publish, event)  # it waits behind those
+        store.answer_always()
+        return list(await asyncio.gather(*publishing, after))
+
+    receipts = asyncio.run(asyncio.wait_for(publish_all(), DEADLINE))
+    assert [each.position for each in receipts] == [1, 2, 3, 4, 5, 6]
+    assert [each.identity.sequence for each in receipts] == [1, 2, 3, 4, 5, 6]
+    seen: list[int] = []
+    bus.subscribe(Changing, lambda event: seen.append(event.number), since="beginning")
+    eventually(lambda: seen == [1, 2, 3, 4, 5, 6])
+
+
+def test_closing_gives_the_store_what_was_published_and_not_awaited(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path / 'events.db'}"
+
+    async def publish() -> list[Any]:
+        with pc.Bus(url) as bus:
+            narrow(bus, 1)
+            return [asyncio.ensure_future(bus.publish_async(Order(n, LARGE))) for n in range(20)]
+
+    asyncio.run(publish())
+    with pc.Bus(url) as bus:
+        assert bus.publish(Order(0)).position == 21
 
 
 # -- heartbeats ------------------------------------------------------------------------------------

@@ -462,6 +462,7 @@ class Bus:
         if self._life.state != "open":
             return ()
         self._life.state = "closing"
+        self._publishing.drain(timeout)
         undelivered = close_down(self._roster, timeout)
         self._life.state = "closed"
         self._publishing.close()

@@ -6,10 +6,9 @@ import asyncio
 import copy
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from polycast.bus.buffer import PublishBuffer
 from polycast.bus.options import label_of
 from polycast.delivery.inside import inside
 from polycast.errors import QueueFull, StoreFailed
@@ -21,12 +20,10 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.routing import Dispatcher, StoredDispatcher, Submission
-    from polycast.routing.labels import Label
+    from polycast.routing.submissions import Waiting
     from polycast.stores import Receipt
 
 __all__ = ["Publishing", "StoredPublishing"]
-
-T = TypeVar("T")
 
 
 class Publishing:
@@ -98,22 +95,21 @@ class Publishing:
         return self._stand_in_line(publish)
 
     def _stand_in_line(self, publish: Callable[[], Receipt]) -> Coroutine[Any, Any, Receipt]:
-        return _arrived(self._line_up(publish))
-
-    def _line_up(self, work: Callable[[], T]) -> Future[T]:
-        """Have something done after all that waits."""
         if self._line is None:
             self._line = ThreadPoolExecutor(1, thread_name_prefix="polycast-waiting")
         with self._counting:
             self._waiting += 1
-        place = self._line.submit(work)
+        place = self._line.submit(publish)
         place.add_done_callback(self._one_less)
-        return place
+        return _arrived(place)
 
     def _one_less(self, place: Future[Any]) -> None:
         del place
         with self._counting:
             self._waiting -= 1
+
+    def drain(self, timeout: float) -> None:
+        """Wait until the store has been given all that was published."""
 
     def close(self) -> None:
         """Let nobody stand in line any more."""
@@ -133,41 +129,18 @@ class StoredPublishing(Publishing):
 
     _dispatcher: StoredDispatcher
 
-    def __init__(
-        self, dispatcher: StoredDispatcher, clock: Clock, *, buffer: int = PublishBuffer.LIMIT
-    ) -> None:
-        super().__init__(dispatcher, clock)
-        self.buffer = PublishBuffer(buffer, dispatcher.within)
-
     def publish_async(
         self, publish: Callable[[], Receipt], event: Any, options: Mapping[str, Any]
     ) -> Coroutine[Any, Any, Receipt]:
-        """Take the place now, and wait for the disk without blocking the event loop.
-
-        While the store has too much to write, the place is one in a line.
-        """
+        """Take the place now, and wait for the disk without blocking the event loop."""
         if any(self._dispatcher.blocking([event], options.get("topic"), self.context)):
             return self._stand_in_line(publish)  # it may have to wait for room
         label = label_of(options, self._clock, self.context)
-        if self._waiting == 0 and self.buffer.has_room():
-            return self._synced(self._submit(event, label))
-        called = monotonic()
-
-        def submit() -> Submission:
-            self.buffer.await_room(called)
-            return self._submit(event, label)
-
-        return self._submitted(self._line_up(submit))
-
-    def _submit(self, event: Any, label: Label) -> Submission:
-        submission = self._dispatcher.submit([event], label)
-        self.buffer.hold(submission)
-        return submission
-
-    async def _submitted(self, place: Future[Submission]) -> Receipt:
-        return await self._synced(await asyncio.wrap_future(place))
+        return self._synced(self._dispatcher.submit([event], label, waits=False))
 
     async def _synced(self, submission: Submission) -> Receipt:
+        if submission.waiting is not None:
+            await self._turn_of(submission.waiting)
         positions = asyncio.shield(asyncio.wrap_future(submission.positions))
         within = self._dispatcher.within
         try:
@@ -175,9 +148,24 @@ class StoredPublishing(Publishing):
         except (TimeoutError, StoreFailed) as error:
             raise submission.told(error, within) from None
 
+    async def _turn_of(self, waiting: Waiting) -> None:
+        """Wait until the store has been given it, as long as it gets on with what it has."""
+        queue = self._dispatcher.queue
+        while not waiting.handed_over.done():
+            left = queue.patience(waiting)
+            if left <= 0:
+                queue.withdraw(waiting)
+            turn = asyncio.shield(asyncio.wrap_future(waiting.handed_over))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(turn, max(left, 0.0))
+
+    def drain(self, timeout: float) -> None:
+        """Wait until the store has been given all that was published."""
+        self._dispatcher.queue.drain(timeout)
+
     def close(self) -> None:
         """Let nobody wait any more."""
-        self.buffer.close()
+        self._dispatcher.queue.close()
         super().close()
 
 

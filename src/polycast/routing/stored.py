@@ -17,11 +17,12 @@ from polycast.routing.borders.crossing import Astray, Gone, Sight, letter_name, 
 from polycast.routing.codegen import Route
 from polycast.routing.dispatcher import Dispatcher, Lane
 from polycast.routing.posting import ROUNDS, Asking
+from polycast.routing.submissions import SubmissionQueue
 from polycast.stores import Entry, Publisher, Receipt, Run, Stored, Stray, Undecodable
 from polycast.stores.entry import GivenReceipt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
     from polycast.config import Clock
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from polycast.routing.labels import Label
     from polycast.routing.plan import Target
     from polycast.routing.posting import Hit
+    from polycast.routing.submissions import Waiting
     from polycast.stores import EventType, Store
     from polycast.typesystem import Registry
 
@@ -46,6 +48,8 @@ class Submission:
     publisher: Publisher
     runs: list[Run]
     positions: Future[list[int]]
+    waiting: Waiting | None = None
+    """What they wait as, if the store has not been given them yet."""
 
     def receipts(self, positions: list[int]) -> list[Receipt]:
         """What their publisher gets."""
@@ -85,6 +89,7 @@ class StoredDispatcher(Dispatcher):
         self.store, self.registry = store, registry
         self.newest = store.newest
         self.within = within  # how long a publisher waits before it does not know
+        self.queue = SubmissionQueue(self._submit_to_store, within)
         self._given = 0  # the last sequence
         self._in_line = threading.Lock()  # who has it takes a sequence and submits
         self._described: set[str] = set()
@@ -116,8 +121,11 @@ class StoredDispatcher(Dispatcher):
                 self.wait_until_routed(receipts[-1].position)
         return receipts
 
-    def submit(self, events: list[Any], label: Label) -> Submission:
-        """Take the next places of this publisher; the receipts come when all is synced."""
+    def submit(self, events: list[Any], label: Label, *, waits: bool = True) -> Submission:
+        """Take the next places of this publisher; the receipts come when all is synced.
+
+        Who does not wait for them in its thread is held to what the store has room for.
+        """
         self._refuse()
         for cls in set(map(type, events)):
             self.admit(cls)
@@ -144,8 +152,11 @@ class StoredDispatcher(Dispatcher):
                 Stray(number, letter_name(each.context), reason_of(each.error))
                 for number, each in astray.items()
             ]
-            positions = self.store.submit(runs, astray=strays)
-        return Submission(self.publisher, runs, positions)
+            positions, waiting = self.queue.put(runs, strays, counted=not waits)
+        return Submission(self.publisher, runs, positions, waiting)
+
+    def _submit_to_store(self, runs: list[Run], strays: Sequence[Stray]) -> Future[list[int]]:
+        return self.store.submit(runs, astray=strays)
 
     def _rooted(
         self, events: list[Any], context: str, astray: dict[int, Astray]
@@ -232,6 +243,8 @@ class StoredDispatcher(Dispatcher):
 
     def wait(self, submission: Submission) -> list[Receipt]:
         """The receipts, if they come in time."""
+        if submission.waiting is not None:
+            self.queue.await_turn(submission.waiting)
         try:
             positions = submission.positions.result(self.within)
         except (TimeoutError, StoreFailed) as error:

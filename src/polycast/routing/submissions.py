@@ -1,0 +1,150 @@
+"""Events on their way into the log: in the order of their sequence, and so many bytes at once."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from polycast.errors import BusClosed, PublishBufferFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from polycast.stores import Run, Stray
+
+__all__ = ["SubmissionQueue", "Waiting"]
+
+_OVERHEAD = 500  # bytes that an event takes besides its payload
+
+
+@dataclass(eq=False, slots=True)
+class Waiting:
+    """Events that the store has not been given yet."""
+
+    runs: list[Run]
+    astray: Sequence[Stray]
+    size: int
+    since: float
+    positions: Future[list[int]] = field(default_factory=Future)
+    handed_over: Future[None] = field(default_factory=Future)
+
+
+class SubmissionQueue:
+    """Gives a store what is published, and to who does not wait for that no more than so much.
+
+    A thread that waits for its receipt has one submission at a time, so only those of
+    `publish_async` are counted; but while any wait, all others come after them.
+    """
+
+    LIMIT = 16_000_000
+
+    def __init__(
+        self, submit: Callable[[list[Run], Sequence[Stray]], Future[list[int]]], within: float
+    ) -> None:
+        self._submit, self._within = submit, within
+        self.limit, self.held = self.LIMIT, 0  # bytes that the store has and has not written
+        self._waiting: deque[Waiting] = deque()
+        self._lock = threading.RLock()  # the store may be done before it returns
+        self._is_handing_over = self._closed = False
+        self._progress = monotonic()  # when the store was last done with something
+        self._emptied = threading.Condition(self._lock)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(
+        self, runs: list[Run], astray: Sequence[Stray], *, counted: bool
+    ) -> tuple[Future[list[int]], Waiting | None]:
+        """Submit events, now or when there is room; called in the order of their sequence."""
+        if not counted and not self._waiting:
+            return self._submit(runs, astray), None
+        waiting = Waiting(runs, astray, _size_of(runs) if counted else 0, monotonic())
+        with self._lock:
+            if self._closed:
+                raise BusClosed("publish")
+            self._waiting.append(waiting)
+        self._hand_over()
+        return waiting.positions, None if waiting.handed_over.done() else waiting
+
+    def _hand_over(self) -> None:
+        """Give the store what it has room for."""
+        with self._lock:
+            if self._is_handing_over:
+                return
+            self._is_handing_over = True
+            try:
+                while self._waiting and self.held < self.limit:
+                    self._hand_over_next(self._waiting.popleft())
+            finally:
+                self._is_handing_over = False
+            if not self._waiting:
+                self._emptied.notify_all()
+
+    def _hand_over_next(self, waiting: Waiting) -> None:
+        self.held += waiting.size
+        try:
+            positions = self._submit(waiting.runs, waiting.astray)
+        except Exception as error:  # the store is closed, or has failed
+            positions = Future()
+            positions.set_exception(error)
+        waiting.handed_over.set_result(None)
+        positions.add_done_callback(lambda done: self._release(waiting, done))
+
+    def _release(self, waiting: Waiting, done: Future[list[int]]) -> None:
+        with self._lock:
+            self.held -= waiting.size
+            self._progress = monotonic()
+        error = done.exception()
+        if error is None:
+            waiting.positions.set_result(done.result())
+        else:
+            waiting.positions.set_exception(error)
+        self._hand_over()
+
+    # -- waiting -----------------------------------------------------------------------------------
+
+    def patience(self, waiting: Waiting) -> float:
+        """For how many seconds more to wait for room, unless the store gets on meanwhile."""
+        return max(waiting.since, self._progress) + self._within - monotonic()
+
+    def await_turn(self, waiting: Waiting) -> None:
+        """Wait until the store has been given this, as long as it gets on with what it has."""
+        while not waiting.handed_over.done():
+            left = self.patience(waiting)
+            if left <= 0:
+                self.withdraw(waiting)
+            with suppress(TimeoutError):
+                waiting.handed_over.result(max(left, 0.0))
+
+    def withdraw(self, waiting: Waiting) -> None:
+        """Raise `PublishBufferFullError` for what has waited too long, unless it has just gone."""
+        with self._lock:
+            if waiting not in self._waiting:
+                return
+            self._waiting.remove(waiting)
+            held = self.held
+        raise PublishBufferFullError(held, waited=self._within)
+
+    def drain(self, timeout: float) -> None:
+        """Wait for what is waiting to be given to the store."""
+        with self._emptied:
+            self._emptied.wait_for(lambda: not self._waiting, timeout)
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        with self._lock:
+            self._closed = True
+            left, self._waiting = self._waiting, deque()
+        for waiting in left:
+            waiting.positions.set_exception(BusClosed("publish_async()"))
+            waiting.handed_over.set_result(None)
+
+
+def _size_of(runs: list[Run]) -> int:
+    payloads = [each for run in runs for each in (*run.payloads, *(run.roots or ()))]
+    return _OVERHEAD * len(payloads) + sum(map(len, payloads))
