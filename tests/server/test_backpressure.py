@@ -20,14 +20,16 @@ from slow_store import SlowStore
 import polycast as pc
 from polycast.bus.buffer import PublishBuffer
 from polycast.bus.publishing import StoredPublishing
+from polycast.events import Identity
 from polycast.server.bounds import Bounds
 from polycast.server.broker import Broker
 from polycast.server.pools import EvictingPool
 from polycast.server.serving import Serving
+from polycast.stores import Run
 from polycast.testing import Recorder
 from polycast.wire.calls import READ
 from polycast.wire.frames import encode, frames
-from polycast.wire.messages import PATH, PROTOCOL, Call, Hello, Limits
+from polycast.wire.messages import PATH, PROTOCOL, Append, Call, Hello, Limits
 
 Eventually = Callable[[Callable[[], object]], None]
 LARGE = "x" * 100_000
@@ -308,13 +310,13 @@ def test_a_message_of_many_tiny_fragments_ends_its_connection(
 
 
 def has_begun(broker: Broker, size: int) -> bool:
-    return broker.assembling.held >= size
+    return broker.incoming.held >= size
 
 
 def test_messages_that_do_not_come_to_their_end_are_bounded_for_all_together(
     around: ExitStack, eventually: Eventually
 ) -> None:
-    broker = Broker(bounds=Bounds(inbound_total=1_000_000))
+    broker = Broker(bounds=Bounds(inbound_total=500_000))
     serving = around.enter_context(Serving(broker))
     bus = around.enter_context(pc.Bus(serving.url))
     for number in range(1, 11):
@@ -325,10 +327,29 @@ def test_messages_that_do_not_come_to_their_end_are_bounded_for_all_together(
         so_much = min(number, 3) * 300_000
         eventually(partial(has_begun, broker, so_much))
     eventually(lambda: len(broker.connections) == 4)
-    assert broker.assembling.held <= 1_000_000
+    assert broker.incoming.held <= 1_000_000
     assert bus.publish(Order(1, LARGE)).position == 1
     there.close()
-    eventually(lambda: broker.assembling.held < 700_000)
+    eventually(lambda: broker.incoming.held < 700_000)
+
+
+def test_messages_that_wait_for_room_count_too(around: ExitStack, eventually: Eventually) -> None:
+    store = SlowStore()
+    broker = Broker(bounds=Bounds(inbound_total=500_000), store=store)
+    serving = around.enter_context(Serving(broker))
+    for number in range(8):  # the first takes all room, the others wait for it
+        there = around.enter_context(closing(raw_client(serving, buffer=65_536)))
+        there.settimeout(DEADLINE)
+        say(there, Hello(PROTOCOL, f"raw-{number}"))
+        run = Run("a.B", 1, "hash", Identity("p", 1, number + 1), "json", [b"x" * 499_000])
+        say(there, Append(1, [run]))
+        eventually(lambda: broker.holdings.held)
+    eventually(lambda: broker.opened == 8)
+    eventually(lambda: len(broker.connections) < 8)
+    assert broker.incoming.held <= 1_000_000
+    store.answer_always()
+    eventually(lambda: broker.holdings.held == 0)
+    eventually(lambda: broker.incoming.held == 0)
 
 
 def test_of_those_who_have_most_the_largest_is_let_go() -> None:
