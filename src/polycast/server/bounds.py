@@ -28,7 +28,11 @@ class Bounds:
     inbound: int = 16_000_000
     """Bytes of one connection that are taken and not answered."""
     inbound_total: int = 256_000_000
-    """The same of all connections together; and of messages that have not come to their end."""
+    """The same of all connections together.
+
+    Of what has come and waits for that room, twice as much: then, of the address with most of it,
+    the largest is cut off.
+    """
     outbound_total: int = 256_000_000
     """Bytes that wait to be sent to all of them; beyond it, each is sent little at a time.
 

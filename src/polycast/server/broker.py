@@ -71,7 +71,7 @@ class Broker:
         self.bounds = bounds if bounds is not None else Bounds()
         self.turns = Turns()
         self.holdings = Holdings(self.bounds.inbound_total)  # of what came and is not answered
-        self.assembling = EvictingPool(self.bounds.inbound_total)  # incomplete messages
+        self.incoming = EvictingPool(2 * self.bounds.inbound_total)  # not counted there yet
         self.outbound = Holdings(self.bounds.outbound_total)  # of what is not sent
         self.unsent = EvictingPool(2 * self.bounds.outbound_total)  # the same, and who has it
         self.failed_logins = FailedLogins(monotonic=self.clock.monotonic)

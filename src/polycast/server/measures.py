@@ -44,7 +44,7 @@ class _Collector:
             ("connections", "Clients that are connected", len(broker.connections)),
             ("sockets", "Connections, also those that are no clients yet", reception.open),
             ("inbound_bytes", "Bytes of clients that are not answered", broker.holdings.held),
-            ("incomplete_bytes", "Bytes of incomplete messages", broker.assembling.held),
+            ("incoming_bytes", "Bytes of messages that come or wait", broker.incoming.held),
             ("outbound_bytes", "Bytes that wait to be sent", broker.outbound.held),
             ("subscriptions", "What clients want, as subscriptions", len(hub)),
             ("behind", "Clients that have not read what was sent", hub.behind),

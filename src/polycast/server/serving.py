@@ -61,7 +61,7 @@ class Serving:
         config = uvicorn.Config(
             application(broker, names, broker.reception, plain_tokens=admission.plain_tokens),
             loop="asyncio",  # others take connections past the listener
-            ws=partial(Socket, assembling=broker.assembling),  # type: ignore[arg-type]
+            ws=partial(Socket, incoming=broker.incoming),  # type: ignore[arg-type]
             ws_max_size=broker.limits.frame,
             ws_ping_interval=broker.limits.heartbeat,
             ws_ping_timeout=broker.limits.heartbeat,

@@ -28,6 +28,7 @@ CLOSING = 2.0  # seconds for the other side to take the rest
 PIECE = 65_536  # bytes of a message after which a ping has its turn
 MORE = "polycast.more"  # in what the application sends: whether the message goes on
 _FEW, _SMALL = 16, 1_000  # fragments that a message may have, and the bytes of each one more
+_MESSAGE = 500  # bytes that a message takes besides its contents
 _UNSENT = 131_072  # bytes that the system takes before they can be sent
 _log = server_log("polycast.server.http")
 
@@ -43,11 +44,12 @@ class Request(H11Protocol):
 class Socket(WebSocketsSansIOProtocol):
     """That of uvicorn, which lets a ping wait behind megabytes, and then does not wait for it."""
 
-    def __init__(self, *args: Any, assembling: EvictingPool, **options: Any) -> None:
+    def __init__(self, *args: Any, incoming: EvictingPool, **options: Any) -> None:
         super().__init__(*args, **options)
         self.logger = self.conn.logger = _log
         self.group = ""  # by whom it is counted
-        self._assembling = assembling
+        self._incoming = incoming
+        self._queued = self._handed = 0  # bytes of messages that wait, and of the one in hand
         self._goes_on = False  # whether a message is sent, but not to its end
         self._message = bytearray()  # that comes in fragments
         self._fragments = 0  # of it
@@ -69,18 +71,37 @@ class Socket(WebSocketsSansIOProtocol):
         """Whatever it is, the other side lives."""
         self._heard = True
         super().data_received(data)
+        self._count()
+
+    def send_receive_event_to_app(self) -> None:
+        """A message is complete; it waits until the one before it is done with."""
+        self._queued += _MESSAGE + sum(map(len, self.frames))
+        super().send_receive_event_to_app()
+
+    async def receive(self) -> Any:
+        """The next message; the one before it is done with."""
+        self._handed = 0
+        self._count()
+        message = await super().receive()
+        if message["type"] == "websocket.receive":
+            self._handed = _MESSAGE + len(message.get("bytes") or message.get("text") or "")
+            self._queued = max(0, self._queued - self._handed)
+        return message
+
+    def _count(self) -> None:
+        """Say what is held of what came, until it is handed on as a whole."""
         if not self.disconnected:
             incomplete = len(self.conn.reader.buffer) + len(self._message)
-            self._assembling.has_now(self, incomplete)
+            self._incoming.has_now(self, incomplete + self._queued + self._handed)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone, and what it had begun to say."""
-        self._assembling.has_now(self, 0)
         super().connection_lost(exc)
+        self._incoming.has_now(self, 0)
 
     def let_go(self) -> None:
         """End it at once: it has too much under way."""
-        _log.warning("%s was cut off: too much of what is sent here is incomplete", self.group)
+        _log.warning("%s was cut off: too much comes in, and most of it from there", self.group)
         self.transport.abort()
 
     def handle_bytes(self, event: Frame) -> None:

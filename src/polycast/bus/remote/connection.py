@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Handlers", "Options"]
 
 SOONEST, LATEST = 0.05, 5.0  # seconds between two attempts to connect
-FRAME = 1_000_000  # bytes that are sent as one frame, unless one message is larger
+FRAME = 250_000  # bytes that are sent as one frame, unless one message is larger
 _log = log_of("polycast")
 
 
