@@ -84,6 +84,7 @@ def test_guessing_is_throttled_and_a_good_token_gets_in_all_the_same(
         pc.Bus(serving.url)
     assert serving.broker.failed_logins.throttled == 4
     lines = [each for each in caplog.messages if "login" in each]
+    assert lines == caplog.messages  # and nothing else is said of them
     assert "from 127.0.0.1" in lines[0]
     assert secret not in caplog.text
     assert secrets["boss"] not in caplog.text

@@ -131,6 +131,8 @@ class Socket(WebSocketsSansIOProtocol):
         """Send a message, or a piece of one: pings go in between."""
         if MORE not in message:
             await super().send(message)
+            if self.close_sent:  # also one that was refused, which uvicorn takes for forgotten
+                self.handshake_complete = True
             return
         await self.writable.wait()
         if self.disconnected or self.close_sent:
