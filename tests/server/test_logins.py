@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -84,6 +85,7 @@ def test_guessing_is_throttled_and_a_good_token_gets_in_all_the_same(
         pc.Bus(serving.url)
     assert serving.broker.failed_logins.throttled == 4
     lines = [each for each in caplog.messages if "login" in each]
+    assert lines == caplog.messages  # and nothing else is said of them
     assert "from 127.0.0.1" in lines[0]
     assert secret not in caplog.text
     assert secrets["boss"] not in caplog.text
@@ -187,3 +189,30 @@ def test_a_broker_takes_no_token_that_others_could_read(
         assert "revoke it" in answer[1]
         assert f"{client} sent a token without TLS" in caplog.text
         assert secret not in caplog.text + answer[1]
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        ("401 Unauthorized", pc.AccessDenied),
+        ("429 Too Many Requests", pc.AccessDenied),
+        ("403 Forbidden", pc.BrokerRefused),
+        ("503 Service Unavailable", pc.BrokerUnreachable),
+    ],
+)
+def test_a_refusal_before_the_first_message_is_told(
+    in_thread: Any, status: str, error: type[Exception]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def refuse() -> None:
+            there, _ = listener.accept()
+            with there:
+                there.recv(65_536)
+                head = f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 8\r\n\r\n"
+                there.sendall(head.encode() + b"so it is")
+
+        in_thread(refuse)
+        with pytest.raises(error) as found:
+            pc.Bus(f"polycast://127.0.0.1:{listener.getsockname()[1]}")
+    assert ("so it is" in str(found.value)) == (error is not pc.AccessDenied)

@@ -132,10 +132,13 @@ def test_who_sends_a_body_without_end_is_let_go(around: ExitStack, eventually: E
     eventually(lambda: serving.broker.reception.open == 0)
 
 
-def test_a_bus_stays_however_long_it_says_nothing(around: ExitStack, eventually: Any) -> None:
-    serving = serving_with(around, handshake=0.1)
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_bus_stays_however_long_it_says_nothing(
+    around: ExitStack, eventually: Eventually, host: str
+) -> None:
+    serving = around.enter_context(Serving(Broker(bounds=Bounds(handshake=0.1)), host=host))
     bus = around.enter_context(pc.Bus(serving.url))
-    lazy = connected(around, serving)
+    lazy = around.enter_context(socket.create_connection((host, serving.port), 10))
     rest_of(lazy)  # that took as long as the bus has had
     eventually(lambda: serving.broker.reception.open == 1)
     assert bus.publish("text").position == 1

@@ -90,7 +90,7 @@ class Socket(WebSocketsSansIOProtocol):
 
     def _count(self) -> None:
         """Say what is held of what came, until it is handed on as a whole."""
-        if not self.disconnected:
+        if not (self.disconnected or self.transport.is_closing()):
             incomplete = len(self.conn.reader.buffer) + len(self._message)
             self._incoming.has_now(self, incomplete + self._queued + self._handed)
 
@@ -100,7 +100,7 @@ class Socket(WebSocketsSansIOProtocol):
         self._incoming.has_now(self, 0)
 
     def let_go(self) -> None:
-        """End it at once: it has too much under way."""
+        """End it at once: too much comes in, and most of it from there."""
         _log.warning("%s was cut off: too much comes in, and most of it from there", self.group)
         self.transport.abort()
 
@@ -131,6 +131,8 @@ class Socket(WebSocketsSansIOProtocol):
         """Send a message, or a piece of one: pings go in between."""
         if MORE not in message:
             await super().send(message)
+            if self.close_sent:  # also one that was refused, which uvicorn takes for forgotten
+                self.handshake_complete = True
             return
         await self.writable.wait()
         if self.disconnected or self.close_sent:
