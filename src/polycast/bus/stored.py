@@ -31,6 +31,7 @@ from polycast.errors import (
 from polycast.matching import Definition, definition_of
 from polycast.stores import Advert
 from polycast.stores.bounds import start_of
+from polycast.stores.deadlines import wall_offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,7 @@ class StoredRoster(Roster):
         self.requests: dict[SharedGroup, Request] = {}  # by which the groups here were joined
         self._described: set[str] = set()  # what the store has been told for the pipeline
         presence.revived = self._soon_rejoin
+        presence.stepped = self._clock_stepped
         self.settle_contexts: Callable[[], None] = lambda: None
 
     # -- attaching ---------------------------------------------------------------------------------
@@ -101,8 +103,8 @@ class StoredRoster(Roster):
             if known is None and interest.durable in self._durables:
                 self._let_go(self._durables[interest.durable or ""])
             bus = self.presence.bus.id
-            clock = self.services.clock
-            request = Request(interest, bus, clock, start, lease, replace, pinned, engine)
+            who = (bus, self.services.clock, self.presence.detector)
+            request = Request(interest, *who, start, lease, replace, pinned, engine)
             if known is not None and not self._still_ours(known, request):
                 known = None
             mailbox = self._made(request, settings) if known is None else known
@@ -305,6 +307,7 @@ class StoredRoster(Roster):
         self._release(mailbox)
 
     def _release(self, mailbox: Mailbox) -> None:
+        self.presence.look_at_clock()
         keeper = mailbox.keeper
         if isinstance(keeper, StoreKeeper) and self.store.failure is None:
             self.store.write(keeper.release).result()
@@ -338,16 +341,37 @@ class StoredRoster(Roster):
             ours = isinstance(keeper, CursorKeeper) and kept and kept.token == keeper.number
             if kept is not None and ours:
                 definition = replaced(Definition.decoded(kept.definition), lease=lease)
-                tx.save(replaced(kept, definition=definition.encoded(), lease=until))
+                kept = replaced(kept, definition=definition.encoded(), lease=until)
+                tx.save(kept)
+                self.presence.detector.see(kept)
 
         if consumer.interest.durable is not None:
             self.store.write(keep).result()
+
+    def _clock_stepped(self) -> None:
+        """Somebody has set the wall clock: what is kept by it is to end when it would have."""
+        held = [(box, k) for box in list(self.mailboxes.values()) if (k := _keeper_of(box))]
+        for _, keeper in held:
+            keeper.clock_stepped()
+        leased = [(box, keeper.number) for box, keeper in held if box.lease_until is not None]
+
+        def keep(tx: Transaction) -> None:
+            offset = wall_offset(self.services.clock)
+            for box, number in leased:
+                kept = tx.subscription(box.name)
+                if kept and kept.token == number and box.lease_until is not None:
+                    kept = replaced(kept, lease=box.lease_until + offset)
+                    tx.save(kept)
+                    self.presence.detector.moved(kept)
+
+        if leased and self.store.failure is None:
+            self.store.write(keep)
 
     def move_on(self) -> None:
         """Tell the store how far those have come who got nothing: they hold nothing back."""
         boxes = [box for box in list(self.mailboxes.values()) if is_kept(box)]
         groups = [box for box in boxes if isinstance(box, SharedGroup)]
-        keepers = [k for box in boxes if isinstance(k := box.keeper, CursorKeeper)]
+        keepers = [k for box in boxes if (k := _keeper_of(box))]
         moved = [keeper for keeper in keepers if keeper.has_moved()]
 
         def save(tx: Transaction) -> None:
@@ -405,8 +429,10 @@ class StoredRoster(Roster):
         advertisement.number = self.store.write(renew).result()
 
     def advertised(self) -> list[str]:
-        """What any bus over this store is going to publish."""
-        now = self.services.clock.time()
+        """What any bus over this store is going to publish.
+
+        Each bus takes back what has come to its end, and what a dead one has said goes with it.
+        """
         if not self.store.is_up:
             return super().advertised()
         try:
@@ -414,7 +440,7 @@ class StoredRoster(Roster):
                 adverts = view.adverts()
         except StoreError:
             return super().advertised()
-        return sorted(each.what for each in adverts if each.until is None or each.until > now)
+        return sorted(each.what for each in adverts)
 
     def asked_elsewhere(self, consumer: Consumer) -> Asked | None:
         """What the broker asks of its filter, if there is one."""
@@ -485,3 +511,9 @@ class StoredRoster(Roster):
         pipeline = self.pipeline()
         idle = [str(pipeline)] if pipeline is not None and pipeline.is_idle else []
         return [str(each) for each in found if each is not None] + full + idle
+
+
+def _keeper_of(box: Mailbox) -> CursorKeeper | None:
+    """What keeps its place in the store, if it is attached to one by itself."""
+    keeper = box.keeper
+    return keeper if is_kept(box) and isinstance(keeper, CursorKeeper) else None
