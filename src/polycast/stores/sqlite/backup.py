@@ -11,6 +11,7 @@ import apsw
 from polycast.config import SystemClock
 from polycast.errors import NotAStore, StoreDamaged
 from polycast.stores.sqlite.connections import connect, told
+from polycast.stores.sqlite.peeking import peek
 from polycast.stores.sqlite.placing import Target
 from polycast.stores.sqlite.rows import fetch
 from polycast.stores.sqlite.schema import prepare, version_of
@@ -44,14 +45,31 @@ def back_up(
     is replaced only by force, and a store that is open not even then.
     """
     store, target = os.fspath(store), os.fspath(target)
-    with told(target), closing(connect(store)) as source:
-        version_of(source, store)
+    _check_source(store)
+    with told(store):
+        source, guard = peek(store)
+    with told(target), closing(source):
+        if version_of(source, store) == 0:
+            raise _no_store(store)
         place = Target(store, target, force=force)
         with place.draft() as made:
             pages = _copy(source, made, progress)
             check_file(made)
+            if guard is not None:
+                guard.check()
             place.put(made)
     return pages
+
+
+def _check_source(path: str) -> None:
+    """Nothing is made at a path by a copy of what is there."""
+    if not os.path.isfile(path):
+        why = "it is no file" if os.path.exists(path) else "there is no such file"
+        raise NotAStore(path, why=why, instead="Name the file of a store")
+
+
+def _no_store(path: str) -> NotAStore:
+    return NotAStore(path, why="it is empty", instead="Name a back-up of a store")
 
 
 def restore(
@@ -79,7 +97,7 @@ def check_file(path: str) -> None:
     with closing(connect(path, write=False)) as connection:
         try:
             if version_of(connection, path) == 0:
-                raise NotAStore(path, why="it is empty", instead="Name a back-up of a store")
+                raise _no_store(path)
             found = [text for (text,) in fetch(connection, "PRAGMA integrity_check(10)")]
         except apsw.CorruptError as error:
             found = [str(error)]
