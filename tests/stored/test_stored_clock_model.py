@@ -110,7 +110,7 @@ class SetClocks(RuleBasedStateMachine):
         who = (presence.bus.id, self.clock, presence.detector)
         attachment = self.store.write(Request(interest, *who, lease=term).attach).result()
         known = self.leases.get(name)
-        if known is not None and self.now() < known.soonest:
+        if known is not None and (self.is_held(known) or self.now() < known.soonest):
             assert attachment.before == known.token, f"{name} was lost"
         self.leases[name] = lease = Lease(term, self.now() + term, process)
         lease.token = attachment.kept.token
@@ -201,6 +201,18 @@ class SetClocks(RuleBasedStateMachine):
                 watched = self.now() - max(gone, other.began)
                 buried = lease.holder.alive_for if lease.attached else 0.0
                 assert watched <= lease.term + buried + 3 * other.looks_every, f"{name} stays"
+
+
+def test_a_sign_of_life_is_another_one_even_if_the_clock_is_set_back_each_time() -> None:
+    machine = SetClocks()
+    machine.start(alive_for=10.0)
+    machine.start(alive_for=10.0)
+    for _ in range(20):
+        machine.clock.step(-2.0)
+        machine.clock.advance(2.0)
+        for each in machine.living():
+            each.timers.run_due()
+        machine.nobody_who_lives_is_buried_and_all_the_dead_are()
 
 
 class TestSetClocks(SetClocks.TestCase):  # type: ignore[name-defined,misc]
