@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace as replaced
 
 from polycast.bus.attaching import GROUPS, Request, kept_name, rest_of_lease
+from polycast.bus.deadlines import follow_clock, keeper_of
 from polycast.bus.health import PipelineHealth
 from polycast.bus.keeping import fullness
 from polycast.bus.options import check_dispatch
@@ -31,7 +32,6 @@ from polycast.errors import (
 from polycast.matching import Definition, definition_of
 from polycast.stores import Advert
 from polycast.stores.bounds import start_of
-from polycast.stores.deadlines import wall_offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,7 @@ class StoredRoster(Roster):
         self.requests: dict[SharedGroup, Request] = {}  # by which the groups here were joined
         self._described: set[str] = set()  # what the store has been told for the pipeline
         presence.revived = self._soon_rejoin
-        presence.stepped = self._clock_stepped
+        presence.stepped = partial(follow_clock, self)
         self.settle_contexts: Callable[[], None] = lambda: None
 
     # -- attaching ---------------------------------------------------------------------------------
@@ -300,6 +300,7 @@ class StoredRoster(Roster):
 
     def _let_go(self, mailbox: Mailbox) -> None:
         """Here it is no more; what is kept of it stays in the store."""
+        self.presence.look_at_clock()
         for consumer in mailbox.consumers():
             consumer.ended = TakenOver(mailbox.title)
         mailbox.stop()
@@ -307,7 +308,6 @@ class StoredRoster(Roster):
         self._release(mailbox)
 
     def _release(self, mailbox: Mailbox) -> None:
-        self.presence.look_at_clock()
         keeper = mailbox.keeper
         if isinstance(keeper, StoreKeeper) and self.store.failure is None:
             self.store.write(keeper.release).result()
@@ -348,30 +348,11 @@ class StoredRoster(Roster):
         if consumer.interest.durable is not None:
             self.store.write(keep).result()
 
-    def _clock_stepped(self) -> None:
-        """Somebody has set the wall clock: what is kept by it is to end when it would have."""
-        held = [(box, k) for box in list(self.mailboxes.values()) if (k := _keeper_of(box))]
-        for _, keeper in held:
-            keeper.clock_stepped()
-        leased = [(box, keeper.number) for box, keeper in held if box.lease_until is not None]
-
-        def keep(tx: Transaction) -> None:
-            offset = wall_offset(self.services.clock)
-            for box, number in leased:
-                kept = tx.subscription(box.name)
-                if kept and kept.token == number and box.lease_until is not None:
-                    kept = replaced(kept, lease=box.lease_until + offset)
-                    tx.save(kept)
-                    self.presence.detector.moved(kept)
-
-        if leased and self.store.failure is None:
-            self.store.write(keep)
-
     def move_on(self) -> None:
         """Tell the store how far those have come who got nothing: they hold nothing back."""
         boxes = [box for box in list(self.mailboxes.values()) if is_kept(box)]
         groups = [box for box in boxes if isinstance(box, SharedGroup)]
-        keepers = [k for box in boxes if (k := _keeper_of(box))]
+        keepers = [k for box in boxes if (k := keeper_of(box))]
         moved = [keeper for keeper in keepers if keeper.has_moved()]
 
         def save(tx: Transaction) -> None:
@@ -451,6 +432,7 @@ class StoredRoster(Roster):
 
     def wind_down(self) -> None:
         """What is durable goes on in the next opening; only what has begun is waited for."""
+        self.presence.look_at_clock()
         for box in list(self.mailboxes.values()):
             if box.interest.durable is not None:
                 box.wind_down()
@@ -511,9 +493,3 @@ class StoredRoster(Roster):
         pipeline = self.pipeline()
         idle = [str(pipeline)] if pipeline is not None and pipeline.is_idle else []
         return [str(each) for each in found if each is not None] + full + idle
-
-
-def _keeper_of(box: Mailbox) -> CursorKeeper | None:
-    """What keeps its place in the store, if it is attached to one by itself."""
-    keeper = box.keeper
-    return keeper if is_kept(box) and isinstance(keeper, CursorKeeper) else None
