@@ -146,6 +146,17 @@ def test_every_reading_command_works_on_a_read_only_mount(
     assert report["log"]["events"] == (10 if which == "store" else 11)
 
 
+def test_a_store_that_is_written_elsewhere_is_read_as_it_is_now(
+    store: Path, mounted: Any, run: Any
+) -> None:
+    with pc.Bus(url(store)) as bus:
+        bus.publish(Sale(88))
+        words = said(["tail", "PLACE", "--last", "100", "--json"], store)
+        assert mounted(store.parent, [words]) == [(0, run(*words).out)]
+        bus.publish(Sale(89))
+    assert len(run(*words).rows) == 12
+
+
 def test_a_store_is_backed_up_from_a_read_only_mount(
     crashed: Path, mounted: Any, run: Any, tmp_path: Path
 ) -> None:
