@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored_events import Sale, numbers, sales
+from stored_events import Refund, Sale, numbers, sales
 
 import polycast as pc
-from polycast.stores import Flight
+from polycast.stores import Flight, Kept
 from polycast.stores.doctor import looking
+from polycast.stores.sqlite import SqliteStore
 from polycast.testing import ManualClock, Recorder
 
 Eventually = Callable[[Callable[[], object]], None]
@@ -231,19 +232,39 @@ def test_what_is_advertised_ends_with_its_lease_and_not_before(
 def test_nothing_gets_old_by_setting_a_clock(
     step: float, opened: OpenBus, path: Path, clock: ManualClock, eventually: Eventually
 ) -> None:
-    bus = opened(publisher="shop", retention=pc.Retention(age=3_600))
+    age = DAY / 2
+    bus = opened(publisher="shop", retention=pc.Retention(age=age), alive_for=10 * DAY)
+    bus.subscribe(Refund, Recorder(), durable="mark", pinned=False)
     bus.publish_many(sales(0, 1, 2))
 
     def oldest() -> int:
         with looking(path) as store:
             return store.oldest()
 
+    def cursor() -> int:
+        with looking(path) as store, store.view() as view:
+            return view.subscriptions()[0].cursor
+
     clock.step(step)
-    bus.subscribe(Sale, Recorder(), durable="mark", pinned=False)
-    for _ in range(5):
-        clock.advance(10)
-        assert bus.flush(5)
-        assert oldest() == 1
+    for position in (4, 5):  # that it was moved the second time shows that the first run is over
+        bus.publish(Sale(position))
+        eventually(lambda at=position: clock.advance(1) or cursor() > at)  # type: ignore[misc]
+    assert clock.monotonic() < age
+    assert oldest() == 1
     clock.step(-step)
-    eventually(lambda: clock.advance(60) or oldest() == 3)
-    assert clock.monotonic() >= 3_600
+    eventually(lambda: clock.advance(60) or oldest() == 5)
+    assert clock.monotonic() >= age
+
+
+def test_a_lease_whose_definition_cannot_be_read_keeps_nobody_from_opening_a_store(
+    opened: OpenBus, path: Path, clock: ManualClock, eventually: Eventually
+) -> None:
+    bus = opened(publisher="shop")
+    unreadable = Kept("strange", b"{}", 1, 1, lease=clock.time() + 60)
+    store = SqliteStore(path)
+    store.write(lambda tx: tx.save(unreadable)).result(10)
+    store.close()
+    opened(publisher="other").publish(Sale(1))
+    assert kept(path) == ["strange"]
+    eventually(lambda: clock.advance(1) or kept(path) == [])
+    assert bus.publish(Sale(2))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from polycast.errors import BrokerError, StoreDamaged, StoreFailed
 from polycast.matching import Definition
@@ -168,8 +171,17 @@ class FailureDetector:
     def _left(self, kept: Kept) -> float:
         if kept.lease is None:
             return math.inf
-        term = Definition.decoded(kept.definition).lease
+        term = _term_of(kept.definition)
         return self._leases.left(kept.name, kept.lease, term=term, is_new=self._has_looked)
+
+
+@functools.lru_cache(maxsize=1_000)
+def _term_of(definition: bytes) -> float | None:
+    """For how long a subscription was given; None if that cannot be read here."""
+    try:
+        return Definition.decoded(definition).lease
+    except msgspec.MsgspecError:  # whoever attaches to it is told; all others live on
+        return None
 
 
 def has_died(bus: OpenBus) -> bool:
