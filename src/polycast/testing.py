@@ -45,6 +45,10 @@ class ManualClock:
             raise BadOption("seconds", seconds, accepted="0 or more: time does not go back")
         self._passed += seconds
 
+    def step(self, seconds: float) -> None:
+        """Set the wall clock forward, or back, while no time passes."""
+        self._start += seconds
+
 
 class Recorder(Generic[T]):
     """A subscriber that remembers; it can be told to fail."""

@@ -42,6 +42,26 @@ def test_a_store_that_is_there_is_replaced_only_by_force(
     assert len(run("tail", store, "--json", "--last", 1_000).rows) == 10
 
 
+def test_a_back_up_replaces_what_is_there_only_by_force_and_an_open_store_never(
+    run: Any, store: Path, tmp_path: Path
+) -> None:
+    live = tmp_path / "live.db"
+    with pc.Bus(url(live)) as bus:
+        bus.publish(Sale(1))
+        for words in (["--json"], ["--force", "--json"]):
+            ran = run("backup", store, live, *words)
+            assert (ran.status, ran.data["error"]["code"]) == (1, "store-error")
+        bus.publish(Sale(2))
+    assert len(run("tail", live, "--json", "--last", 1_000).rows) == 2
+    assert run("backup", store, live, "--json").status == 1
+    assert len(run("tail", live, "--json", "--last", 1_000).rows) == 2
+    live.chmod(0o600)
+    store.chmod(0o640)
+    assert run("backup", store, live, "--force").status == 0
+    assert live.stat().st_mode & 0o777 == 0o640
+    assert len(run("tail", live, "--json", "--last", 1_000).rows) == 10
+
+
 @pytest.mark.parametrize("words", [["backup", "absent", "b"], ["restore", "absent", "b"]])
 def test_what_is_not_there_is_an_error(run: Any, tmp_path: Path, words: list[str]) -> None:
     command, source, target = words

@@ -229,6 +229,15 @@ def test_a_lease_that_is_over_is_named(run: Any, tmp_path: Path) -> None:
     assert "the lease of 'billing' is over" in problems(late)
 
 
+def test_a_lease_is_for_who_is_attached_to_end_whatever_the_clock_here_says(
+    run: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.db"
+    with pc.Bus(url(path), alive_for=100_000) as bus:
+        bus.subscribe(Sale, print, durable="billing", lease=60)
+        assert run("doctor", path, "--json", clock=Later(100)).data["problems"] == []
+
+
 def test_near_the_size_limit_it_is_told_who_holds_the_log_back(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     rule = Retention(size=200_000)

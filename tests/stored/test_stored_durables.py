@@ -363,7 +363,7 @@ def test_the_log_is_kept_for_who_is_pinned(
     sub.detach()
     bus.publish_many(sales(*range(10)))
     store = bus._engine.store  # type: ignore[attr-defined]
-    retain(store, time.time() + 1_000)
+    retain(store, lambda _: time.time() + 1_000)
     _, seen = attach(bus, pinned=pinned)
     bus.publish(Sale(10))
     eventually(lambda: 10 in numbers(seen))

@@ -92,9 +92,9 @@ def test_a_back_up_replaces_the_one_before_only_when_it_is_whole(
         raise KeyError("interrupted")
 
     with pytest.raises(KeyError):
-        back_up(path, copy, progress=fail)
+        back_up(path, copy, force=True, progress=fail)
     assert copy.read_bytes() == before
-    back_up(path, copy)
+    back_up(path, copy, force=True)
     assert copy.read_bytes() != before
     assert [each.name for each in copy.parent.iterdir()] == ["copy.db"]
 
@@ -110,7 +110,7 @@ def test_a_damaged_store_is_not_backed_up_over_a_good_one(
     harmed[len(harmed) // 2 : len(harmed) // 2 + 9000] = b"\xa5" * 9000
     path.write_bytes(harmed)
     with pytest.raises(StoreDamaged):
-        back_up(path, copy)
+        back_up(path, copy, force=True)
     assert copy.read_bytes() == before
 
 

@@ -22,6 +22,7 @@ from polycast.stores.doctor import (
 from polycast.stores.doctor.problems import BEHIND, problems_of
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.rows import SEALED
+from polycast.stores.sqlite.schema import STEPS
 
 Open = Callable[..., SqliteStore]
 FILES = Path(__file__).parent / "files"
@@ -56,7 +57,7 @@ def put(store: SqliteStore, *stretches: Stretch) -> None:
             SEALED["stretches"].put(connection, each.high, each.low, each.takers)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", range(1, len(STEPS) + 1))
 def test_a_store_of_any_version_is_examined_without_complaint(version: int) -> None:
     assert damages(FILES / f"version_{version}.db") == {}
 

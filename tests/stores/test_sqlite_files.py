@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 from store_drafts import MakeDrafts
 
@@ -198,3 +200,36 @@ def test_a_version_that_only_the_log_has_is_checked_as_well(
     shutil.copyfile(make_other(path), path)
     with pytest.raises(StoreReplacedError):
         store.append(drafts(1_002))
+
+
+class Swapping(apsw.VFS):
+    """A disk on which another file takes the place of a store right after it was opened."""
+
+    def __init__(self, name: str, swap: Callable[[], None]) -> None:
+        self.name, self.swap = name, swap
+        super().__init__(name, "")
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        file = apsw.VFSFile("", name, flags)
+        self.swap()
+        return file
+
+
+def test_a_store_replaced_while_it_was_being_opened_is_not_opened(
+    held: SqliteStore, path: Path, drafts: MakeDrafts
+) -> None:
+    copy = keep_backup(path)
+    held.close()
+    left = [copy]
+
+    def swap() -> None:
+        while left:
+            os.replace(left.pop(), path)
+
+    disk = Swapping("swapping", swap)
+    with pytest.raises(StoreReplacedError, match="was removed or replaced"):
+        SqliteStore(path, vfs=disk.name)
+    store = SqliteStore(path, vfs=disk.name)
+    assert store.append(drafts(2)) == [2]
+    store.close()
+    disk.unregister()

@@ -13,6 +13,7 @@ from polycast.stores import Flight, Kept, Member
 
 if TYPE_CHECKING:
     from polycast.bus.options import EngineName
+    from polycast.bus.presence import FailureDetector
     from polycast.config import Clock
     from polycast.matching import Interest
     from polycast.stores import Route, Transaction
@@ -39,6 +40,7 @@ class Request:
     interest: Interest
     bus: int
     clock: Clock
+    detector: FailureDetector
     start: int | None = None  # since=
     lease: float | None = None
     replace: bool = False
@@ -79,6 +81,7 @@ class Request:
             lease=until,
         )
         tx.save(kept)
+        self.detector.see(kept)
         route = self.reroute(tx)
         if is_group:
             return self._join(tx, kept, route)
@@ -110,7 +113,7 @@ class Request:
         known = tx.subscription(self.name)
         if known is None:
             return None
-        over = known.lease is not None and known.lease <= self.clock.time()
+        over = self.detector.is_over(tx, known, mine=self.bus)
         left = known.group and not known.durable and not tx.members(self.name)
         if over or left:
             tx.remove(self.name)
@@ -151,9 +154,8 @@ def kept_name(interest: Interest) -> str:
 
 
 def rest_of_lease(kept: Kept, clock: Clock) -> float | None:
-    """How long it still lives: never longer than it was given, whatever the clock says."""
+    """How long it lives once somebody has attached to it: for as long as it was given."""
     if kept.lease is None:
         return None
     term = Definition.decoded(kept.definition).lease
-    left = kept.lease - clock.time()
-    return left if term is None else min(left, term)
+    return kept.lease - clock.time() if term is None else term

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from polycast.errors import PolycastError
 from polycast.stores import pins, retain, retention_of
+from polycast.stores.deadlines import AgeClock
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class Keeping:
     def __init__(
         self, store: Store, clock: Clock, timers: Timers, pool: Pool, move_on: Callable[[], None]
     ) -> None:
-        self._store, self._clock, self._timers, self._pool = store, clock, timers, pool
+        self._store, self._timers, self._pool = store, timers, pool
+        self._ages = AgeClock(clock)
         self._move_on = move_on  # those who get nothing, so that they hold nothing back
         self.started: float | None = None  # no user's callback, so it is never stuck
         self._closed = False
@@ -43,7 +45,7 @@ class Keeping:
         try:
             if not self._closed:
                 self._move_on()
-                retain(self._store, self._clock.time())
+                retain(self._store, self._ages.now)
         except PolycastError as error:
             if not self._closed:
                 _log.warning("nothing was let go: %s", error)

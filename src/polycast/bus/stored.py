@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace as replaced
 
 from polycast.bus.attaching import GROUPS, Request, kept_name, rest_of_lease
+from polycast.bus.deadlines import follow_clock, keeper_of
 from polycast.bus.health import PipelineHealth
 from polycast.bus.keeping import fullness
 from polycast.bus.options import check_dispatch
@@ -68,6 +69,7 @@ class StoredRoster(Roster):
         self.requests: dict[SharedGroup, Request] = {}  # by which the groups here were joined
         self._described: set[str] = set()  # what the store has been told for the pipeline
         presence.revived = self._soon_rejoin
+        presence.stepped = partial(follow_clock, self)
         self.settle_contexts: Callable[[], None] = lambda: None
 
     # -- attaching ---------------------------------------------------------------------------------
@@ -101,8 +103,8 @@ class StoredRoster(Roster):
             if known is None and interest.durable in self._durables:
                 self._let_go(self._durables[interest.durable or ""])
             bus = self.presence.bus.id
-            clock = self.services.clock
-            request = Request(interest, bus, clock, start, lease, replace, pinned, engine)
+            who = (bus, self.services.clock, self.presence.detector)
+            request = Request(interest, *who, start, lease, replace, pinned, engine)
             if known is not None and not self._still_ours(known, request):
                 known = None
             mailbox = self._made(request, settings) if known is None else known
@@ -298,6 +300,7 @@ class StoredRoster(Roster):
 
     def _let_go(self, mailbox: Mailbox) -> None:
         """Here it is no more; what is kept of it stays in the store."""
+        self.presence.look_at_clock()
         for consumer in mailbox.consumers():
             consumer.ended = TakenOver(mailbox.title)
         mailbox.stop()
@@ -338,7 +341,9 @@ class StoredRoster(Roster):
             ours = isinstance(keeper, CursorKeeper) and kept and kept.token == keeper.number
             if kept is not None and ours:
                 definition = replaced(Definition.decoded(kept.definition), lease=lease)
-                tx.save(replaced(kept, definition=definition.encoded(), lease=until))
+                kept = replaced(kept, definition=definition.encoded(), lease=until)
+                tx.save(kept)
+                self.presence.detector.see(kept)
 
         if consumer.interest.durable is not None:
             self.store.write(keep).result()
@@ -347,7 +352,7 @@ class StoredRoster(Roster):
         """Tell the store how far those have come who got nothing: they hold nothing back."""
         boxes = [box for box in list(self.mailboxes.values()) if is_kept(box)]
         groups = [box for box in boxes if isinstance(box, SharedGroup)]
-        keepers = [k for box in boxes if isinstance(k := box.keeper, CursorKeeper)]
+        keepers = [k for box in boxes if (k := keeper_of(box))]
         moved = [keeper for keeper in keepers if keeper.has_moved()]
 
         def save(tx: Transaction) -> None:
@@ -405,8 +410,10 @@ class StoredRoster(Roster):
         advertisement.number = self.store.write(renew).result()
 
     def advertised(self) -> list[str]:
-        """What any bus over this store is going to publish."""
-        now = self.services.clock.time()
+        """What any bus over this store is going to publish.
+
+        Each bus takes back what has come to its end, and what a dead one has said goes with it.
+        """
         if not self.store.is_up:
             return super().advertised()
         try:
@@ -414,7 +421,7 @@ class StoredRoster(Roster):
                 adverts = view.adverts()
         except StoreError:
             return super().advertised()
-        return sorted(each.what for each in adverts if each.until is None or each.until > now)
+        return sorted(each.what for each in adverts)
 
     def asked_elsewhere(self, consumer: Consumer) -> Asked | None:
         """What the broker asks of its filter, if there is one."""
@@ -425,6 +432,7 @@ class StoredRoster(Roster):
 
     def wind_down(self) -> None:
         """What is durable goes on in the next opening; only what has begun is waited for."""
+        self.presence.look_at_clock()
         for box in list(self.mailboxes.values()):
             if box.interest.durable is not None:
                 box.wind_down()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from polycast.delivery import CursorKeeper, SharedGroup, StoreKeeper
 from polycast.delivery.replaying import REPLAYED, announced
 from polycast.errors import Cancelled, LeaseExpired, TakenOver
@@ -103,10 +105,10 @@ class Watch:
     def _look_for_free(self, group: SharedGroup) -> None:
         """What other members have let go of, and what order forbade to claim before."""
         roster = self._roster
-        clock = roster.services.clock
         with roster.store.view() as view:
-            standing = view.standing(group.name, at=clock.time(), limit=FREE)
-        waiting = [each for each in standing.under_way if each.holder is None]
+            standing = view.standing(group.name, at=roster.services.clock.time(), limit=FREE)
+        due, later = group.due(standing)
+        standing = replace(standing, free=due[:FREE])
         free, blocked = group.allowed(standing), group.is_blocked(standing)
         offers = []
         for flight in free:
@@ -118,10 +120,8 @@ class Watch:
         group.offer(offers)
         if group.offers or not blocked:
             group.claim_soon()
-        now = clock.time()
-        later = [each.due for each in waiting if each.due > now]
         if later:  # nobody else may be there to say that it is due
-            roster.services.timers.after(min(later) - now, roster.feed.ring)
+            roster.services.timers.after(min(later), roster.feed.ring)
 
 
 def is_kept(mailbox: Mailbox) -> bool:

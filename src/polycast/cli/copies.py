@@ -23,7 +23,10 @@ def make_backup(given: Namespace, terminal: Terminal) -> int:
     store, target = Place(given.store).file("a back-up"), file_of(given.target)
     with translated(store):
         pages = back_up(
-            store, target, progress=lambda done, all_: terminal.progress("copying", done, all_)
+            store,
+            target,
+            force=given.force,
+            progress=lambda done, all_: terminal.progress("copying", done, all_),
         )
     took = os.path.getsize(target)
     data = {"store": store, "target": target, "pages": pages, "bytes": took}

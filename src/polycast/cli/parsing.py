@@ -67,12 +67,17 @@ def _add_copies(commands: Any) -> None:
     what = "copy a store, which may be in use, to one file"
     one = command(commands, "backup", make_backup, what, "backup events.db monday.db")
     add_file(one)
-    one.add_argument("target", metavar="TARGET", help="file to write; one that is there goes")
+    one.add_argument("target", metavar="TARGET", help="file to write")
+    one.add_argument(
+        "--force", action="store_true", help="replace a file that is there, if it is no open store"
+    )
     what = "make a store from a back-up"
     one = command(commands, "restore", restore_backup, what, "restore monday.db events.db --force")
     one.add_argument("backup", metavar="BACKUP", help="file that `polycast backup` wrote")
     add_file(one)
-    one.add_argument("--force", action="store_true", help="replace a store that is there")
+    one.add_argument(
+        "--force", action="store_true", help="replace a store that is there and not open"
+    )
 
 
 def _add_pipeline(commands: Any) -> None:

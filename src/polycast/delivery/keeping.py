@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from polycast.errors import NotSettled, StoreError
 from polycast.stores import Flight, Letter
 from polycast.stores.claiming import forget_outliving
+from polycast.stores.deadlines import wall_offset
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -178,6 +179,7 @@ class CursorKeeper(StoreKeeper):
         self._careful = CAREFUL if unclean else 0
         self._open: dict[int, None] = {}  # taken and not done
         self._noted: dict[int, Flight] = {}  # of these, what has been tried, or is in the store
+        self._until: dict[int, float] = {}  # when what waits is due, by the monotonic clock
         self._rows: dict[int, Flight] = {}  # what is in the store
         self._top = self._saved_at = cursor  # after the last that is done; as the store has it
         self._sorted = True  # whether the first that is open came first
@@ -223,7 +225,19 @@ class CursorKeeper(StoreKeeper):
     def again(self, parcel: Parcel, delay: float) -> None:
         """It is noted, with when it is due."""
         self._note(parcel, self.clock.time() + delay)
+        with self._lock:
+            self._until[parcel.entry.position] = self.clock.monotonic() + delay
         self.save_soon()
+
+    def clock_stepped(self) -> None:
+        """Somebody has set the wall clock: what waits for another attempt waits as long as ever."""
+        offset = wall_offset(self.clock)
+        with self._lock:
+            waiting = self._until.keys() & self._noted.keys()
+            for at in waiting:
+                self._noted[at] = replace(self._noted[at], due=self._until[at] + offset)
+        if waiting:
+            self.save_soon()
 
     def _note(self, parcel: Parcel, due: float) -> None:
         position = parcel.entry.position
@@ -235,6 +249,7 @@ class CursorKeeper(StoreKeeper):
     def _settled(self, position: int) -> None:
         self._open.pop(position, None)
         self._noted.pop(position, None)
+        self._until.pop(position, None)
         self._top = max(self._top, position + 1)
         self._sorted = self._sorted or not self._open
 

@@ -14,6 +14,7 @@ from polycast.delivery.group import Group
 from polycast.errors import StoreError
 from polycast.stores import Flight, Member, Undecodable
 from polycast.stores.claiming import Candidate, Claiming, Claims, Errand, Order, take_claims, tidy
+from polycast.stores.deadlines import Countdown
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class SharedGroup(Group):
         self.joined = 0  # as which bus
         self._handovers = 0  # how often something was passed on after a failure
         self._failed: dict[int, float] = {}  # what is not tried here again before some time
+        self._waits = Countdown(services.clock)
 
     # -- coming in ---------------------------------------------------------------------------------
 
@@ -116,6 +118,19 @@ class SharedGroup(Group):
     def refuse(self, flight: Flight) -> None:
         """Nobody here wants it."""
         self._refused.add((flight.position, flight.token))
+
+    def due(self, standing: Standing) -> tuple[list[Flight], list[float]]:
+        """What nobody holds and is due, and in how many seconds the rest is.
+
+        That is counted from when it was first seen here, so that nobody who sets a clock has
+        something tried early, or never.
+        """
+        free = {
+            (each.position, each.token): each for each in standing.under_way if each.holder is None
+        }
+        left = {key: self._waits.left(key, each.due) for key, each in free.items()}
+        self._waits.keep(free.keys())
+        return [free[key] for key in free if left[key] <= 0], [t for t in left.values() if t > 0]
 
     def allowed(self, standing: Standing) -> list[Flight]:
         """Of what is free, what is not on offer yet, not refused, and may be claimed now."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from polycast.bus.presence import bury_dead
+from polycast.bus.presence import FailureDetector
 from polycast.errors import PolycastError
 from polycast.server.guarding import disown
 from polycast.server.logs import server_log
 from polycast.stores import retain
+from polycast.stores.deadlines import AgeClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,9 @@ class Tending:
     """A job of a broker; several over one store do no harm to each other."""
 
     def __init__(self, store: Store, clock: Clock, often: Callable[[], None]) -> None:
-        self._store, self._clock = store, clock
+        self._store = store
+        self._detector = FailureDetector(clock)
+        self._ages, self._answered = AgeClock(clock), AgeClock(clock)
         self._often = often  # what else there is to do, in the same thread
 
     async def run(self) -> None:
@@ -50,11 +53,11 @@ class Tending:
                 _log.exception("the store was not tended")
 
     def _bury(self, tx: Transaction) -> None:
-        bury_dead(tx, self._clock.time(), mine=None)
+        self._detector.bury_dead(tx, mine=None)
 
     def let_go(self) -> None:
         """Let go of what nobody needs any more."""
-        now = self._clock.time()
-        retain(self._store, now)
-        self._store.write(lambda tx: tx.drop_answers(now - FORGOTTEN)).result()
+        retain(self._store, self._ages.now)
+        before = self._answered.now(FORGOTTEN) - FORGOTTEN
+        self._store.write(lambda tx: tx.drop_answers(before)).result()
         self._store.write(disown).result()

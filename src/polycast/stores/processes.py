@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from pathlib import Path
 
-__all__ = ["has_ended", "here"]
+__all__ = ["ALIVE_FOR", "has_ended", "here", "signed", "term_of"]
+
+ALIVE_FOR = 10.0  # seconds without a sign of life after which a bus counts as dead
+_TERM = " alive_for="
 
 
 def has_ended(process: int, place: str) -> bool:
     """Whether a process is certainly gone; one that cannot be seen from here may live."""
-    if place != here() or process == os.getpid():
+    if place.partition(_TERM)[0] != here() or process == os.getpid():
         return False
     try:
         os.kill(process, 0)
@@ -31,3 +35,17 @@ def here() -> str:
     except OSError:
         pass
     return "/".join(parts)
+
+
+def signed(alive_for: float) -> str:
+    """Where a process is, and for how long it may give no sign of life."""
+    return f"{here()}{_TERM}{alive_for!r}"
+
+
+def term_of(place: str) -> float:
+    """For how long a process that has signed so may give no sign of life."""
+    try:
+        term = float(place.partition(_TERM)[2])
+    except ValueError:  # an older version says only where it is
+        return ALIVE_FOR
+    return term if math.isfinite(term) and term > 0 else ALIVE_FOR

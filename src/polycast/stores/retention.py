@@ -9,6 +9,8 @@ import msgspec
 from polycast.errors import BadOption
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polycast.stores.contract import Store, Transaction, View
 
 __all__ = ["PIPELINE", "Pin", "Retention", "pins", "retain", "retention_of", "tidy_routing"]
@@ -97,9 +99,10 @@ def tidy_routing(transaction: Transaction) -> int:
     return transaction.drop_stretches(transaction.awaited())
 
 
-def retain(store: Store, now: float) -> int:
+def retain(store: Store, time_for: Callable[[float], float]) -> int:
     """Let go of what the rule of a store lets go; how many records went.
 
+    `time_for` says what time it is for judging an age.
     What the pipeline found out goes without a rule, as soon as all have passed it.
     """
     with store.view() as view:
@@ -116,7 +119,7 @@ def retain(store: Store, now: float) -> int:
     most = min([store.newest(), *held])
     gone = 0
     if rule.age is not None:
-        gone += _let_go(store, min(most, store.position_at(now - rule.age)))
+        gone += _let_go(store, min(most, store.position_at(time_for(rule.age) - rule.age)))
     if rule.delivered and limits:
         gone += _let_go(store, min(most, limits[0].position))
     if rule.size is not None:

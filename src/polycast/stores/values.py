@@ -173,13 +173,17 @@ class EventType(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenBus(msgspec.Struct, frozen=True, gc=False):
-    """One opening of a bus, while it lasts; `until` is when it counts as dead, by the wall."""
+    """One opening of a bus, while it lasts.
+
+    `until` is a sign of life, and another one each time: when it counts as dead, by its own wall
+    clock, if none follows. Others go by how long they have seen none.
+    """
 
     id: int
     publisher: str
     epoch: int
     until: float
-    address: str = ""  # of the socket by which it is woken
+    address: str = ""  # where its process is, and for how long it may give no sign
     process: int = 0
 
 

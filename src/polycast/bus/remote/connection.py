@@ -107,7 +107,7 @@ class Connection:
         self._closed = threading.Event()
         self.failure: Exception | None = None
         self.limits = Limits()
-        self.offset = 0.0  # what the clock of the broker is ahead of the one here
+        self.origin = 0.0  # what the clock of the broker is ahead of the monotonic one here
         self.welcome: Welcome | None = None
         self.times = 0  # how often it has connected
         self._turn = 0  # whose turn it is of the addresses
@@ -341,7 +341,7 @@ class Connection:
             raise BrokerUnreachable(str(address), why=_why(error)) from None
 
     def _shake_hands(self, socket: Socket, address: Address) -> None:
-        asked = self._clock.time()
+        asked = self._clock.monotonic()
         socket.send(
             next(frames([encode(Hello(PROTOCOL, self._client, self._options.program[:200]))], 1))
         )
@@ -357,8 +357,8 @@ class Connection:
                 f"open a new bus"
             )
             raise BrokerRefused("another-store", text)
-        heard = self._clock.time()
-        self.offset = first.time - (asked + heard) / 2
+        heard = self._clock.monotonic()
+        self.origin = first.time - (asked + heard) / 2
         self.welcome, self.limits = first, first.limits
         socket.take_from(lambda: self._said_at(socket))
         with self._lock:

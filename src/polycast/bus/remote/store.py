@@ -66,16 +66,23 @@ class Promise(Future[T]):
 
 
 class RemoteClock:
-    """The clock of a broker, which all its clients go by; its seconds are those of this machine."""
+    """The clock of a broker, which all its clients go by; its seconds are those of this machine.
+
+    Between two connections it goes on evenly, whoever sets the wall clock here.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.offset: Callable[[], float] = lambda: 0.0
+        self.origin: Callable[[], float] = lambda: 0.0  # its time when the monotonic one was 0
         self.monotonic = clock.monotonic
 
     def time(self) -> float:
         """Seconds since the epoch, by the wall clock of the broker."""
-        return self._clock.time() + self.offset()
+        return self.monotonic() + self.origin()
+
+    def offset(self) -> float:
+        """How far it is ahead of the wall clock here."""
+        return self.time() - self._clock.time()
 
 
 class RemoteStore(Handlers):
@@ -97,7 +104,7 @@ class RemoteStore(Handlers):
         self._closing = threading.Lock()
         self._closed = False
         self._connection.open()
-        self.clock.offset = lambda: self._connection.offset
+        self.clock.origin = lambda: self._connection.origin
         worker = Worker(self._connection, self._ask, self._guess)
         self._writer = threading.Thread(
             target=self._write_all, args=(worker,), name="polycast-remote-store", daemon=True

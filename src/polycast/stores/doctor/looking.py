@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import apsw
 
 from polycast.errors import NotAStore, StoreDamaged, StoreError
 from polycast.stores.contract import ContextVersion, Route, Routed
+from polycast.stores.sqlite.peeking import peek
 from polycast.stores.sqlite.readable import Readable
 from polycast.stores.sqlite.rows import fetch_one
 from polycast.stores.sqlite.schema import STEPS, version_of
@@ -19,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from polycast.stores.contract import View
+    from polycast.stores.sqlite.peeking import Guard, Peek
 
 __all__ = ["ReadOnlyStore", "looking", "translated"]
 
-_BUSY = 5_000  # milliseconds
 _INSTEAD = "Name the file of a store, as in events.db or sqlite:///events.db"
 
 
@@ -49,9 +51,16 @@ class _FirstView(_SecondView):
 class ReadOnlyStore(Readable):
     """The half of a store that reads, over one connection. Nothing in the file is changed by it."""
 
-    def __init__(self, path: str, connection: apsw.Connection, *, version: int | None) -> None:
+    def __init__(
+        self,
+        path: str,
+        connection: apsw.Connection,
+        *,
+        version: int | None,
+        guard: Guard | None = None,
+    ) -> None:
         super().__init__(path)
-        self.connection = connection
+        self.connection, self._guard = connection, guard
         self._view = {1: _FirstView, 2: _SecondView}.get(version or 0, SqlView)
 
     @contextmanager
@@ -72,9 +81,15 @@ class ReadOnlyStore(Readable):
         finally:
             with suppress(apsw.Error):  # SQLite may have ended it by itself
                 self.connection.execute("ROLLBACK")
+            self._check()
+
+    def _check(self) -> None:
+        if self._guard is not None:
+            self._guard.check()
 
     def changes(self) -> int:
         """A number that is another one after anybody has written."""
+        self._check()
         return int(fetch_one(self.connection, "PRAGMA data_version"))
 
 
@@ -85,7 +100,7 @@ def looking(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[R
     With `current`, one of an older version is refused, too: its tables are not those of today.
     """
     path = os.fspath(path)
-    connection = _opened(path)
+    connection, guard = _opened(path)
     try:
         with translated(path):
             version = _version(connection, path)
@@ -95,35 +110,32 @@ def looking(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[R
                     why=f"it has the older version {version}",
                     instead="Open a bus over it once: that brings it up to date",
                 )
-            yield ReadOnlyStore(path, connection, version=version)
+            yield ReadOnlyStore(path, connection, version=version, guard=guard)
     finally:
         connection.close()
 
 
-def _opened(path: str) -> apsw.Connection:
-    for is_so, why in (
-        (not os.path.exists(path), "there is no such file"),
-        (os.path.isdir(path), "it is a folder"),
-        (not os.access(path, os.R_OK), "this user may not read it"),
-    ):
-        if is_so:
-            raise NotAStore(path, why=why, instead=_INSTEAD)
+def _opened(path: str) -> Peek:
+    why = _not_to_read(path)
+    if why is not None:
+        raise NotAStore(path, why=why, instead=_INSTEAD)
     with translated(path):
-        connection = apsw.Connection(path, flags=_flags(path))
-        connection.set_busy_timeout(_BUSY)
-        connection.execute("PRAGMA query_only = 1")
-    return connection
+        return peek(path)
 
 
-def _flags(path: str) -> int:
-    """Only one that could write removes the files beside a store that it has made by opening it.
-
-    So it could, if there is nothing in the write-ahead log that it would move into the file.
-    """
+def _not_to_read(path: str) -> str | None:
+    if not os.path.exists(path):
+        return "there is no such file"
+    about = os.stat(path)
+    if stat.S_ISDIR(about.st_mode):
+        return "it is a folder"
+    if not stat.S_ISREG(about.st_mode):
+        return "it is no file"
+    if not os.access(path, os.R_OK):
+        return "this user may not read it"
     wal = f"{path}-wal"
-    is_empty = not os.path.exists(wal) or os.path.getsize(wal) == 0
-    may_write = is_empty and os.access(path, os.W_OK)
-    return apsw.SQLITE_OPEN_READWRITE if may_write else apsw.SQLITE_OPEN_READONLY
+    is_empty = not about.st_size and not (os.path.exists(wal) and os.path.getsize(wal))
+    return "it is empty" if is_empty else None
 
 
 def _version(connection: apsw.Connection, path: str) -> int | None:

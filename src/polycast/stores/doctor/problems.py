@@ -147,7 +147,7 @@ def _subscription(each: SubscriptionFigures, now: float) -> Iterator[Found]:
             f"{each.overdue} events of {each.name!r} should have been tried again a while ago",
             "See whether its callback is stuck: bus.health() in its process says so",
         )
-    if each.lease is not None and each.lease <= now:
+    if each.lease is not None and each.lease <= now and not each.attached:
         yield (
             f"the lease of {each.name!r} is over",
             "Any bus that is open over the store removes it",

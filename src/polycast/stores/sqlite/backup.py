@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import secrets
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import apsw
 
 from polycast.config import SystemClock
-from polycast.errors import NotAStore, StoreDamaged, StoreError
+from polycast.errors import NotAStore, StoreDamaged
 from polycast.stores.sqlite.connections import connect, told
+from polycast.stores.sqlite.peeking import peek
+from polycast.stores.sqlite.placing import Target
 from polycast.stores.sqlite.rows import fetch
-from polycast.stores.sqlite.schema import BUSY_SECONDS, prepare, sync_directory, version_of
+from polycast.stores.sqlite.schema import prepare, version_of
 from polycast.stores.sqlite.state import SqlTransaction
 
 if TYPE_CHECKING:
@@ -32,26 +33,43 @@ StrPath = str | os.PathLike[str]
 
 
 def back_up(
-    store: StrPath, target: StrPath, *, progress: Callable[[int, int], None] | None = None
+    store: StrPath,
+    target: StrPath,
+    *,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> int:
     """Copy a store, which may be written meanwhile, to one file; how many pages that were.
 
-    The copy is of one moment, and checked before it takes the place of what was there.
+    The copy is of one moment, checked, and has the permissions of the store. What is there already
+    is replaced only by force, and a store that is open not even then.
     """
     store, target = os.fspath(store), os.fspath(target)
-    if _same(store, target):
-        raise StoreError(f"{store} cannot be backed up onto itself; name another file")
-    made = _beside(target)
-    try:
-        with told(target), closing(connect(store)) as source:
-            version_of(source, store)
+    _check_source(store)
+    with told(store):
+        source, guard = peek(store)
+    with told(target), closing(source):
+        if version_of(source, store) == 0:
+            raise _no_store(store)
+        place = Target(store, target, force=force)
+        with place.draft() as made:
             pages = _copy(source, made, progress)
-        check_file(made)
-        _put(made, target)
-    except BaseException:
-        _remove(made)
-        raise
+            check_file(made)
+            if guard is not None:
+                guard.check()
+            place.put(made)
     return pages
+
+
+def _check_source(path: str) -> None:
+    """Nothing is made at a path by a copy of what is there."""
+    if not os.path.isfile(path):
+        why = "it is no file" if os.path.exists(path) else "there is no such file"
+        raise NotAStore(path, why=why, instead="Name the file of a store")
+
+
+def _no_store(path: str) -> NotAStore:
+    return NotAStore(path, why="it is empty", instead="Name a back-up of a store")
 
 
 def restore(
@@ -65,23 +83,13 @@ def restore(
     given: at the milliseconds of the clock, which differ if the same back-up is restored twice.
     """
     backup, target = os.fspath(backup), os.fspath(target)
-    if os.path.exists(target) and not force:
-        raise StoreError(
-            f"{target} is there already; name another file, or restore with force to replace it"
-        )
     check_file(backup)
-    made = _beside(target)
-    try:
-        with told(target), closing(connect(backup, write=False)) as source:
-            _copy(source, made, None)
-            _begin_anew(made, backup, int((clock or SystemClock()).time() * 1000))
+    place = Target(backup, target, force=force)
+    with told(target), closing(connect(backup, write=False)) as source, place.draft() as made:
+        _copy(source, made, None)
+        _begin_anew(made, backup, int((clock or SystemClock()).time() * 1000))
         check_file(made)
-        if os.path.exists(target):
-            _retire(target)
-        _put(made, target)
-    except BaseException:
-        _remove(made)
-        raise
+        place.put(made)
 
 
 def check_file(path: str) -> None:
@@ -89,7 +97,7 @@ def check_file(path: str) -> None:
     with closing(connect(path, write=False)) as connection:
         try:
             if version_of(connection, path) == 0:
-                raise NotAStore(path, why="it is empty", instead="Name a back-up of a store")
+                raise _no_store(path)
             found = [text for (text,) in fetch(connection, "PRAGMA integrity_check(10)")]
         except apsw.CorruptError as error:
             found = [str(error)]
@@ -102,7 +110,7 @@ def _copy(source: apsw.Connection, path: str, progress: Callable[[int, int], Non
     # With a read transaction around it, what others write meanwhile does not make it begin anew.
     source.execute("BEGIN")
     fetch(source, "SELECT 1 FROM sqlite_schema LIMIT 1")
-    with closing(connect(path, create=True)) as copy:
+    with closing(connect(path)) as copy:
         with copy.backup("main", source, "main") as backup:
             while not backup.done:
                 backup.step(_PAGES)
@@ -122,44 +130,3 @@ def _begin_anew(path: str, backup: str, epoch: int) -> None:
             # Whoever had it open then does not have it open now.
             SqlTransaction(connection, backup).begin_anew(skipped=EPOCHS_SKIPPED, epoch=epoch)
         fetch(connection, "PRAGMA journal_mode = DELETE")
-
-
-def _retire(target: str) -> None:
-    """Make sure that nobody has the store open; SQLite leaves WAL mode only then."""
-    try:
-        with closing(connect(target)) as connection:
-            connection.set_busy_timeout(int(min(BUSY_SECONDS, 1.0) * 1000))
-            fetch(connection, "PRAGMA journal_mode = DELETE")
-    except apsw.BusyError:
-        raise StoreError(
-            f"{target} is open in some process; close every bus over it, then restore again"
-        ) from None
-    except (NotAStore, StoreDamaged, apsw.CorruptError):
-        pass  # what is damaged is what a restore is for
-    for end in ("-wal", "-shm", "-journal"):
-        _remove(target + end)
-
-
-def _put(made: str, target: str) -> None:
-    """Put a finished file in its place, at once and for good."""
-    handle = os.open(made, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    os.replace(made, target)
-    sync_directory(target)
-
-
-def _beside(path: str) -> str:
-    return f"{path}.{secrets.token_hex(4)}.new"
-
-
-def _remove(path: str) -> None:
-    for end in ("", "-wal", "-shm", "-journal"):
-        with suppress(FileNotFoundError):
-            os.unlink(path + end)
-
-
-def _same(one: str, other: str) -> bool:
-    return os.path.exists(other) and os.path.samefile(one, other)

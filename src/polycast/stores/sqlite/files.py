@@ -21,7 +21,7 @@ from polycast.stores.sqlite.rows import fetch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Files"]
+__all__ = ["Files", "identity"]
 
 _ABOUT = "SELECT name, (SELECT rootpage FROM sqlite_schema WHERE name = 'identity') FROM identity"
 _HEADER = 100  # bytes at the beginning of a SQLite file
@@ -31,7 +31,9 @@ _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 class Files:
     """What was at the path of a store when it was opened, to compare with what is there now."""
 
-    def __init__(self, path: str, connection: apsw.Connection) -> None:
+    def __init__(
+        self, path: str, connection: apsw.Connection, *, before: tuple[int, int] | None = None
+    ) -> None:
         self.path = os.path.abspath(path)  # the working directory may change
         found = fetch(connection, _ABOUT)  # a store that lost its name tells whoever asks for it
         about: tuple[str, int] = found[0] if found else ("", 0)
@@ -40,7 +42,11 @@ class Files:
         self._real = connection.filename  # where links lead
         log = connection.filename_wal
         self._log, self._index = log, f"{log.removesuffix('-wal')}-shm"
-        self._seen = {name: _identity(name) for name in (self.path, self._log, self._index)}
+        self._seen = {name: identity(name) for name in (self.path, self._log, self._index)}
+        is_now = self._seen[self.path]
+        if before is not None and is_now != before:
+            now = "nothing" if is_now is None else _file(self.path, is_now)
+            raise StoreReplacedError(self.path, _file(self.path, before), now)
         self._lock = threading.Lock()
         if not self._is_named():  # by a file of an older version that was brought up to date
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -57,7 +63,7 @@ class Files:
     def may_be_completed(self) -> bool:
         """Whether the file is there, and nobody began another write-ahead log beside it."""
         with suppress(OSError):
-            now = {name: _identity(name) for name in self._seen}
+            now = {name: identity(name) for name in self._seen}
             beside = (self._log, self._index)
             is_there = now.pop(self.path) == self._seen[self.path]
             return is_there and all(now[name] in (None, self._seen[name]) for name in beside)
@@ -111,7 +117,8 @@ class Files:
             self._length = now.st_size
 
 
-def _identity(name: str) -> tuple[int, int] | None:
+def identity(name: str) -> tuple[int, int] | None:
+    """What tells a file from any other, whatever its name; None if there is none."""
     try:
         found = os.stat(name)
     except FileNotFoundError:

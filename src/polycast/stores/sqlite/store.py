@@ -12,7 +12,7 @@ from polycast.config import SystemClock
 from polycast.errors import WouldDeadlock
 from polycast.stores.near import bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import Readers, connect, told
-from polycast.stores.sqlite.files import Files
+from polycast.stores.sqlite.files import Files, identity
 from polycast.stores.sqlite.jobs import Appending, Change
 from polycast.stores.sqlite.readable import Readable
 from polycast.stores.sqlite.rows import fetch_one
@@ -51,12 +51,13 @@ class SqliteStore(Readable):
     ) -> None:
         super().__init__(os.fspath(path))
         self._clock: Clock = clock if clock is not None else SystemClock()
+        before = identity(self.path)
         connection = connect(self.path, vfs=vfs, create=create)
         try:
             with told(self.path):
                 prepare(connection, self.path, create=create)
                 connection.execute("PRAGMA synchronous = FULL")
-                files = Files(self.path, connection)
+                files = Files(self.path, connection, before=before)
         except BaseException:
             connection.close()
             raise
