@@ -10,14 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from polycast.config import SystemClock
-from polycast.errors import BrokerError, StoreError
+from polycast.errors import BrokerError, PolycastError, StoreError
 from polycast.server.access import ANYBODY
+from polycast.server.belongings import Publishers
 from polycast.server.bounds import Bounds
 from polycast.server.filter_budget import FilterBudget
 from polycast.server.guarding import Guard
 from polycast.server.hub import Hub
+from polycast.server.quotas import Quota
 from polycast.server.tending import Tending
 from polycast.server.turns import Holdings, Turns
+from polycast.server.usage import Usage
 from polycast.server.vocabulary import Vocabulary
 from polycast.stores import MemoryStore, open_store
 from polycast.stores.urls import path_of
@@ -74,10 +77,12 @@ class Broker:
         self.hub = Hub(self.store, self.vocabulary, self.filter_budget)
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="polycast-broker")
         self.tokens = tokens
+        self.usage = Usage(self.store, self.clock, self._quota_of)
+        self._publishers = Publishers()
         self.connections: set[Connection] = set()
         self.opened = self.cut_off = 0  # connections
         self.failure: StoreError | None = None  # why the log cannot be read
-        self._tending = Tending(self.store, self.clock, self.look_at_tokens)
+        self._tending = Tending(self.store, self.clock, self.look_at_tokens, self.usage)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bell = asyncio.Event()
         self._lock = threading.Lock()
@@ -157,17 +162,18 @@ class Broker:
     def close(self) -> None:
         """Let go of the store."""
         self.pool.shutdown(wait=True, cancel_futures=True)
+        with contextlib.suppress(PolycastError):  # a store that has failed
+            self.usage.save()
         self.store.close()
 
     # -- what clients ask --------------------------------------------------------------------------
 
     def asked(self, name: str, given: dict[str, Any], guard: Guard) -> bytes:
         """The result of a question about the log or the state. In any thread."""
-        if name in LOG:
-            return encode(LOG[name].call(self.store, given))
         with self.store.view() as view:
-            result = READS[name].call(view, given)
-        return encode_result(guard.seen(result) if name == "letters" else result)
+            if name in LOG:
+                return encode(guard.answer(view, LOG[name], given, of=self.store))
+            return encode_result(guard.answer(view, READS[name], given))
 
     def unread(self) -> int:
         """How many bytes of events clients have not read."""
@@ -188,7 +194,11 @@ class Broker:
 
     def guard(self, who: Identified) -> Guard:
         """What stands between a client and the store."""
-        return Guard(who, self.vocabulary, self.store, self._owner_of)
+        about = (self.vocabulary, self.store, self._owner_of)
+        return Guard(who, *about, usage=self.usage, publishers=self._publishers)
+
+    def _quota_of(self, owner: str) -> Quota:
+        return Quota() if self.tokens is None else self.tokens.quota_of(owner)
 
     def _owner_of(self, name: str) -> str | None:
         return None if self.tokens is None else self.tokens.owner_of(name)
@@ -205,5 +215,7 @@ class Broker:
             who = self.tokens.again(connection.guard.who, now=now)
             if who is None:
                 connection.cut_off(1008, "its token is not valid any more")
-            elif who is not connection.guard.who:
+            elif who.owner != connection.owner:
+                connection.cut_off(1008, "its token has another owner now")
+            elif who != connection.guard.who:
                 connection.guard = self.guard(who)

@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import (
-    BadFrame,
-    BrokerRefused,
-    LimitReached,
-    StoreClosed,
-)
-from polycast.matching import Definition
+from polycast.errors import BadFrame, BrokerRefused, LimitReached, StoreClosed
+from polycast.server.asking import definition_of
 from polycast.server.describing import Private
 from polycast.server.refusals import refused
+from polycast.server.usage import Using
 from polycast.server.working import Task, Undone, perform
 from polycast.text import log_of
 from polycast.wire.calls import CALLS, READ
@@ -61,7 +57,6 @@ GONE = 1006  # the code of a connection that the other side has left
 LAST_WORDS = 1.0  # seconds to say why it ends
 LATER = 0.05  # seconds after which a client to which nothing was sent hears how far it is
 PIECE = 200  # bytes that an event, a step or a description takes besides its contents
-MOST_DEFINITION = 1_000_000  # bytes of what one subscription wants
 LISTINGS = 4  # questions about many things at a time that one connection may have
 MUCH_LATER = 0.25  # the same for one that has not asked for anything
 _log = log_of("polycast.server")
@@ -94,7 +89,7 @@ class Connection:
     ) -> None:
         self._broker, self._write, self.place = broker, send, place
         self.guard = broker.guard(who)
-        self.private = Private()
+        self.private, self.using = Private(), Using(broker.usage)
         self._hub, self._store, self._limits = broker.hub, broker.store, broker.limits
         self.client, self.program = "", ""
         self.stream = self.at = self.groups = 0
@@ -137,6 +132,7 @@ class Connection:
                 raise
         finally:
             self._hub.leave(self)
+            self.using.leave()
             for timer in (self._progress, self._alive):
                 if timer is not None:
                     timer.cancel()
@@ -202,6 +198,7 @@ class Connection:
         if not 0 < len(hello.client) <= 64 or len(hello.program) > 200:
             raise BadFrame("`hello`", why="a name of 1 to 64 characters is accepted")
         self.client, self.program = hello.client, hello.program
+        self.using.hold(self.guard.who, "connections", 1)
         self._post(
             Welcome(
                 PROTOCOL,
@@ -372,16 +369,14 @@ class Connection:
     def _append(self, message: Append) -> None:
         count = sum(len(run.payloads) for run in message.runs)
         self._check_rate(count)
-        for run in message.runs:
-            self.guard.check_run(run)
-        if any(not 0 <= each.number < count for each in message.astray):
-            raise BadFrame("`append`", why="it names an event astray that it has not")
+        self.guard.check_append(message.runs, message.astray)
         appending = self._store.submit(message.runs, astray=message.astray)
         self._hub.published += count
         self._answer_later(appending, message.number, encode, _size_of(message))
 
     def _describe(self, message: Describe) -> None:
-        told = self.private.heard(message.descriptions, self.guard, self._broker.vocabulary)
+        vocabulary = self._broker.vocabulary
+        told = self.private.heard(message.descriptions, self.guard, vocabulary, self.using)
         describing = self._store.describe(told.public)
         size = PIECE * len(message.descriptions)
         private = encode(told.private)
@@ -427,8 +422,8 @@ class Connection:
         if verb is None:
             raise BadFrame(f"the call {message.name!r}", why="a store has no such method")
         given = verb.given(message.arguments)
-        self.guard.check_call(message.name, given)
         if verb is READ:
+            self.guard.check_read(READ, given)
             self._read(message.number, given)
             return
         if message.name == "newest":
@@ -454,7 +449,9 @@ class Connection:
         if len(message.steps) > self._limits.pending:
             text = f"work of {len(message.steps)} steps; {self._limits.pending} are accepted"
             raise LimitReached("steps", text, {"limit": self._limits.pending})
-        task = Task(self.client, self._broker.clock.time(), self.guard, self._broker.bounds.answers)
+        # What a client was answered, only its owner is told again.
+        client = self.client if self.owner is None else f"{self.owner!r} {self.client}"
+        task = Task(client, self._broker.clock.time(), self.guard, self._broker.bounds.answers)
         size = sum(PIECE + len(each.arguments) + len(each.expected) for each in message.steps)
         working = self._store.write(lambda tx: perform(tx, message, task))
         self._answer_later(working, message.number, bytes, size)
@@ -466,21 +463,16 @@ class Connection:
             text = f"more than {self._limits.subscriptions} subscriptions on one connection"
             raise LimitReached("subscriptions", text, {"limit": self._limits.subscriptions})
         for each in message.definitions:
-            self.guard.check_definition(_definition(each))
+            self.guard.check_definition(definition_of(each))
+        self.using.hold(self.guard.who, "subscriptions", others + many)
         private = self.private.descriptions
         wanting = self._hub.want(self, message.name, message.definitions, private=private)
-        wanted = yield from _in_parts(wanting)
+        try:
+            wanted = yield from _in_parts(wanting)
+        except BaseException:
+            self.using.hold(self.guard.who, "subscriptions", others)
+            raise
         self._post(msgspec.structs.replace(wanted, number=message.number))
-
-
-def _definition(data: bytes) -> Definition:
-    if len(data) > MOST_DEFINITION:
-        text = f"a definition of {len(data):,} bytes; {MOST_DEFINITION:,} are accepted"
-        raise LimitReached("definition", text, {"limit": MOST_DEFINITION})
-    try:
-        return Definition.decoded(data)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise BadFrame("a definition", why=str(error)) from None
 
 
 def _in_parts(wanting: Generator[None, None, Wanted]) -> Generator[bool, None, Wanted]:

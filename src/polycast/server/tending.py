@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from polycast.bus.presence import bury_dead
 from polycast.errors import PolycastError
-from polycast.server.guarding import disown
+from polycast.server.belongings import disown
 from polycast.stores import retain
 from polycast.text import log_of
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.config import Clock
+    from polycast.server.usage import Usage
     from polycast.stores import Store, Transaction
 
 __all__ = ["Tending"]
@@ -28,8 +29,8 @@ _log = log_of("polycast.server")
 class Tending:
     """A job of a broker; several over one store do no harm to each other."""
 
-    def __init__(self, store: Store, clock: Clock, often: Callable[[], None]) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: Store, clock: Clock, often: Callable[[], None], usage: Usage) -> None:
+        self._store, self._clock, self._usage = store, clock, usage
         self._often = often  # what else there is to do, in the same thread
 
     async def run(self) -> None:
@@ -57,4 +58,5 @@ class Tending:
         now = self._clock.time()
         retain(self._store, now)
         self._store.write(lambda tx: tx.drop_answers(now - FORGOTTEN)).result()
-        self._store.write(disown).result()
+        self._usage.count(self._store.write(disown).result())
+        self._usage.save()

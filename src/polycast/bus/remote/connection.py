@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "Handlers", "Options"]
 
+CROWDED = "connections-of-owner"  # the code of a broker that lets in no more of an owner
 SOONEST, LATEST = 0.05, 5.0  # seconds between two attempts to connect
 _log = log_of("polycast")
 
@@ -394,6 +395,8 @@ def _another(error: Exception) -> Exception:
 
 def _is_final(error: Exception) -> bool:
     """Whether it would be the same on the next attempt."""
+    if isinstance(error, BrokerRefused) and error.code == CROWDED:  # others of its owner may go
+        return False
     return isinstance(error, BadFrame | BrokerRefused | AccessDenied)
 
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["error_of"]
 
-_LIMITS = frozenset({"definition", "rate", "subscriptions", "steps", "too-large", "types"})
+_OF_OWNER = "-of-owner"  # what the codes of limits end with that are of all its connections
+_LIMITS = frozenset(
+    {"answers", "definition", "rate", "subscriptions", "steps", "too-large", "types"}
+)
 
 
 def error_of(refused: Refused) -> Exception:
@@ -28,7 +31,8 @@ def error_of(refused: Refused) -> Exception:
     make = _ERRORS.get(refused.code)
     if make is not None:
         return make(refused.text, refused.data)
-    kind = LimitReached if refused.code in _LIMITS else BrokerRefused
+    is_limit = refused.code in _LIMITS or refused.code.endswith(_OF_OWNER)
+    kind = LimitReached if is_limit else BrokerRefused
     return kind(refused.code, refused.text, refused.data)
 
 
