@@ -20,7 +20,7 @@ from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
 from polycast.routing.borders.crossing import letter_name
 from polycast.server.access import Identified, Rights
-from polycast.server.belongings import OWNER, disown, subscription_key
+from polycast.server.belongings import SUBSCRIPTION, disown
 from polycast.server.broker import Broker
 from polycast.server.connection import Connection
 from polycast.server.serving import Serving
@@ -39,7 +39,7 @@ ALL = "publish = ['*']\nsubscribe = ['*']"
 
 
 @pytest.fixture
-def two(serve: Serve, tokens: Any, open_bus: OpenBus) -> Callable[[], tuple[Any, ...]]:
+def two(tokens: Any, serve: Serve, open_bus: OpenBus) -> Callable[[], tuple[Any, ...]]:
     """A broker, and a bus of each of two tenants who may see all events."""
 
     def make(url: str = "memory:") -> tuple[Any, ...]:
@@ -292,7 +292,7 @@ def test_a_subscription_that_is_gone_is_noticed_whoever_has_its_name_by_then(
 
     def take_over(tx: Any) -> None:
         tx.remove("orders")
-        tx.remove_document(OWNER, subscription_key("orders"))
+        tx.remove_document(SUBSCRIPTION, "orders")
 
     broker.store.write(take_over).result(5)
     eventually(lambda: mine.state == "cancelled")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import make_dataclass
@@ -14,14 +15,17 @@ from shop import Gift, Order
 import polycast as pc
 from polycast.errors import LimitReached
 from polycast.server.access import Identified, Rights
-from polycast.server.belongings import disown
+from polycast.server.belongings import SUBSCRIPTION, disown, give_subscription
 from polycast.server.broker import Broker
+from polycast.server.connection import Connection
 from polycast.server.measures import measured
 from polycast.server.quotas import Quota
 from polycast.server.serving import Serving
 from polycast.server.usage import DAY, Usage, size_of_run
-from polycast.stores import MemoryStore, Run
+from polycast.stores import MemoryStore, Run, Transaction
 from polycast.testing import ManualClock, Recorder
+from polycast.wire.frames import encode, frames
+from polycast.wire.messages import PROTOCOL, Hello
 
 OpenBus = Callable[..., pc.Bus]
 Serve = Callable[..., Serving]
@@ -38,7 +42,7 @@ class Shop:
 
 
 @pytest.fixture
-def shop(serve: Serve, tokens: Any, open_bus: OpenBus, tmp_path: Path) -> Callable[..., Shop]:
+def shop(tmp_path: Path, serve: Serve, tokens: Any, open_bus: OpenBus) -> Callable[..., Shop]:
     def make(url: str = "memory:", **quota: int) -> Shop:
         path = tmp_path / "tokens.toml"
         known, secrets = tokens(
@@ -84,6 +88,44 @@ def test_who_comes_again_waits_for_room(shop: Any, eventually: Eventually) -> No
     here.broker.usage.held["connections"]["shop"] = 0
     eventually(lambda: bus._engine.store.is_up)
     assert bus.publish(Order(1)).position == 1
+
+
+def test_a_client_that_comes_again_takes_the_place_that_it_had() -> None:
+    """Also while the broker has not noticed that its connection before is gone."""
+    broker = Broker()
+    broker.usage = Usage(broker.store, broker.clock, lambda owner: Quota(connections=1))
+    found: list[str] = []
+
+    async def talk() -> None:
+        first, second = asyncio.Event(), asyncio.Event()
+        running = asyncio.create_task(come(broker, "same", first, found))
+        await asyncio.wait_for(first.wait(), 5)
+        again = asyncio.create_task(come(broker, "same", second, found))
+        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(second.wait(), 5)
+        await asyncio.wait_for(come(broker, "another", asyncio.Event(), found), 5)
+        again.cancel()
+        await asyncio.wait([again])
+
+    asyncio.run(talk())
+    assert found[0] == "its client has come again"
+    assert "'shop' has 1 connections" in found[1]
+
+
+async def come(broker: Broker, client: str, let_in: asyncio.Event, found: list[str]) -> None:
+    """Be a client that says nothing more; why its connection ended is added to `found`."""
+    sent = [next(frames([encode(Hello(PROTOCOL, client))], 1_000))]
+
+    async def receive() -> bytes | None:
+        if not sent:
+            let_in.set()
+            await asyncio.Event().wait()
+        return sent.pop()
+
+    async def send(data: bytes) -> None:
+        del data
+
+    found.append(str(await Connection(broker, send, who=WHO, place="here").run(receive)))
 
 
 def test_subscriptions_are_counted_over_all_connections_of_an_owner(shop: Any) -> None:
@@ -146,7 +188,7 @@ def test_bytes_of_a_day_are_counted_over_all_connections(shop: Any) -> None:
     one, two, other = (here.open(each) for each in ("one", "two", "other"))
     one.publish(Order(1))
     two.publish(Order(2, "x" * 2_000))
-    with pytest.raises(LimitReached, match=r"bytes stored today .* up to 3,000") as caught:
+    with pytest.raises(LimitReached, match=r"of events stored today .* up to 3,000") as caught:
         one.publish(Order(3, "x" * 1_000))
     assert caught.value.data["limit"] == 3_000
     assert 2_000 < caught.value.data["used"] < 3_000
@@ -158,15 +200,29 @@ def test_bytes_of_a_day_are_counted_over_all_connections(shop: Any) -> None:
     assert 'polycast_owner_connections{owner="shop"} 2.0' in text
 
 
-def test_dead_letters_count_as_what_is_stored(shop: Any) -> None:
+def test_dead_letters_have_as_much_room_by_themselves(shop: Any) -> None:
     here = shop(bytes_per_day=5_000)
     one = here.open("one")
     fails = Recorder[Order](fail=lambda order: KeyError())
     one.subscribe(Order, fails, durable="orders", attempts=1)
     one.publish(Order(1, "x" * 1_000))
-    before = here.broker.usage.bytes_today("shop")
     assert one.flush(5)
-    assert here.broker.usage.bytes_today("shop") > before
+    assert here.broker.usage.letters_today("shop") > 1_000
+    assert here.broker.usage.events_today("shop") > 1_000
+
+
+def test_who_has_published_all_that_it_may_still_handles_what_comes(shop: Any) -> None:
+    here = shop(bytes_per_day=1_500)
+    one = here.open("one")
+    fails = Recorder[Order](fail=lambda order: KeyError())
+    one.subscribe(Order, fails, durable="orders", attempts=1)
+    one.publish(Order(1, "x" * 1_000))
+    with pytest.raises(LimitReached):
+        one.publish(Order(1, "x" * 1_000))
+    assert one.flush(5)
+    assert len(one.dead_letters()) == 1
+    with here.broker.store.view() as view:
+        assert view.subscriptions()[0].cursor == 2
 
 
 class Days:
@@ -177,39 +233,45 @@ class Days:
         self.store = MemoryStore(clock=self.clock)
 
     def broker(self) -> Usage:
-        return Usage(self.store, self.clock, lambda owner: Quota(bytes_per_day=100))
+        return Usage(self.store, self.clock, lambda owner: Quota(bytes_per_day=1_000))
+
+
+def add(usage: Usage, size: int) -> None:
+    """Store an event of so many bytes."""
+    run = Run("shop.Order", 1, "h", pc.Identity("p", 1, 1), "json", [b"x" * size])
+    usage.add_runs(WHO, [run])
 
 
 def test_what_was_stored_outlives_a_broker_and_is_shared() -> None:
     days = Days()
     first, second = days.broker(), days.broker()
-    first.add_bytes(WHO, 30)
-    second.add_bytes(WHO, 40)
+    add(first, 100)
+    add(second, 200)
     first.save()
     second.save()
     first.save()  # there is nothing new
-    assert second.bytes_today("shop") == 70
+    assert second.events_today("shop") == 700
     third = days.broker()
-    third.add_bytes(WHO, 30)
+    add(third, 100)
     with pytest.raises(LimitReached):
-        third.add_bytes(WHO, 1)
-    assert third.bytes_today("shop") == 100
+        add(third, 1)
+    assert third.events_today("shop") == 1_000
 
 
 def test_a_new_day_begins_with_nothing() -> None:
     days = Days()
     usage = days.broker()
-    usage.add_bytes(WHO, 100)
+    add(usage, 800)
     days.clock.advance(DAY)
-    usage.add_bytes(WHO, 60)  # while yesterday is not saved yet
+    add(usage, 400)  # while yesterday is not saved yet
     usage.save()
-    assert usage.bytes_today("shop") == 60
+    assert usage.events_today("shop") == 600
     with pytest.raises(LimitReached):
-        usage.add_bytes(WHO, 41)
+        add(usage, 201)
     late = days.broker()
-    late.add_bytes(WHO, 40)
+    add(late, 200)
     with pytest.raises(LimitReached):
-        late.add_bytes(WHO, 1)
+        add(late, 1)
 
 
 def test_headers_count_for_each_event_that_is_stored_with_them() -> None:
@@ -221,17 +283,41 @@ def test_headers_count_for_each_event_that_is_stored_with_them() -> None:
     assert size_of_run(headed) - size_of_run(plain) == 10 * 1_004
 
 
+def taking(usage: Usage, *names: str) -> Callable[[Transaction], None]:
+    """Work of a client that takes some names."""
+
+    def take(tx: Transaction) -> None:
+        usage.begin()
+        for name in names:
+            usage.add_durable(tx, WHO, name)
+            give_subscription(tx, name, "shop")
+
+    return take
+
+
 def test_at_its_limit_names_are_counted_once_a_second() -> None:
     clock = ManualClock()
     store = MemoryStore(clock=clock)
     usage = Usage(store, clock, lambda owner: Quota(durable=1))
     usage.count(Counter(shop=1))  # as of a while ago
-    with store.view() as view:
-        usage.add_durable(view, WHO, "orders")  # there is none by now
+    store.write(taking(usage, "orders")).result(5)
+    store.write(lambda tx: tx.remove_document(SUBSCRIPTION, "orders")).result(5)
+    with pytest.raises(LimitReached):
+        store.write(taking(usage, "more")).result(5)
+    clock.advance(1.0)
+    store.write(taking(usage, "more")).result(5)
+
+
+def test_names_of_a_transaction_that_is_undone_are_not_counted() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    usage = Usage(store, clock, lambda owner: Quota(durable=2))
+    store.write(taking(usage, "first")).result(5)
+    for _ in range(2):
         with pytest.raises(LimitReached):
-            usage.add_durable(view, WHO, "more")
-        clock.advance(1.0)
-        usage.add_durable(view, WHO, "more")
+            store.write(taking(usage, "second", "third")).result(5)
+    assert usage.durable("shop") == 1
+    store.write(taking(usage, "second")).result(5)
 
 
 def test_without_tokens_nobody_is_limited() -> None:

@@ -20,7 +20,12 @@ from polycast.events import Identity, Root, encode_record
 from polycast.matching.definitions import Definition, SelectedType
 from polycast.routing.takers import decode_takers, encode_takers
 from polycast.server.access import Identified, Rights
-from polycast.server.belongings import OWNER, publisher_key, subscription_key
+from polycast.server.belongings import (
+    PUBLISHER,
+    SUBSCRIPTION,
+    give_publisher,
+    give_subscription,
+)
 from polycast.server.broker import Broker
 from polycast.server.working import Task, take
 from polycast.stores import (
@@ -147,9 +152,9 @@ class World:
             for name, group in ((things.subscription, False), (things.group, True)):
                 tx.save(Kept(name, kept, 1, 1, durable=True, group=group, lease=LATER))
                 if owner != NOBODYS:
-                    tx.put_document(OWNER, subscription_key(name), owner.encode())
+                    give_subscription(tx, name, owner)
             if owner != NOBODYS:
-                tx.put_document(OWNER, publisher_key(things.publisher), owner.encode())
+                give_publisher(tx, things.publisher, owner)
             tx.join(Member(things.group, bus.id, 1))
             for name in (things.subscription, things.group):
                 done = Flight(name, 40, things.publisher, done=True)
@@ -427,7 +432,7 @@ def rows(view: View) -> list[str]:
     found += [*view.routes(), *view.contexts(), view.routed(), *view.stretches(0, limit=99)]
     for name in names:
         found += [*view.flights(name), *view.members(name)]
-    for kind in (OWNER, REPLAYED, OUTLIVING, "retention"):
+    for kind in (PUBLISHER, SUBSCRIPTION, REPLAYED, OUTLIVING, "retention"):
         found += view.documents(kind).items()
     found += [each.name for each in view.descriptions()]
     return sorted(map(repr, found))

@@ -11,46 +11,66 @@ from typing import TYPE_CHECKING
 from polycast.routing.borders.crossing import context_of_letter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from polycast.stores import Letter, Transaction, View
+    from polycast.stores import Letter, Store, Transaction, View
 
 __all__ = [
-    "OWNER",
     "Publishers",
     "disown",
+    "give_publisher",
+    "give_subscription",
     "owner_of_bus",
     "owner_of_letter",
     "owner_of_publisher",
     "owner_of_subscription",
-    "publisher_key",
-    "subscription_key",
+    "sort_owners",
     "subscriptions_of",
 ]
 
-OWNER = "owner"
-"""The kind of the documents that say to whom a publisher or a subscription belongs."""
+PUBLISHER, SUBSCRIPTION = "owner", "subscription-owner"
+"""The kinds of the documents that say to whom these belong: apart, since publishers never go."""
+_PUBLISHER, _SUBSCRIPTION = "publisher/", "subscription/"  # how names begin among the first kind
 _REMEMBERED = 100_000  # publishers whose owners are remembered
-
-
-def publisher_key(name: str) -> str:
-    """Under which a document says to whom a publisher belongs."""
-    return f"publisher/{name}"
-
-
-def subscription_key(name: str) -> str:
-    """The same of a subscription."""
-    return f"subscription/{name}"
 
 
 def owner_of_publisher(view: View, name: str) -> str | None:
     """To whom a publisher belongs; None if it belongs to nobody."""
-    return _owner(view, publisher_key(name))
+    return _owner(view.document(PUBLISHER, f"{_PUBLISHER}{name}"))
 
 
 def owner_of_subscription(view: View, name: str) -> str | None:
     """The same of a subscription, or of one that is gone and has left dead letters."""
-    return _owner(view, subscription_key(name))
+    return _owner(view.document(SUBSCRIPTION, name))
+
+
+def _owner(document: bytes | None) -> str | None:
+    return None if document is None else document.decode(errors="replace")
+
+
+def give_publisher(tx: Transaction, name: str, owner: str) -> None:
+    """Let a publisher belong to an owner from now on."""
+    tx.put_document(PUBLISHER, f"{_PUBLISHER}{name}", owner.encode())
+
+
+def give_subscription(tx: Transaction, name: str, owner: str) -> None:
+    """The same for a subscription."""
+    tx.put_document(SUBSCRIPTION, name, owner.encode())
+
+
+def sort_owners(store: Store) -> None:
+    """Put those of subscriptions where they are looked for, in a store that has them elsewhere."""
+    with store.view() as view:
+        found = view.documents(PUBLISHER)
+    stray = {key: owner for key, owner in found.items() if key.startswith(_SUBSCRIPTION)}
+
+    def sort(tx: Transaction) -> None:
+        for key, owner in stray.items():
+            name = key.removeprefix(_SUBSCRIPTION)
+            if tx.document(SUBSCRIPTION, name) is None:
+                tx.put_document(SUBSCRIPTION, name, owner)
+            tx.remove_document(PUBLISHER, key)
+
+    if stray:
+        store.write(sort).result()
 
 
 def owner_of_letter(view: View, letter: Letter) -> str | None:
@@ -68,32 +88,20 @@ def owner_of_bus(view: View, bus: int) -> tuple[bool, str | None]:
     return False, None
 
 
-def _owner(view: View, key: str) -> str | None:
-    found = view.document(OWNER, key)
-    return None if found is None else found.decode(errors="replace")
-
-
 def subscriptions_of(view: View, owner: str) -> list[str]:
     """The names that belong to an owner: of subscriptions, and of those with letters left."""
-    return [name for name, whose in _subscriptions(view) if whose == owner]
-
-
-def _subscriptions(view: View) -> Iterator[tuple[str, str]]:
-    prefix = subscription_key("")
-    for key, owner in view.documents(OWNER).items():
-        if key.startswith(prefix):
-            yield key.removeprefix(prefix), owner.decode(errors="replace")
+    return [name for name, whose in view.documents(SUBSCRIPTION).items() if _owner(whose) == owner]
 
 
 def disown(tx: Transaction) -> Counter[str]:
     """Forget to whom names belonged of which nothing is left; how many each owner has."""
     there = {kept.name for kept in tx.subscriptions()}
     left: Counter[str] = Counter()
-    for name, owner in _subscriptions(tx):
+    for name, owner in tx.documents(SUBSCRIPTION).items():
         if name in there or tx.count_letters(subscription=name):
-            left[owner] += 1
+            left[owner.decode(errors="replace")] += 1
         else:
-            tx.remove_document(OWNER, subscription_key(name))
+            tx.remove_document(SUBSCRIPTION, name)
     return left
 
 

@@ -8,11 +8,12 @@ import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from polycast.config import SystemClock
 from polycast.errors import BrokerError, PolycastError, StoreError
 from polycast.server.access import ANYBODY
-from polycast.server.belongings import Publishers
+from polycast.server.belongings import Publishers, sort_owners
 from polycast.server.bounds import Bounds
 from polycast.server.filter_budget import FilterBudget
 from polycast.server.guarding import Guard
@@ -79,7 +80,9 @@ class Broker:
         self.tokens = tokens
         self.usage = Usage(self.store, self.clock, self._quota_of)
         self._publishers = Publishers()
+        sort_owners(self.store)
         self.connections: set[Connection] = set()
+        self._clients: WeakValueDictionary[tuple[str, str], Connection] = WeakValueDictionary()
         self.opened = self.cut_off = 0  # connections
         self.failure: StoreError | None = None  # why the log cannot be read
         self._tending = Tending(self.store, self.clock, self.look_at_tokens, self.usage)
@@ -170,9 +173,9 @@ class Broker:
 
     def asked(self, name: str, given: dict[str, Any], guard: Guard) -> bytes:
         """The result of a question about the log or the state. In any thread."""
+        if name in LOG:
+            return encode(guard.answer_of_log(LOG[name], given))
         with self.store.view() as view:
-            if name in LOG:
-                return encode(guard.answer(view, LOG[name], given, of=self.store))
             return encode_result(guard.answer(view, READS[name], given))
 
     def unread(self) -> int:
@@ -202,6 +205,17 @@ class Broker:
 
     def _owner_of(self, name: str) -> str | None:
         return None if self.tokens is None else self.tokens.owner_of(name)
+
+    def supersede(self, connection: Connection) -> None:
+        """A client that has come again holds nothing of its owner's over the connection before."""
+        if connection.owner is None:  # anybody could say that they are that client
+            return
+        client = connection.owner, connection.client
+        before = self._clients.get(client)
+        self._clients[client] = connection
+        if before is not None:
+            before.using.leave()
+            before.cut_off(1008, "its client has come again")
 
     def look_at_tokens(self) -> None:
         """Go by the tokens as they are now: who has none any more is let go."""

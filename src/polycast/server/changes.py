@@ -16,19 +16,18 @@ from polycast.server.asking import (
     subject_of,
 )
 from polycast.server.belongings import (
-    OWNER,
+    give_publisher,
+    give_subscription,
     owner_of_letter,
     owner_of_publisher,
     owner_of_subscription,
-    publisher_key,
-    subscription_key,
 )
 from polycast.server.usage import size_of
 from polycast.stores.claiming import OUTLIVING
 from polycast.typesystem.standard import STANDARD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from polycast.server.asking import Asked, Rule
     from polycast.stores import Kept, Letter, OpenBus, Route, Transaction
@@ -103,7 +102,7 @@ def _take_name(asked: Asked, name: str) -> None:
     guard = asked.guard
     if guard.owner is not None:
         guard.usage.add_durable(asked.view, guard.who, name)
-        asked.view.put_document(OWNER, subscription_key(name), guard.owner.encode())
+        give_subscription(asked.view, name, guard.owner)
 
 
 def _clear(tx: Transaction, name: str) -> None:
@@ -158,7 +157,8 @@ def begin_route(asked: Asked) -> Route:
 def replay(asked: Asked) -> None:
     """A document by which a subscription learns what it is to have once more."""
     if _is_there(asked, subject_of(asked, asked.name)):
-        asked.guard.usage.add_bytes(asked.guard.who, len(asked.given.get("body", b"")))
+        size = len(asked.given.get("body", b""))
+        asked.guard.usage.add_letters(asked.view, asked.guard.who, size)
         asked.do()
 
 
@@ -179,16 +179,17 @@ def settle(asked: Asked) -> Any:
     return asked.do()
 
 
-def _take_letters(asked: Asked, letters: Iterable[Letter]) -> None:
-    guard = asked.guard
+def _take_letters(asked: Asked, letters: Sequence[Letter]) -> None:
+    guard, size = asked.guard, 0
     for letter in letters:
         if not guard.is_open:
             guard.check_letter(letter.record)
-            guard.usage.add_bytes(guard.who, len(letter.reason) + size_of(letter.record))
+        size += len(letter.reason) + size_of(letter.record)
         if context_of_letter(letter.subscription) is not None:
             _check_is_in_log(asked, letter)
         else:
             _take_letter(asked, letter.subscription)
+    guard.usage.add_letters(asked.view, guard.who, size)
 
 
 def _take_letter(asked: Asked, name: str) -> None:
@@ -233,7 +234,7 @@ def open_bus(asked: Asked) -> OpenBus:
     if is_taken and not guard.is_mine(owner) and not guard.is_open:
         guard.refuse("open a bus as", f"the publisher {publisher!r}")
     if owner is None and guard.owner is not None:
-        view.put_document(OWNER, publisher_key(publisher), guard.owner.encode())
+        give_publisher(view, publisher, guard.owner)
     bus: OpenBus = asked.do()
     return bus
 

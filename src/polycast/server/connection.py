@@ -198,6 +198,7 @@ class Connection:
         if not 0 < len(hello.client) <= 64 or len(hello.program) > 200:
             raise BadFrame("`hello`", why="a name of 1 to 64 characters is accepted")
         self.client, self.program = hello.client, hello.program
+        self._broker.supersede(self)
         self.using.hold(self.guard.who, "connections", 1)
         self._post(
             Welcome(

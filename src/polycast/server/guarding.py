@@ -56,19 +56,27 @@ class Guard:
 
     # -- the one decision --------------------------------------------------------------------------
 
-    def answer(self, view: View, verb: Verb, given: dict[str, Any], *, of: object = None) -> Any:
-        """What a question is answered; it may be one `of` the log, not of the state."""
-        subject = view if of is None else of
-        return self._decide(verb, view, given, lambda: verb.call(subject, given), is_committed=True)
+    def answer(self, view: View, verb: Verb, given: dict[str, Any]) -> Any:
+        """What a question about the state is answered."""
+        return self._decide(verb, view, given, lambda: verb.call(view, given), is_committed=True)
+
+    def answer_of_log(self, verb: Verb, given: dict[str, Any]) -> Any:
+        """What a question about the log is answered."""
+        return self._of_log(verb, given, lambda: verb.call(self.store, given))
+
+    def check_read(self, verb: Verb, given: dict[str, Any]) -> None:
+        """Refuse to read the log to who may see nothing of it."""
+        self._of_log(verb, given, lambda: None)
+
+    def _of_log(self, verb: Verb, given: dict[str, Any], do: Callable[[], Any]) -> Any:
+        if self.is_open:
+            return do()
+        with self.store.view() as view:
+            return self._decide(verb, view, given, do, is_committed=True)
 
     def take(self, tx: Transaction, verb: Verb, given: dict[str, Any]) -> Any:
         """The result of a step of a transaction."""
         return self._decide(verb, tx, given, lambda: verb.call(tx, given), is_committed=False)
-
-    def check_read(self, verb: Verb, given: dict[str, Any]) -> None:
-        """Refuse to read the log to who may see nothing of it."""
-        with self.store.view() as view:
-            self._decide(verb, view, given, lambda: None, is_committed=True)
 
     def _decide(
         self,

@@ -67,7 +67,8 @@ class _Collector:
             ("connections", "Connections of an owner", usage.held["connections"].__getitem__),
             ("subscriptions", "Its subscriptions here", usage.held["subscriptions"].__getitem__),
             ("durable", "Its durable names, when last counted", usage.durable),
-            ("bytes_today", "Bytes it has stored today, if that is limited", usage.bytes_today),
+            ("bytes_today", "Bytes of events stored today, if limited", usage.events_today),
+            ("letter_bytes_today", "The same of dead letters", usage.letters_today),
         )
         for name, text, count in counted:
             metric = GaugeMetricFamily(f"polycast_owner_{name}", text, labels=["owner"])

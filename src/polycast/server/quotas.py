@@ -20,7 +20,7 @@ class Quota:
     types: int = 5_000
     """Descriptions of types under its names; none ever goes."""
     bytes_per_day: int | None = None
-    """Bytes of events and dead letters that it stores on a day of UTC; None is as many as come."""
+    """Of events that it stores on a day (UTC), and as many of dead letters; None is any number."""
 
 
 QUOTAS = tuple(each.name for each in fields(Quota))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.server.access import Identified
     from polycast.server.quotas import Quota
-    from polycast.stores import Run, Store, Transaction, View
+    from polycast.stores import Run, Store, Transaction
 
 __all__ = ["Usage", "Using", "size_of", "size_of_run"]
 
@@ -32,12 +32,21 @@ AGAIN = 1.0  # seconds after which the names of an owner at its limit are counte
 
 
 class _Day(msgspec.Struct, frozen=True):
-    """What an owner has stored on a day."""
+    """Bytes that an owner has stored on a day."""
 
     day: int
-    bytes: int
+    events: int = 0
+    letters: int = 0
+
+    def plus(self, day: int, events: int, letters: int) -> _Day:
+        """With some more; what is of a day before that does not count any more."""
+        if self.day > day:
+            return self
+        before = self if self.day == day else _Day(day)
+        return _Day(day, before.events + events, before.letters + letters)
 
 
+_NEVER = _Day(0)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Day).decode
 
@@ -72,8 +81,9 @@ class Usage:
         self._lock = threading.Lock()
         self._durable: dict[str, int] = {}
         self._counted: dict[str, float] = {}  # when an owner's names were last counted
-        self._bytes: dict[str, _Day] = {}  # what the store says
-        self._since: Counter[tuple[str, int]] = Counter()  # bytes of a day that it does not know
+        self._adding = 0  # names of the transaction that is under way
+        self._stored: dict[str, _Day] = {}  # what the store says
+        self._since: dict[str, _Day] = {}  # what it does not know yet
 
     def quota(self, who: Identified) -> Quota | None:
         """That of whoever has a token; None for admins, and where there are no tokens."""
@@ -90,19 +100,30 @@ class Usage:
 
     # -- names -------------------------------------------------------------------------------------
 
-    def add_durable(self, view: View, who: Identified, name: str) -> None:
-        """One more name; what a transaction takes back is counted until the next `count`."""
+    def begin(self) -> None:
+        """A transaction begins; what the last one would have added, it has or never will."""
+        self._adding = 0
+
+    def add_durable(self, tx: Transaction, who: Identified, name: str) -> None:
+        """Raises `LimitReached` for one more name than the owner may have."""
         quota, owner = self.quota(who), who.owner
         if quota is None or owner is None:
             return
         with self._lock:
             used = self._durable.get(owner)
-            if used is None or (used >= quota.durable and self._may_count(owner)):
-                used = len(set(subscriptions_of(view, owner)) - {name})
-            self._durable[owner] = used
+            is_new = used is None
+            used = self._adding + (used or 0)
+            if is_new or (used >= quota.durable and self._may_count(owner)):
+                used = len(set(subscriptions_of(tx, owner)) - {name})
+                self._durable[owner] = used - self._adding
             if used >= quota.durable:
                 raise _reached(who, "durable", quota.durable, used, 1)
-            self._durable[owner] = used + 1
+        self._adding += 1
+        tx.after(lambda: self._added(owner))
+
+    def _added(self, owner: str) -> None:
+        with self._lock:
+            self._durable[owner] = self._durable.get(owner, 0) + 1
 
     def _may_count(self, owner: str) -> bool:
         now = self._clock.monotonic()
@@ -122,58 +143,74 @@ class Usage:
         """Raises `LimitReached` for events that are more than may be stored on a day."""
         quota = self.quota(who)
         if quota is not None and quota.bytes_per_day is not None:
-            self.add_bytes(who, sum(map(size_of_run, runs)))
+            size = sum(map(size_of_run, runs))
+            self._check_bytes(who, "events", quota.bytes_per_day, size)
+            self._add(who.owner or "", size, 0)
 
-    def add_bytes(self, who: Identified, size: int) -> None:
-        """The same of so many bytes."""
-        quota, owner = self.quota(who), who.owner
-        if quota is None or owner is None or quota.bytes_per_day is None or size <= 0:
-            return
-        day = self._today()
-        if owner not in self._bytes:
+    def add_letters(self, tx: Transaction, who: Identified, size: int) -> None:
+        """The same for bytes of dead letters, which have as much room by themselves.
+
+        So who has published all that he may can still say what he has handled.
+        """
+        quota = self.quota(who)
+        if quota is not None and quota.bytes_per_day is not None:
+            self._check_bytes(who, "letters", quota.bytes_per_day, size)
+            tx.after(lambda: self._add(who.owner or "", 0, size))
+
+    def _check_bytes(self, who: Identified, of: str, limit: int, size: int) -> None:
+        self._load(who.owner or "")
+        with self._lock:
+            used = getattr(self._used(who.owner or ""), of)
+        if used + size > limit:
+            raise _reached(who, "bytes_per_day", limit, used, size, of=of)
+
+    def _add(self, owner: str, events: int, letters: int) -> None:
+        with self._lock:
+            before = self._since.get(owner, _NEVER)
+            self._since[owner] = before.plus(self._today(), events, letters)
+
+    def _load(self, owner: str) -> None:
+        """Know what the store knows; before the lock, which the thread that writes it may want."""
+        if owner not in self._stored:
             with self._store.view() as view:
                 body = view.document(USAGE, owner)
-            self._bytes.setdefault(owner, _Day(day, 0) if body is None else _decode(body))
-        with self._lock:
-            used = self._used(owner, day)
-            if used + size > quota.bytes_per_day:
-                raise _reached(who, "bytes_per_day", quota.bytes_per_day, used, size)
-            self._since[owner, day] += size
+            self._stored.setdefault(owner, _NEVER if body is None else _decode(body))
 
     def _today(self) -> int:
         return int(self._clock.time() // DAY)
 
-    def _used(self, owner: str, day: int) -> int:
-        known = self._bytes.get(owner)
-        stored = known.bytes if known is not None and known.day == day else 0
-        return stored + self._since[owner, day]
+    def _used(self, owner: str) -> _Day:
+        """Today, as far as it is known here. The lock is held."""
+        found = _Day(self._today())
+        for each in (self._stored.get(owner, _NEVER), self._since.get(owner, _NEVER)):
+            if each.day == found.day:
+                found = found.plus(each.day, each.events, each.letters)
+        return found
 
     def save(self) -> None:
         """Tell the store what it does not know yet. Not in the thread that writes it."""
         with self._lock:
-            new = {key: size for key, size in self._since.items() if size}
+            new = {owner: each for owner, each in self._since.items() if each != _Day(each.day)}
         if new:
             self._store.write(lambda tx: self._save(tx, new)).result()
 
-    def _save(self, tx: Transaction, new: dict[tuple[str, int], int]) -> None:
+    def _save(self, tx: Transaction, new: dict[str, _Day]) -> None:
         told: dict[str, _Day] = {}
-        for (owner, day), size in sorted(new.items()):
-            body = None if owner in told else tx.document(USAGE, owner)
-            before = told.get(owner) if body is None else _decode(body)
-            if before is None or before.day < day:
-                before = _Day(day, 0)
-            told[owner] = _Day(day, before.bytes + size) if before.day == day else before
-        for owner, each in told.items():
-            tx.put_document(USAGE, owner, _encode(each))
+        for owner, each in new.items():
+            body = tx.document(USAGE, owner)
+            before = _NEVER if body is None else _decode(body)
+            told[owner] = before.plus(each.day, each.events, each.letters)
+            tx.put_document(USAGE, owner, _encode(told[owner]))
         tx.after(lambda: self._saved(told, new))
 
-    def _saved(self, told: dict[str, _Day], new: dict[tuple[str, int], int]) -> None:
+    def _saved(self, told: dict[str, _Day], new: dict[str, _Day]) -> None:
         with self._lock:
-            self._bytes.update(told)
-            for key, size in new.items():
-                self._since[key] -= size
-                if not self._since[key]:
-                    del self._since[key]
+            self._stored.update(told)
+            for owner, each in new.items():
+                now = self._since[owner]
+                if now.day == each.day:
+                    left = now.events - each.events, now.letters - each.letters
+                    self._since[owner] = _Day(now.day, *left)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -182,10 +219,15 @@ class Usage:
         with self._lock:
             return self._durable.get(owner, 0)
 
-    def bytes_today(self, owner: str) -> int:
-        """How many bytes it has stored today; 0 where that is not limited."""
+    def events_today(self, owner: str) -> int:
+        """How many bytes of events it has stored today; 0 where that is not limited."""
         with self._lock:
-            return self._used(owner, self._today())
+            return self._used(owner).events
+
+    def letters_today(self, owner: str) -> int:
+        """The same of dead letters."""
+        with self._lock:
+            return self._used(owner).letters
 
 
 class Using:
@@ -222,15 +264,18 @@ _WORDS = {
     "subscriptions": "subscriptions at this broker",
     "durable": "names of durable subscriptions and groups",
     "types": "descriptions of types",
-    "bytes_per_day": "bytes stored today (UTC)",
+    "events": "bytes of events stored today (UTC)",
+    "letters": "bytes of dead letters stored today (UTC)",
 }
 
 
-def _reached(who: Identified, code: str, limit: int, used: int, more: int) -> LimitReached:
+def _reached(
+    who: Identified, code: str, limit: int, used: int, more: int, *, of: str = ""
+) -> LimitReached:
     text = (
-        f"the owner {who.owner!r} has {used:,} {_WORDS[code]} and asks for {more:,} more; up to "
-        f"{limit:,} are accepted. Whoever keeps the broker's file of tokens can allow more, with "
-        f"{code} in the [[owner]] of that name"
+        f"the owner {who.owner!r} has {used:,} {_WORDS[of or code]} and asks for {more:,} more; "
+        f"up to {limit:,} are accepted. Whoever keeps the broker's file of tokens can allow more, "
+        f"with {code} in the [[owner]] of that name"
     )
     data = {"limit": limit, "used": used, "owner": who.owner, "quota": code}
     return LimitReached(f"{code.replace('_', '-')}-of-owner", text, data)

@@ -18,7 +18,7 @@ from http import HTTPStatus
 from socket import SHUT_RDWR, SO_SNDTIMEO, SOL_SOCKET
 from typing import TYPE_CHECKING, Any
 
-from polycast.bus.remote.refusals import error_of
+from polycast.bus.remote.refusals import OF_OWNER, error_of
 from polycast.errors import (
     AccessDenied,
     BadFrame,
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "Handlers", "Options"]
 
-CROWDED = "connections-of-owner"  # the code of a broker that lets in no more of an owner
 SOONEST, LATEST = 0.05, 5.0  # seconds between two attempts to connect
 _log = log_of("polycast")
 
@@ -207,6 +206,8 @@ class Connection:
                 self._hear()
             except Exception as error:
                 self._lost(error)
+                if _is_for_room(error):
+                    self._closed.wait(LATEST * (0.5 + random.random()))
             if self._closed.is_set() or self.failure is not None:
                 return
             self._connect_again()
@@ -395,9 +396,14 @@ def _another(error: Exception) -> Exception:
 
 def _is_final(error: Exception) -> bool:
     """Whether it would be the same on the next attempt."""
-    if isinstance(error, BrokerRefused) and error.code == CROWDED:  # others of its owner may go
+    if _is_for_room(error):
         return False
     return isinstance(error, BadFrame | BrokerRefused | AccessDenied)
+
+
+def _is_for_room(error: Exception) -> bool:
+    """Whether others of the same owner have all that it may have; they may go."""
+    return isinstance(error, LimitReached) and error.code.endswith(OF_OWNER)
 
 
 def _give_up_sending(connection: ClientConnection, *, after: float) -> None:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from polycast.wire.messages import Refused
 
-__all__ = ["error_of"]
+__all__ = ["OF_OWNER", "error_of"]
 
-_OF_OWNER = "-of-owner"  # what the codes of limits end with that are of all its connections
+OF_OWNER = "-of-owner"
+"""What the codes of limits end with that all connections of an owner have together."""
 _LIMITS = frozenset(
     {"answers", "definition", "rate", "subscriptions", "steps", "too-large", "types"}
 )
@@ -31,7 +32,7 @@ def error_of(refused: Refused) -> Exception:
     make = _ERRORS.get(refused.code)
     if make is not None:
         return make(refused.text, refused.data)
-    is_limit = refused.code in _LIMITS or refused.code.endswith(_OF_OWNER)
+    is_limit = refused.code in _LIMITS or refused.code.endswith(OF_OWNER)
     kind = LimitReached if is_limit else BrokerRefused
     return kind(refused.code, refused.text, refused.data)
 
