@@ -20,7 +20,15 @@ from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
 from polycast.routing.borders.crossing import letter_name
 from polycast.server.access import Identified, Rights
-from polycast.server.belongings import SUBSCRIPTION, disown
+from polycast.server.belongings import (
+    PUBLISHER,
+    SUBSCRIPTION,
+    disown,
+    give_publisher,
+    give_subscription,
+    owner_of_publisher,
+    owner_of_subscription,
+)
 from polycast.server.broker import Broker
 from polycast.server.connection import Connection
 from polycast.server.serving import Serving
@@ -115,6 +123,29 @@ def test_letters_are_found_behind_any_number_of_others(two: Any) -> None:
     assert [each.subscription for each in shop.dead_letters()] == ["orders", "orders"]
     assert len(shop.dead_letters()) == 2
     assert len(thief.dead_letters()) == 0
+
+
+def test_letters_of_many_names_come_in_the_same_order(two: Any) -> None:
+    broker, shop, _ = two()
+    failing(shop, durable="orders")
+    shop.publish(Order(1))
+    assert shop.flush(5)
+    with broker.store.view() as view:
+        [letter] = view.letters()
+    names = [f"orders-{number}" for number in range(150)]
+
+    def bury(tx: Any) -> None:
+        for name in names:
+            give_subscription(tx, name, "shop")
+        tx.bury([msgspec.structs.replace(letter, subscription=name) for name in names])
+        tx.bury([msgspec.structs.replace(letter, subscription="theirs")] * 600)
+        tx.bury([letter])
+
+    broker.store.write(bury).result(5)
+    assert [each.subscription for each in shop.dead_letters()] == ["orders", *names, "orders"]
+    with store_of(shop).view() as view:
+        found = view.letters(after=letter.number, limit=2)
+    assert [each.subscription for each in found] == names[:2]
 
 
 def test_adverts_are_withdrawn_by_their_owner(two: Any) -> None:
@@ -282,6 +313,35 @@ def test_a_connection_whose_token_has_another_owner_by_now_ends(
         return str(await connection.run(receive))
 
     assert asyncio.run(talk()) == "its token has another owner now"
+
+
+def test_owners_are_found_in_a_store_that_has_them_elsewhere(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'events.db'}"
+    first = Broker(url)
+
+    def as_before(tx: Any) -> None:
+        tx.save(Kept("orders", definition(), 1, 1))
+        tx.put_document(PUBLISHER, "subscription/orders", b"shop")
+        give_publisher(tx, "till", "shop")
+
+    first.store.write(as_before).result(5)
+    first.close()
+    second = Broker(url)
+    with second.store.view() as view:
+        assert owner_of_subscription(view, "orders") == owner_of_publisher(view, "till") == "shop"
+        assert list(view.documents(PUBLISHER)) == ["publisher/till"]
+    second.close()
+
+
+def test_a_letter_that_is_refused_is_told_of(two: Any, caplog: Any, eventually: Eventually) -> None:
+    broker, shop, _ = two()
+    failing(shop)
+    shop.publish(Order(1))
+    eventually(lambda: len(shop.dead_letters()) == 1)
+    [letter] = shop.dead_letters()
+    broker.store.write(lambda tx: give_subscription(tx, letter.subscription, "thief")).result(5)
+    shop.publish(Order(2))
+    eventually(lambda: "was not kept: use the subscription" in caplog.text)
 
 
 def test_a_subscription_that_is_gone_is_noticed_whoever_has_its_name_by_then(

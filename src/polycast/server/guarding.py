@@ -130,7 +130,7 @@ class Guard:
 
     def check_append(self, runs: Sequence[Run], astray: Sequence[Stray]) -> None:
         """Refuse what the client may not publish."""
-        contexts = [run.context for run in runs for _ in run.payloads]
+        contexts = [run.context for run in runs for _ in run.payloads] if astray else []
         for each in astray:
             context = contexts[each.number] if 0 <= each.number < len(contexts) else None
             if context is None or each.subscription != letter_name(context):

@@ -19,7 +19,7 @@ from polycast.server.belongings import (
 from polycast.stores import Stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
 
     from polycast.server.asking import Asked, Rule
     from polycast.server.guarding import Guard
@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 _PAGE = 500  # dead letters that are looked at together
+_FEW = 100  # names that are asked about one by one; where there are more, others' are passed over
 _NOT_KNOWN = b"?"  # no takers: whoever reads it asks by himself
 
 
@@ -104,18 +105,28 @@ def _of_routes(stretch: Stretch, mine: set[int]) -> Stretch:
 def letters(asked: Asked) -> list[Letter]:
     """Those of one's own subscriptions, and of contexts, whose events one may receive."""
     wanted, after, limit = (asked.given[key] for key in ("subscription", "after", "limit"))
-    rows = [_letters_of(asked, name, after) for name in _names(asked, wanted)]
-    found = heapq.merge(*rows, key=attrgetter("number"))
-    return list(found if limit is None else islice(found, max(0, limit)))
+    names, most = _names(asked, wanted), _PAGE if limit is None else max(0, limit)
+    page = min(most, _PAGE)
+    if len(names) > _FEW:
+        found = _letters_of(asked, None, after, page, frozenset(names))
+    else:
+        rows = [_letters_of(asked, each, after, page, frozenset(names)) for each in names]
+        found = heapq.merge(*rows, key=attrgetter("number"))
+    return list(found if limit is None else islice(found, most))
 
 
-def _letters_of(asked: Asked, name: str, after: int) -> Iterable[Letter]:
-    more = True
+def _letters_of(
+    asked: Asked, name: str | None, after: int, size: int, names: frozenset[str]
+) -> Iterator[Letter]:
+    """By number, those under one name, or under any of many, a page of them at a time."""
+    more = size > 0
     while more:
-        page = asked.view.letters(subscription=name, after=after, limit=_PAGE)
-        yield from (each for each in page if asked.guard.may_receive(each.record))
-        more = len(page) == _PAGE
-        after = page[-1].number if page else after
+        page = asked.view.letters(subscription=name, after=after, limit=size)
+        for each in page:
+            if each.subscription in names and asked.guard.may_receive(each.record):
+                yield each
+        more = len(page) == size
+        after, size = page[-1].number if page else after, _PAGE
 
 
 def count_letters(asked: Asked) -> int:

@@ -17,8 +17,8 @@ class Quota:
     """That its connections to one broker have at a time."""
     durable: int = 10_000
     """Names of durable subscriptions and groups, and of others that have dead letters."""
-    types: int = 5_000
-    """Descriptions of types under its names; none ever goes."""
+    types: int = 20_000
+    """Descriptions under its names, which never go; and as many that are private to connections."""
     bytes_per_day: int | None = None
     """Of events that it stores on a day (UTC), and as many of dead letters; None is any number."""
 

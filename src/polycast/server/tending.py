@@ -58,5 +58,9 @@ class Tending:
         now = self._clock.time()
         retain(self._store, now)
         self._store.write(lambda tx: tx.drop_answers(now - FORGOTTEN)).result()
-        self._usage.count(self._store.write(disown).result())
+        self._store.write(self._count_names).result()
         self._usage.save()
+
+    def _count_names(self, tx: Transaction) -> None:
+        names = disown(tx)
+        tx.after(lambda: self._usage.count(names))
