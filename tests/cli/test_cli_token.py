@@ -81,6 +81,15 @@ def test_an_owner_is_one_in_the_file(run: Any, tmp_path: Path) -> None:
     assert run(*words, "--owner", "").status == 2
 
 
+def test_names_that_it_may_describe_are_in_the_file(run: Any, tmp_path: Path) -> None:
+    words = ("token", "new", "--name", "till-8", *GRANTED, "--describe", "shop.*")
+    data = run(*words, "--json").data
+    found = load_tokens(written(tmp_path, data["toml"])).find(data["secret"], now=0.0)
+    assert found is not None
+    assert found.rights.may_describe(("shop.Order",))
+    assert run("token", "new", "--describe", "/Chat/**").status == 2
+
+
 def test_a_token_that_may_do_nothing_is_remarked_on(run: Any) -> None:
     ran = run("token", "new")
     assert ran.status == 0

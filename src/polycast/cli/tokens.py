@@ -52,20 +52,28 @@ def make_token(given: Namespace, terminal: Terminal) -> int:
 
 def _rights(given: Namespace) -> Rights:
     try:
-        return Rights.of(publish=given.publish, subscribe=given.subscribe, admin=given.admin)
+        return Rights.of(
+            publish=given.publish,
+            subscribe=given.subscribe,
+            admin=given.admin,
+            describe=given.describe,
+        )
     except BadGrant as error:
         raise Refused(str(error)) from error
 
 
 def _toml(name: str, digest: str, rights: Rights, owner: str | None) -> str:
     # Strings of printable characters are written in TOML as in JSON.
+    granted = {"publish": rights.publish, "subscribe": rights.subscribe}
+    if rights.describe:
+        granted["describe"] = rights.describe
     lines = [
         "[[token]]",
         f"name = {json.dumps(name, ensure_ascii=False)}",
         f'sha256 = "{digest}"',
         *(
             f"{key} = {json.dumps([each.text for each in grants], ensure_ascii=False)}"
-            for key, grants in (("publish", rights.publish), ("subscribe", rights.subscribe))
+            for key, grants in granted.items()
         ),
     ]
     if rights.admin:

@@ -13,11 +13,12 @@ from polycast.stores import EventType
 from polycast.typesystem.standard import STANDARD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from polycast.events import Record
     from polycast.matching import Definition
     from polycast.server.access import Identified
+    from polycast.server.asking import Rule
     from polycast.server.belongings import Publishers
     from polycast.server.usage import Usage
     from polycast.server.vocabulary import Vocabulary
@@ -43,10 +44,11 @@ class Guard:
         *,
         usage: Usage,
         publishers: Publishers,
+        rules: Mapping[str, Rule] = RULES,
     ) -> None:
         self.who = who
         self.usage, self.publishers, self.store = usage, publishers, store
-        self._vocabulary = vocabulary
+        self._vocabulary, self._rules = vocabulary, rules
         self._names = vocabulary.names  # of the class of a wire name and a hash
         self._owner_of = owner_of  # the name of a type
         self._mine: set[str] = set()  # publishers that are known to be
@@ -89,7 +91,7 @@ class Guard:
     ) -> Any:
         if self.is_open and (self.owner is None or verb.name not in _TAKING):
             return do()
-        rule = RULES.get(verb.name, admins)
+        rule = self._rules.get(verb.name, admins)
         return rule(Asked(self, verb.name, cast("Transaction", view), given, do, is_committed))
 
     # -- who it is ---------------------------------------------------------------------------------
