@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tenants import ARGUMENTS, OWNED, ROLES, THEIRS, Things, World, a_letter, nothing
+from tenants import ARGUMENTS, OWNED, ROLES, THEIRS, Things, World, a_letter, definition_of, nothing
 
 import polycast as pc
 from polycast.delivery.replaying import REPLAYED
@@ -35,20 +35,25 @@ def flown(things: Things) -> list[Flight]:
     ]
 
 
+def wanting(one: Things, other: Things) -> bytes:
+    """What is another's, by a filter of one's own."""
+    return definition_of(one.owner, other.described)
+
+
 def lost(one: Things, other: Things) -> list[Settled]:
     letter = Letter(0, other.subscription, 1, a_letter(one).record, "forged", 1, 0.0)
     return [Settled(at, 7, None, done=True, letter=letter) for at in (one.position, 60)]
 
 
 MIXED: dict[str, Mixed] = {
-    "save": lambda a, b: {"kept": Kept(a.subscription, b.definition, 1, 99, holder=b.bus)},
+    "save": lambda a, b: {"kept": Kept(a.subscription, wanting(a, b), 1, 99, holder=b.bus)},
     "fly": lambda a, b: {"flights": [*flown(a), *flown(b)]},
     "join": lambda a, b: {"member": Member(a.group, b.bus, 99)},
     "leave": lambda a, b: {"name": a.group, "bus": b.bus},
     "bury": lambda a, b: {"letters": [a_letter(a), a_letter(b)]},
     "exhume": lambda a, b: {"numbers": [a.letter, b.letter]},
     "advertise": lambda a, b: {"advert": Advert(0, b.bus, f"{a.owner}.Order")},
-    "begin_route": lambda a, b: {"name": a.subscription, "definition": b.definition},
+    "begin_route": lambda a, b: {"name": a.subscription, "definition": wanting(a, b)},
     "put_document": lambda a, b: {
         "kind": OUTLIVING,
         "name": outliving(a.subscription, b.position),
