@@ -104,7 +104,7 @@ def test_a_name_stays_with_its_owner_as_long_as_letters_are_left(two: Any) -> No
     assert shop.flush(5)
     kept.cancel()
     broker.store.write(disown).result(5)
-    with pytest.raises(pc.AccessDenied, match="use the subscription 'orders'"):
+    with pytest.raises(pc.AccessDenied, match="'orders', which has gone and left dead letters"):
         thief.subscribe(Order, print, durable="orders")
     shop.dead_letters().purge()
     thief.subscribe(Order, print, durable="orders")

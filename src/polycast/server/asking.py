@@ -110,7 +110,9 @@ def may_see(asked: Asked, name: str) -> bool:
 def check_mine(asked: Asked, name: str) -> None:
     """Raises `AccessDenied` for a subscription that is not one's own."""
     if not asked.guard.is_mine(owner_of_subscription(asked.view, name)):
-        asked.guard.refuse("use", f"the subscription {name!r}")
+        is_there = asked.view.subscription(name) is not None
+        left = "" if is_there else ", which has gone and left dead letters,"
+        asked.guard.refuse("use", f"the subscription {name!r}{left}")
 
 
 def check_bus(asked: Asked, bus: int) -> bool:
