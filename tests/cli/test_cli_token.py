@@ -81,6 +81,15 @@ def test_an_owner_is_one_in_the_file(run: Any, tmp_path: Path) -> None:
     assert run(*words, "--owner", "").status == 2
 
 
+def test_names_that_it_may_describe_are_in_the_file(run: Any, tmp_path: Path) -> None:
+    words = ("token", "new", "--name", "till-8", *GRANTED, "--describe", "shop.*")
+    data = run(*words, "--json").data
+    found = load_tokens(written(tmp_path, data["toml"])).find(data["secret"], now=0.0)
+    assert found is not None
+    assert found.rights.may_describe(("shop.Order",))
+    assert run("token", "new", "--describe", "/Chat/**").status == 2
+
+
 def test_a_token_that_may_do_nothing_is_remarked_on(run: Any) -> None:
     ran = run("token", "new")
     assert ran.status == 0
@@ -139,11 +148,31 @@ def test_a_program_reads_the_same(run: Any, tmp_path: Path) -> None:
         "name": "till-7",
         "publish": ["shop.Order", "/Chat/**"],
         "subscribe": [],
+        "describe": [],
         "admin": False,
         "owner": "till-7",
         "expires": 1893456000.0,
         "valid": True,
     }
+
+
+def test_owners_and_what_they_may_have_are_listed(run: Any, tmp_path: Path) -> None:
+    text = token("till-7", "publish = ['*']\ndescribe = ['shop.*']\nowner = 'shop'")
+    path = written(tmp_path, f"{text}[[owner]]\nname = 'shop'\ntypes = 9\n")
+    ran = run("token", "check", path)
+    assert (ran.status, ran.err) == (0, "")
+    assert "  describe   shop.*\n" in ran.out
+    assert "owner shop\n  connections    1000\n" in ran.out
+    assert "  types          9\n  bytes_per_day  -\n" in ran.out
+    [owner] = run("token", "check", path, "--json").data["owners"]
+    assert (owner["name"], owner["types"], owner["bytes_per_day"]) == ("shop", 9, None)
+
+
+def test_a_quota_of_nobody_is_doubted(run: Any, tmp_path: Path) -> None:
+    path = written(tmp_path, token("till-7", "publish = ['*']") + "[[owner]]\nname = 'shop'\n")
+    ran = run("token", "check", path)
+    assert ran.status == 3
+    assert "owner 1 (shop): no token has this owner [no-such-owner]" in ran.out
 
 
 def test_hashes_are_not_shown(run: Any, tmp_path: Path) -> None:

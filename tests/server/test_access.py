@@ -367,6 +367,13 @@ WRONG = [
         block("a", "1", "describe = ['x.*']") + block("b", "2", "describe = ['*.y']"),
         "both cover a name such as 'x..y', for the owners 'a' and 'b'",
     ),
+    ("same-owner", block() + 2 * "[[owner]]\nname = 'till-7'\n", "owner 2 (till-7): it is there"),
+    ("unknown-key", "[[owners]]\n", "did you mean [[owner]]?"),
+    ("unknown-key", block() + "[[owner]]\nname = 'x'\ntype = 1\n", "did you mean types?"),
+    ("missing-key", block() + "[[owner]]\ntypes = 1\n", "owner 1: it has no name"),
+    ("bad-value", block() + "[[owner]]\nname = 'till-7'\ndurable = 0\n", "durable is 0; accepted"),
+    ("bad-value", block() + "[[owner]]\nname = 'x'\ntypes = true\n", "types is true or false"),
+    ("bad-value", block() + "[owner]\nname = 'x'\n", "write [[owner]] above each"),
 ]
 
 

@@ -13,9 +13,9 @@ from test_flow import Client, run, settled
 
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
+from polycast.server.asking import LARGEST_DEFINITION
 from polycast.server.broker import Broker
 from polycast.server.connection import Connection
-from polycast.server.definitions import LARGEST as LARGEST_DEFINITION
 from polycast.server.definitions import PART, parts_of
 from polycast.server.describing import LARGEST, MOST
 from polycast.typesystem import describe

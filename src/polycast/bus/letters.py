@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,18 @@ from msgspec.structs import replace
 from polycast.delivery import DeadLetter, DeadLetters
 from polycast.delivery.keeping import letter_of, record_of
 from polycast.delivery.replaying import Passed, announce
-from polycast.errors import StoreError
+from polycast.errors import AccessDenied, BrokerRefused, StoreError
 from polycast.events import encode_record
 from polycast.matching import Definition
 from polycast.routing.borders.crossing import Astray, context_of_letter, reason_of
 from polycast.routing.history import place_of
 from polycast.stores import Flight, Stored
 from polycast.stores.claiming import OUTLIVING, outliving
+from polycast.text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from concurrent.futures import Future
 
     from polycast.bus.stored import StoredRoster
     from polycast.config import Clock
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["StoredLetters", "fly_again"]
 
 PAGE = 500
+_log = log_of("polycast")
 
 
 class StoredLetters(DeadLetters):
@@ -70,7 +74,8 @@ class StoredLetters(DeadLetters):
     def add(self, letter: DeadLetter) -> None:
         """Keep one more, of a subscription that the store does not know."""
         kept = letter_of(letter)
-        self._store.write(lambda tx: tx.bury([kept]))
+        burying = self._store.write(lambda tx: tx.bury([kept]))
+        burying.add_done_callback(partial(_told, letter.subscription))
 
     def replay(self, *letters: DeadLetter) -> int:
         """Give these, or all, to their subscriptions once more; how many went.
@@ -130,6 +135,13 @@ class StoredLetters(DeadLetters):
         """Throw these, or all, away; how many went."""
         numbers = [each.number for each in letters or self]
         return len(self._store.write(lambda tx: tx.exhume(numbers)).result())
+
+
+def _told(subscription: str, burying: Future[list[int]]) -> None:
+    """Nobody waits for it: what a broker refuses would be lost without a word."""
+    error = burying.exception()
+    if isinstance(error, BrokerRefused | AccessDenied):
+        _log.error("a dead letter of %s was not kept: %s", subscription, error)
 
 
 def _is_stuck(letter: DeadLetter) -> bool:

@@ -98,14 +98,13 @@ def _add_tokens(commands: Any) -> None:
     example = "token new --name till-7 --publish shop.Order --subscribe '/Chat/**'"
     one = command(group, "new", make_token, what, example, more=GRANTS)
     one.add_argument("--name", metavar="NAME", help="what logs and errors call it")
-    for name in ("publish", "subscribe"):
-        one.add_argument(
-            f"--{name}",
-            metavar="GRANT",
-            action="append",
-            default=[],
-            help=f"what it may {name}{' to' * (name == 'subscribe')}; may be said again",
-        )
+    for name, may in (
+        ("publish", "what it may publish"),
+        ("subscribe", "what it may subscribe to"),
+        ("describe", "names of types that belong to its owner, such as 'shop.*'"),
+    ):
+        text = f"{may}; may be said again"
+        one.add_argument(f"--{name}", metavar="GRANT", action="append", default=[], help=text)
     one.add_argument("--admin", action="store_true", help="it may do everything, also to others")
     owner = "tokens with the same owner share their publishers and subscriptions; default: its name"
     one.add_argument("--owner", metavar="NAME", help=owner)

@@ -9,6 +9,7 @@ from polycast.cli.terminal import Refused
 from polycast.cli.words import count, listed, moment
 from polycast.errors import BadGrant
 from polycast.server.access import Rights, new_token
+from polycast.server.quotas import QUOTAS, Quota
 from polycast.server.tokenfile import findings_at, name_problem, read_tokens
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from polycast.cli.terminal import Terminal
     from polycast.server.access import Finding
-    from polycast.server.tokenfile import Token
+    from polycast.server.tokenfile import Contents, Token
 
 __all__ = ["check_tokens", "make_token"]
 
@@ -51,20 +52,28 @@ def make_token(given: Namespace, terminal: Terminal) -> int:
 
 def _rights(given: Namespace) -> Rights:
     try:
-        return Rights.of(publish=given.publish, subscribe=given.subscribe, admin=given.admin)
+        return Rights.of(
+            publish=given.publish,
+            subscribe=given.subscribe,
+            admin=given.admin,
+            describe=given.describe,
+        )
     except BadGrant as error:
         raise Refused(str(error)) from error
 
 
 def _toml(name: str, digest: str, rights: Rights, owner: str | None) -> str:
     # Strings of printable characters are written in TOML as in JSON.
+    granted = {"publish": rights.publish, "subscribe": rights.subscribe}
+    if rights.describe:
+        granted["describe"] = rights.describe
     lines = [
         "[[token]]",
         f"name = {json.dumps(name, ensure_ascii=False)}",
         f'sha256 = "{digest}"',
         *(
             f"{key} = {json.dumps([each.text for each in grants], ensure_ascii=False)}"
-            for key, grants in (("publish", rights.publish), ("subscribe", rights.subscribe))
+            for key, grants in granted.items()
         ),
     ]
     if rights.admin:
@@ -82,9 +91,10 @@ def check_tokens(given: Namespace, terminal: Terminal) -> int:
         "file": given.file,
         "ok": not contents.errors,
         "tokens": [_data(token, now) for token in contents.tokens],
+        "owners": [_owner(name, contents) for name in _owners(contents)],
         "findings": [_finding(each) for each in findings],
     }
-    terminal.show(data, _lines(contents.tokens, findings))
+    terminal.show(data, _lines(contents, findings))
     if contents.errors:
         return WRONG
     return DOUBTFUL if findings else 0
@@ -95,6 +105,7 @@ def _data(token: Token, now: float) -> dict[str, Any]:
         "name": token.name,
         "publish": [each.text for each in token.rights.publish],
         "subscribe": [each.text for each in token.rights.subscribe],
+        "describe": [each.text for each in token.rights.describe],
         "admin": token.rights.admin,
         "owner": token.owner,
         "expires": token.expires,
@@ -111,10 +122,26 @@ def _finding(each: Finding) -> dict[str, str]:
     }
 
 
-def _lines(tokens: tuple[Token, ...], findings: tuple[Finding, ...]) -> Iterator[str]:
+def _owners(contents: Contents) -> list[str]:
+    """All to whom something may belong."""
+    return sorted({*contents.quotas, *(each.owner for each in contents.tokens)} - {""})
+
+
+def _owner(name: str, contents: Contents) -> dict[str, Any]:
+    quota = contents.quotas.get(name, Quota())
+    return {"name": name, **{key: getattr(quota, key) for key in QUOTAS}}
+
+
+def _lines(contents: Contents, findings: tuple[Finding, ...]) -> Iterator[str]:
+    tokens = contents.tokens
     for token in tokens:
         yield token.name
         yield from (f"  {key:<9}  {value}" for key, value in _rows(token))
+        yield ""
+    for name, quota in contents.quotas.items():
+        yield f"owner {name}"
+        given = ((key, getattr(quota, key)) for key in QUOTAS)
+        yield from (f"  {key:<13}  {'-' if many is None else many}" for key, many in given)
         yield ""
     for each in findings:
         yield f"{each.severity}: {each}"
@@ -132,6 +159,8 @@ def _rows(token: Token) -> Iterator[tuple[str, str]]:
     else:
         yield "publish", listed(rights.publish)
         yield "subscribe", listed(rights.subscribe)
+        if rights.describe:
+            yield "describe", listed(rights.describe)
     if token.given_owner is not None:
         yield "owner", token.given_owner
     if token.expires is not None:

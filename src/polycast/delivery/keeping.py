@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from polycast.errors import NotSettled, StoreError
+from polycast.errors import BrokerRefused, NotSettled, StoreError
 from polycast.stores import Flight, Letter
 from polycast.stores.claiming import forget_outliving
 from polycast.stores.deadlines import wall_offset
@@ -126,7 +126,7 @@ class StoreKeeper(Keeper):
                 self.fenced = True
         if isinstance(error, Fenced):
             self._fenced()
-        elif error is not None and not isinstance(error, StoreError):
+        elif error is not None and (_is_refused(error) or not isinstance(error, StoreError)):
             _log.error("saving the place of %s failed", self.name, exc_info=error)
         elif again and error is None:
             self.save_soon()
@@ -301,6 +301,11 @@ class CursorKeeper(StoreKeeper):
                 self._rows, self._saved_at = rows, cursor
 
         tx.after(keep)
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Whether a broker refuses it, which no failure of the store tells."""
+    return isinstance(error, BrokerRefused)
 
 
 def letter_of(letter: DeadLetter) -> Letter:

@@ -36,7 +36,7 @@ class BrokerRefused(BrokerError):
 
 
 class LimitReached(BrokerRefused):
-    """More than the broker takes from one connection."""
+    """More than the broker takes from one connection, or from all of one owner."""
 
 
 class BadFrame(BrokerError):

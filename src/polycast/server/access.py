@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from polycast.errors import AccessDenied, BadTokens
 from polycast.server.grants import OPEN, Grant, Rights
 from polycast.server.ownership import Owners
+from polycast.server.quotas import Quota
 from polycast.server.tokenfile import Finding, claims_of, findings_at, read_tokens
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
     "new_token",
 ]
 
+_QUOTA = Quota()  # where the file says nothing
 Stamp = tuple[int, int, int]  # when a file was written, its size, and which file it is
 
 
@@ -86,6 +88,14 @@ class Tokens:
     def owner_of(self, name: str) -> str | None:
         """To whom the name of a type belongs; None if nobody may describe it but admins."""
         return self._owners.owner_of(name)
+
+    def quota_of(self, owner: str) -> Quota:
+        """How much an owner may have."""
+        return self._contents.quotas.get(owner, _QUOTA)
+
+    def owners(self) -> list[str]:
+        """All to whom something may belong, by name."""
+        return sorted({each.owner for each in self._contents.tokens})
 
     def __len__(self) -> int:
         return len(self._contents.tokens)

@@ -8,10 +8,12 @@ import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from polycast.config import SystemClock
-from polycast.errors import BrokerError, StoreError
+from polycast.errors import BrokerError, PolycastError, StoreError
 from polycast.server.access import ANYBODY
+from polycast.server.belongings import Publishers, sort_owners
 from polycast.server.bounds import Bounds
 from polycast.server.filter_budget import FilterBudget
 from polycast.server.guarding import Guard
@@ -19,9 +21,11 @@ from polycast.server.hub import Hub
 from polycast.server.logins import FailedLogins
 from polycast.server.logs import server_log
 from polycast.server.pools import EvictingPool
+from polycast.server.quotas import Quota
 from polycast.server.reception import Reception
 from polycast.server.tending import Tending
 from polycast.server.turns import Holdings, Turns
+from polycast.server.usage import Usage
 from polycast.server.vocabulary import Vocabulary
 from polycast.stores import MemoryStore, open_store
 from polycast.stores.urls import path_of
@@ -82,10 +86,14 @@ class Broker:
         self.hub = Hub(self.store, self.vocabulary, self.filter_budget)
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="polycast-broker")
         self.tokens = tokens
+        self.usage = Usage(self.store, self.clock, self._quota_of)
+        self._publishers = Publishers()
+        sort_owners(self.store)
         self.connections: set[Connection] = set()
+        self._clients: WeakValueDictionary[tuple[str, str], Connection] = WeakValueDictionary()
         self.opened = self.cut_off = 0  # connections
         self.failure: StoreError | None = None  # why the log cannot be read
-        self._tending = Tending(self.store, self.clock, self.look_at_tokens)
+        self._tending = Tending(self.store, self.clock, self.look_at_tokens, self.usage)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bell = asyncio.Event()
         self._lock = threading.Lock()
@@ -165,6 +173,8 @@ class Broker:
     def close(self) -> None:
         """Let go of the store."""
         self.pool.shutdown(wait=True, cancel_futures=True)
+        with contextlib.suppress(PolycastError):  # a store that has failed
+            self.usage.save()
         self.store.close()
 
     # -- what clients ask --------------------------------------------------------------------------
@@ -172,10 +182,9 @@ class Broker:
     def asked(self, name: str, given: dict[str, Any], guard: Guard) -> bytes:
         """The result of a question about the log or the state. In any thread."""
         if name in LOG:
-            return encode(LOG[name].call(self.store, given))
+            return encode(guard.answer_of_log(LOG[name], given))
         with self.store.view() as view:
-            result = READS[name].call(view, given)
-        return encode_result(guard.seen(result) if name == "letters" else result)
+            return encode_result(guard.answer(view, READS[name], given))
 
     def unread(self) -> int:
         """How many bytes of events clients have not read."""
@@ -196,10 +205,25 @@ class Broker:
 
     def guard(self, who: Identified) -> Guard:
         """What stands between a client and the store."""
-        return Guard(who, self.vocabulary, self.store, self._owner_of)
+        about = (self.vocabulary, self.store, self._owner_of)
+        return Guard(who, *about, usage=self.usage, publishers=self._publishers)
+
+    def _quota_of(self, owner: str) -> Quota:
+        return Quota() if self.tokens is None else self.tokens.quota_of(owner)
 
     def _owner_of(self, name: str) -> str | None:
         return None if self.tokens is None else self.tokens.owner_of(name)
+
+    def supersede(self, connection: Connection) -> None:
+        """A client that has come again holds nothing of its owner's over the connection before."""
+        if connection.owner is None:  # anybody could say that they are that client
+            return
+        client = connection.owner, connection.client
+        before = self._clients.get(client)
+        self._clients[client] = connection
+        if before is not None:
+            before.using.leave()
+            before.cut_off(1008, "its client has come again")
 
     def look_at_tokens(self) -> None:
         """Go by the tokens as they are now: who has none any more is let go."""
@@ -213,5 +237,7 @@ class Broker:
             who = self.tokens.again(connection.guard.who, now=now)
             if who is None:
                 connection.cut_off(1008, "its token is not valid any more")
-            elif who is not connection.guard.who:
+            elif who.owner != connection.owner:
+                connection.cut_off(1008, "its token has another owner now")
+            elif who != connection.guard.who:
                 connection.guard = self.guard(who)

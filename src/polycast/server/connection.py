@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import (
-    BadFrame,
-    BrokerRefused,
-    LimitReached,
-    StoreClosed,
-)
+from polycast.errors import BadFrame, BrokerRefused, LimitReached, StoreClosed
 from polycast.server.definitions import check_definitions
 from polycast.server.describing import Private, read_descriptions
 from polycast.server.outbox import GONE, Outbox
 from polycast.server.reception import group_of
 from polycast.server.refusals import refused
+from polycast.server.usage import Using
 from polycast.server.working import Task, Undone, perform
 from polycast.wire.calls import CALLS, READ, READS
 from polycast.wire.frames import (
@@ -93,7 +89,7 @@ class Connection:
     ) -> None:
         self._broker, self.place = broker, place
         self.guard = broker.guard(who)
-        self.private = Private()
+        self.private, self.using = Private(), Using(broker.usage)
         self._hub, self._store, self._limits = broker.hub, broker.store, broker.limits
         self.client, self.program = "", ""
         self.stream = self.at = self.groups = 0
@@ -145,6 +141,7 @@ class Connection:
                 raise
         finally:
             self._hub.leave(self)
+            self.using.leave()
             for timer in (self._progress, self._alive):
                 if timer is not None:
                     timer.cancel()
@@ -213,6 +210,8 @@ class Connection:
         if not 0 < len(hello.client) <= 64 or len(hello.program) > 200:
             raise BadFrame("`hello`", why="a name of 1 to 64 characters is accepted")
         self.client, self.program = hello.client, hello.program
+        self._broker.supersede(self)
+        self.using.hold(self.guard.who, "connections", 1)
         self._post(
             Welcome(
                 PROTOCOL,
@@ -366,17 +365,15 @@ class Connection:
     def _append(self, message: Append) -> None:
         count = sum(len(run.payloads) for run in message.runs)
         self._check_rate(count)
-        for run in message.runs:
-            self.guard.check_run(run)
-        if any(not 0 <= each.number < count for each in message.astray):
-            raise BadFrame("`append`", why="it names an event astray that it has not")
+        self.guard.check_append(message.runs, message.astray)
         appending = self._store.submit(message.runs, astray=message.astray)
         self._hub.published += count
         self._answer_later(appending, message.number, encode, _size_of(message))
 
     def _describe(self, message: Describe) -> Iterator[None]:
         descriptions = yield from read_descriptions(message.descriptions)
-        told = self.private.heard(descriptions, self.guard, self._broker.vocabulary)
+        vocabulary = self._broker.vocabulary
+        told = self.private.heard(descriptions, self.guard, vocabulary, self.using)
         describing = self._store.describe(told.public)
         size = PIECE * len(message.descriptions)
         private = encode(told.private)
@@ -422,8 +419,8 @@ class Connection:
         if verb is None:
             raise BadFrame(f"the call {message.name!r}", why="a store has no such method")
         given = verb.given(message.arguments)
-        self.guard.check_call(message.name, given)
         if verb is READ:
+            self.guard.check_read(READ, given)
             self._read(message.number, given)
             return
         if message.name == "newest":
@@ -449,7 +446,9 @@ class Connection:
         if len(message.steps) > self._limits.pending:
             text = f"work of {len(message.steps)} steps; {self._limits.pending} are accepted"
             raise LimitReached("steps", text, {"limit": self._limits.pending})
-        task = Task(self.client, self._broker.clock.time(), self.guard, self._broker.bounds.answers)
+        # What a client was answered, only its owner is told again.
+        client = self.client if self.owner is None else f"{self.owner!r} {self.client}"
+        task = Task(client, self._broker.clock.time(), self.guard, self._broker.bounds.answers)
         size = sum(PIECE + len(each.arguments) + len(each.expected) for each in message.steps)
         if any(each.name in _LISTINGS for each in message.steps):
             size += self._broker.bounds.answers
@@ -463,8 +462,15 @@ class Connection:
             text = f"more than {self._limits.subscriptions} subscriptions on one connection"
             raise LimitReached("subscriptions", text, {"limit": self._limits.subscriptions})
         yield from check_definitions(message.definitions, self.guard)
+        self.using.hold(self.guard.who, "subscriptions", others + many)
         private = self.private.descriptions
-        wanted = yield from self._hub.want(self, message.name, message.definitions, private=private)
+        try:
+            wanted = yield from self._hub.want(
+                self, message.name, message.definitions, private=private
+            )
+        except BaseException:
+            self.using.hold(self.guard.who, "subscriptions", others)
+            raise
         self._post(msgspec.structs.replace(wanted, number=message.number))
 
 

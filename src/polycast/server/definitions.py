@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from polycast.errors import BadFrame, LimitReached
-from polycast.matching import Definition
+from polycast.server.asking import definition_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,7 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_definitions", "parts_of"]
 
-LARGEST = 1_000_000  # bytes of a definition
 PART = 20_000  # bytes of definitions that are handled before others have their turn
 OVERHEAD = 1_000  # that a definition counts for besides its bytes
 
@@ -35,15 +31,5 @@ def check_definitions(definitions: Sequence[bytes], guard: Guard) -> Iterator[No
     """Refuse what is too large, malformed or not granted; yields between two parts."""
     for part in parts_of(definitions):
         for definition in part:
-            guard.check_definition(_decode(definition))
+            guard.check_definition(definition_of(definition))
         yield
-
-
-def _decode(data: bytes) -> Definition:
-    if len(data) > LARGEST:
-        text = f"a definition of {len(data):,} bytes; {LARGEST:,} are accepted"
-        raise LimitReached("definition", text, {"limit": LARGEST})
-    try:
-        return Definition.decoded(data)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise BadFrame("a definition", why=str(error)) from None

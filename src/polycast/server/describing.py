@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from polycast.server.guarding import Guard
+    from polycast.server.usage import Using
     from polycast.server.vocabulary import Vocabulary
     from polycast.typesystem import Description
 
@@ -43,19 +44,26 @@ class Private:
         self.descriptions: dict[str, Description] = {}
 
     def heard(
-        self, descriptions: Sequence[Description], guard: Guard, vocabulary: Vocabulary
+        self,
+        descriptions: Sequence[Description],
+        guard: Guard,
+        vocabulary: Vocabulary,
+        using: Using,
     ) -> Heard:
         """Sort out what is for all; what is known already is neither."""
         new = vocabulary.unknown(descriptions)
         public = [each for each in new if guard.may_describe(each)]
         private = [each for each in new if not guard.may_describe(each)]
-        if len(self.descriptions.keys() | {each.hash for each in private}) > MOST:
+        many = len(self.descriptions.keys() | {each.hash for each in private})
+        if many > MOST:
             text = (
                 f"{len(private)} more descriptions without a describe grant that covers their "
                 f"names, such as {private[-1].name!r}; {len(self.descriptions)} are there, up to "
                 f"{MOST} are accepted from one connection"
             )
             raise LimitReached("types", text, {"limit": MOST})
+        using.hold(guard.who, "types", many)
+        guard.check_types(public)
         self.descriptions.update({each.hash: each for each in private})
         vocabulary.add(public)
         return Heard(public, [each.hash for each in private])

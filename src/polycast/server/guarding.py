@@ -1,36 +1,35 @@
-"""What a client may ask and change, by the rights of its token."""
+"""What a client may ask and change, by the rights of its token and by what belongs to its owner."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from polycast.delivery.replaying import REPLAYED
-from polycast.errors import AccessDenied
-from polycast.matching import Definition
+from polycast.errors import AccessDenied, BadFrame, LimitReached
+from polycast.routing.borders.crossing import letter_name
+from polycast.server.asking import Asked, admins
+from polycast.server.belongings import owner_of_publisher
+from polycast.server.permissions import RULES
 from polycast.stores import EventType
-from polycast.stores.claiming import OUTLIVING
 from polycast.typesystem.standard import STANDARD
-from polycast.wire.calls import READS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from polycast.events import Record
+    from polycast.matching import Definition
     from polycast.server.access import Identified
+    from polycast.server.asking import Rule
+    from polycast.server.belongings import Publishers
+    from polycast.server.usage import Usage
     from polycast.server.vocabulary import Vocabulary
-    from polycast.stores import Kept, Letter, Run, Store, Transaction, View
+    from polycast.stores import Run, Store, Stray, Transaction, View
     from polycast.typesystem import Description
+    from polycast.wire.calls import Verb
 
-__all__ = ["OWNER", "Guard", "disown"]
+__all__ = ["Guard"]
 
-_FOR_ADMINS = frozenset({"truncate"})
-_FREE = frozenset({"advertise", "withdraw"})
-_OF_ONE = frozenset(
-    {"move", "land", "land_before", "leave", "remove", "end_route"}
-)  # subscription, by its name
-_DOCUMENTS = frozenset({REPLAYED, OUTLIVING})
-OWNER = "owner"
-"""The kind of the documents that say to whom a publisher or a subscription belongs."""
+_TAKING = frozenset({"open_bus", "save", "bury", "settle", "take_claims"})
+"""What makes something belong to somebody, also to admins."""
 
 
 class Guard:
@@ -42,68 +41,135 @@ class Guard:
         vocabulary: Vocabulary,
         store: Store,
         owner_of: Callable[[str], str | None],
+        *,
+        usage: Usage,
+        publishers: Publishers,
+        rules: Mapping[str, Rule] = RULES,
     ) -> None:
         self.who = who
-        self._vocabulary = vocabulary
+        self.usage, self.publishers, self.store = usage, publishers, store
+        self._vocabulary, self._rules = vocabulary, rules
         self._names = vocabulary.names  # of the class of a wire name and a hash
         self._owner_of = owner_of  # the name of a type
-        self._store = store
-        self._publishers: set[str] = set()  # that are known to belong to it
+        self._mine: set[str] = set()  # publishers that are known to be
+        self._untaken: tuple[frozenset[str], LimitReached] | None = None
+        self._first: int | None = None  # the revision at which it first asked what has changed
         self.is_open = who.rights.admin
 
-    # -- what belongs to whom ----------------------------------------------------------------------
+    # -- the one decision --------------------------------------------------------------------------
 
-    def _is_mine(self, view: View, key: str) -> bool | None:
-        """Whether something belongs to the owner of the token; None if it belongs to nobody."""
-        owner = view.document(OWNER, key)
-        return None if owner is None else owner.decode(errors="replace") == self.who.owner
+    def answer(self, view: View, verb: Verb, given: dict[str, Any]) -> Any:
+        """What a question about the state is answered."""
+        return self._decide(verb, view, given, lambda: verb.call(view, given), is_committed=True)
 
-    def _take(self, tx: Transaction, key: str) -> None:
-        if self.who.owner is not None:  # else there are no tokens
-            tx.put_document(OWNER, key, self.who.owner.encode())
+    def answer_of_log(self, verb: Verb, given: dict[str, Any]) -> Any:
+        """What a question about the log is answered."""
+        return self._of_log(verb, given, lambda: verb.call(self.store, given))
 
-    def _refuse(self, action: str, what: str) -> None:
-        if not self.is_open:
-            needs = "owner in common with whoever has it"
-            raise AccessDenied(action, what, token=self.who.name, needs=needs)
+    def check_read(self, verb: Verb, given: dict[str, Any]) -> None:
+        """Refuse to read the log to who may see nothing of it."""
+        self._of_log(verb, given, lambda: None)
 
-    def _open_bus(self, tx: Transaction, publisher: str) -> None:
-        """A publisher belongs to who opens a bus as it first."""
-        key = publisher_key(publisher)
-        mine = self._is_mine(tx, key)
-        if mine is None:
-            if any(each.publisher == publisher for each in tx.buses()):
-                self._refuse("open a bus as", f"the publisher {publisher!r}")
-            self._take(tx, key)
-        elif not mine:
-            self._refuse("open a bus as", f"the publisher {publisher!r}")
+    def _of_log(self, verb: Verb, given: dict[str, Any], do: Callable[[], Any]) -> Any:
+        if self.is_open:
+            return do()
+        with self.store.view() as view:
+            return self._decide(verb, view, given, do, is_committed=True)
 
-    def _check_publisher(self, publisher: str) -> None:
-        if publisher not in self._publishers:
-            with self._store.view() as view:
-                mine = self._is_mine(view, publisher_key(publisher))
-            if not mine:
-                self._refuse("publish as", f"the publisher {publisher!r}")
-            self._publishers.add(publisher)
+    def take(self, tx: Transaction, verb: Verb, given: dict[str, Any]) -> Any:
+        """The result of a step of a transaction."""
+        return self._decide(verb, tx, given, lambda: verb.call(tx, given), is_committed=False)
+
+    def _decide(
+        self,
+        verb: Verb,
+        view: View,
+        given: dict[str, Any],
+        do: Callable[[], Any],
+        *,
+        is_committed: bool,
+    ) -> Any:
+        if self.is_open and (self.owner is None or verb.name not in _TAKING):
+            return do()
+        rule = self._rules.get(verb.name, admins)
+        return rule(Asked(self, verb.name, cast("Transaction", view), given, do, is_committed))
+
+    # -- who it is ---------------------------------------------------------------------------------
+
+    @property
+    def owner(self) -> str | None:
+        """To whom belongs what it makes; None where there are no tokens."""
+        return self.who.owner
+
+    def is_mine(self, owner: str | None) -> bool:
+        """Whether what belongs to an owner, or to nobody, is its own; admins may use all."""
+        return self.is_open or (owner is not None and owner == self.owner)
+
+    @property
+    def may_subscribe(self) -> bool:
+        """Whether it may receive anything."""
+        return self.who.rights.may_subscribe((), None)
+
+    def check_granted(self, action: str) -> None:
+        """Refuse who may do nothing at all."""
+        rights = self.who.rights
+        if not (self.is_open or rights.publish or rights.subscribe or rights.describe):
+            needs = "publish, subscribe or describe grant"
+            raise AccessDenied(action, "of the store", token=self.who.name, needs=needs)
+
+    def refuse(self, action: str, what: str) -> None:
+        """It belongs to somebody else, or to nobody."""
+        needs = "owner in common with whoever has it"
+        raise AccessDenied(action, what, token=self.who.name, needs=needs)
+
+    def was_away(self, since: int, revision: int) -> bool:
+        """Whether it asks for changes of before it was here, when other things had the names."""
+        if self._first is None:
+            self._first = revision
+        return since < self._first
 
     # -- events ------------------------------------------------------------------------------------
 
-    def check_run(self, run: Run) -> None:
-        """Refuse what the client may not publish, as what it is and as what it is in the root."""
-        if self.is_open:
-            return
+    def check_append(self, runs: Sequence[Run], astray: Sequence[Stray]) -> None:
+        """Refuse what the client may not publish."""
+        contexts = [run.context for run in runs for _ in run.payloads] if astray else []
+        for each in astray:
+            context = contexts[each.number] if 0 <= each.number < len(contexts) else None
+            if context is None or each.subscription != letter_name(context):
+                raise BadFrame("`append`", why="it names an event astray that it has not")
+        if not self.is_open:
+            for run in runs:
+                self._check_run(run)
+            self.usage.add_runs(self.who, runs)
+
+    def _check_run(self, run: Run) -> None:
+        """As what it is, and as what it is in the root."""
         self._check_publisher(run.first.publisher)
         self._check_form(EventType(run.name, run.version, run.hash), run.topic)
         if run.root is not None:
             root = EventType(run.root.name, run.root.version, run.root.hash)
             self._check_form(root, run.topic)
 
+    def _check_publisher(self, publisher: str) -> None:
+        if publisher not in self._mine:
+            with self.store.view() as view:
+                owner = owner_of_publisher(view, publisher)
+            if not self.is_mine(owner):
+                self.refuse("publish as", f"the publisher {publisher!r}")
+            self._mine.add(publisher)
+
     def _check_form(self, form: EventType, topic: str | None) -> None:
         """Refuse a class that is not covered, or that passes for what is another owner's."""
         name = form.name
         self.who.check_publish(self._names(name, form.hash), topic)
         if self._vocabulary.pinned(name, form.version, form.hash) is None:
-            raise self._undescribed(name)
+            if self._untaken is not None and form.hash in self._untaken[0]:
+                error = self._untaken[1]
+                raise LimitReached(error.code, str(error), error.data)
+            owner = self._owner_of(name)
+            whose = "" if owner in (None, self.owner) else f", which belongs to {owner!r}"
+            what = f"the type {name} in a form that nobody with a right to has described{whose}"
+            self.refuse_undescribed("publish", what, name)
         found = self._vocabulary.ancestry(name, form.hash)
         for below, above in () if found is None else found.steps:
             if self._is_border(below, above):
@@ -122,39 +188,6 @@ class Guard:
             needs = f"publish grant that covers {above}"
             raise AccessDenied("publish", what, token=self.who.name, needs=needs)
 
-    # -- what types are ----------------------------------------------------------------------------
-
-    def may_describe(self, description: Description) -> bool:
-        """Whether the client may say for all what a type is; nobody may for standard types."""
-        return self.is_open or self.who.rights.may_describe(description.names)
-
-    def _undescribed(self, name: str) -> AccessDenied:
-        owner = self._owner_of(name)
-        whose = "" if owner in (None, self.who.owner) else f", which belongs to {owner!r}"
-        needs = f"describe grant that covers it, such as describe = [{name!r}]"
-        what = f"the type {name} in a form that nobody with a right to has described{whose}"
-        return AccessDenied("publish", what, token=self.who.name, needs=needs)
-
-    def _check_description(self, tx: Transaction, given: dict[str, Any]) -> None:
-        """In a transaction, where nothing is private: it is known, or the client may say it."""
-        description: Description = given["description"]
-        if not self.may_describe(description) and not self._is_public(description.hash):
-            needs = f"describe grant that covers it, such as describe = [{description.name!r}]"
-            what = f"the type {description.name}"
-            raise AccessDenied("describe", what, token=self.who.name, needs=needs)
-
-    def _is_public(self, digest: str) -> bool:
-        return self._vocabulary.described(digest) is not None
-
-    def _check_route(self, tx: Transaction, given: dict[str, Any]) -> None:
-        """The pipeline goes by what all go by; what is private to a subscription it cannot see."""
-        self._check_subscription(tx, given["name"])
-        for each in Definition.decoded(given["definition"]).types:
-            if each.name not in STANDARD and not self._is_public(each.hash):
-                needs = f"describe grant that covers it, such as describe = [{each.name!r}]"
-                what = f"{each.name} through the pipeline"
-                raise AccessDenied("subscribe to", what, token=self.who.name, needs=needs)
-
     def may_receive(self, record: Record) -> bool:
         """Whether the client may see an event."""
         if self.is_open:
@@ -165,144 +198,40 @@ class Guard:
         may_receive = self.who.rights.may_receive
         return any(may_receive(self._names(*each), record.topic) for each in forms)
 
+    def check_letter(self, record: Record) -> None:
+        """Refuse a dead letter of an event that the client may neither see nor have published."""
+        if not self.may_receive(record):
+            self.who.check_publish(self._names(record.name, record.hash), record.topic)
+
     def check_definition(self, definition: Definition) -> None:
         """Refuse what the client may not subscribe to."""
         if not self.is_open:
             names = tuple(n for each in definition.types for n in self._names(each.name, each.hash))
             self.who.check_subscribe(names, None)
 
-    # -- questions ---------------------------------------------------------------------------------
+    # -- what types are ----------------------------------------------------------------------------
 
-    def check_call(self, name: str, given: dict[str, Any]) -> None:
-        """Refuse a question that the client may not ask."""
-        if self.is_open:
+    def may_describe(self, description: Description) -> bool:
+        """Whether the client may say for all what a type is; nobody may for standard types."""
+        return self.is_open or self.who.rights.may_describe(description.names)
+
+    def refuse_undescribed(self, action: str, what: str, name: str) -> None:
+        """It needs a type that nobody who may has described."""
+        needs = f"describe grant that covers it, such as describe = [{name!r}]"
+        raise AccessDenied(action, what, token=self.who.name, needs=needs)
+
+    def is_public(self, digest: str) -> bool:
+        """Whether a description is one that all go by."""
+        return self._vocabulary.described(digest) is not None
+
+    def check_types(self, new: Collection[Description]) -> None:
+        """Refuse more descriptions than the owner may have; events of them are told the same."""
+        self._untaken = None
+        if not new or self.usage.quota(self.who) is None:
             return
-        if name in _FOR_ADMINS:
-            self.who.check_admin(name, "the log")
-        if name == "read":  # before anything is read for one who may see nothing
-            self.who.check_subscribe((), None)
-        if name in ("document", "documents"):
-            if given["kind"] == OWNER:
-                self.who.check_admin("read", "what belongs to whom")
-            if given["kind"] == OUTLIVING:
-                self.who.check_subscribe((), None)
-
-    def seen(self, letters: Iterable[Letter]) -> list[Letter]:
-        """Those of some dead letters that the client may see."""
-        return [each for each in letters if self.may_receive(each.record)]
-
-    # -- changes -----------------------------------------------------------------------------------
-
-    def check_step(self, tx: Transaction, name: str, given: dict[str, Any]) -> None:
-        """Refuse a change that the client may not make."""
-        if name == "open_bus":
-            self._open_bus(tx, given["publisher"])
-        elif name == "save":
-            self._check_save(tx, given["kept"])
-        elif self.is_open or name in _FREE:
-            return
-        elif name in READS:
-            self.check_call(name, given)
-        elif name in _OF_ONE:
-            self._check_subscription(tx, given["name"])
-        elif name in _CHECKS:
-            _CHECKS[name](self, tx, given)
-        else:
-            self.who.check_admin(name, "the store")
-
-    def _check_subscription(self, view: View, name: str) -> None:
-        kept = view.subscription(name)
-        if kept is not None:
-            self.check_definition(Definition.decoded(kept.definition))
-            if self._is_mine(view, subscription_key(name)) is False:
-                self._refuse("use", f"the subscription {name!r}")
-
-    def _check_save(self, tx: Transaction, kept: Kept) -> None:
-        """A subscription belongs to who makes it, or attaches to it where it has no owner."""
-        if not self.is_open:
-            self._check_subscription(tx, kept.name)
-            self.check_definition(Definition.decoded(kept.definition))
-        key = subscription_key(kept.name)
-        if tx.subscription(kept.name) is None or self._is_mine(tx, key) is None:
-            self._take(tx, key)
-
-    def _check_flights(self, tx: Transaction, given: dict[str, Any]) -> None:
-        flights = given["flights"] if "flights" in given else [given["flight"]]
-        for name in {each.name for each in flights}:
-            self._check_subscription(tx, name)
-
-    def _check_member(self, tx: Transaction, given: dict[str, Any]) -> None:
-        self._check_subscription(tx, given["member"].name)
-
-    def _check_bury(self, tx: Transaction, given: dict[str, Any]) -> None:
-        for letter in given["letters"]:
-            self._check_subscription(tx, letter.subscription)
-            record: Record = letter.record
-            names = self._names(record.name, record.hash)
-            if not self.may_receive(record):  # it may be what the client has published
-                self.who.check_publish(names, record.topic)
-
-    def _check_exhume(self, tx: Transaction, given: dict[str, Any]) -> None:
-        for number in given["numbers"]:
-            for letter in tx.letters(after=number - 1, limit=1):
-                if letter.number == number and not self.may_receive(letter.record):
-                    self.who.check_admin("take out", f"dead letter {number}")
-
-    def _check_errand(self, tx: Transaction, given: dict[str, Any]) -> None:
-        asked = given["asked"]
-        self._check_subscription(tx, asked.name)
-        letters = [each.letter for each in asked.settled if each.letter is not None]
-        self._check_bury(tx, {"letters": letters})
-
-    def _check_bus(self, tx: Transaction, given: dict[str, Any]) -> None:
-        for each in tx.buses():
-            if each.id == given["bus"] and not self._is_mine(tx, publisher_key(each.publisher)):
-                self._refuse("speak for", f"bus {each.id}, which another client has opened")
-
-    def _check_document(self, tx: Transaction, given: dict[str, Any]) -> None:
-        if given["kind"] not in _DOCUMENTS:
-            self.who.check_admin("change", f"the document {given['name']!r} of {given['kind']!r}")
-        self._check_subscription(tx, given["name"].rpartition("/")[0] or given["name"])
-
-    def _check_context(self, tx: Transaction, given: dict[str, Any]) -> None:
-        known = tx.context(given["name"])
-        if known is None or known.body != given.get("body"):
-            self.who.check_admin("change", f"the context {given['name']!r}")
-
-
-def publisher_key(name: str) -> str:
-    """Under which a document says to whom a publisher belongs."""
-    return f"publisher/{name}"
-
-
-def subscription_key(name: str) -> str:
-    """The same of a subscription."""
-    return f"subscription/{name}"
-
-
-def disown(tx: Transaction) -> None:
-    """Forget to whom subscriptions belonged that are gone."""
-    prefix = subscription_key("")
-    gone = {each for each in tx.documents(OWNER) if each.startswith(prefix)}
-    gone -= {subscription_key(kept.name) for kept in tx.subscriptions()}
-    for each in gone:
-        tx.remove_document(OWNER, each)
-
-
-_CHECKS: dict[str, Callable[[Guard, Transaction, dict[str, Any]], None]] = {
-    "describe": Guard._check_description,
-    "begin_route": Guard._check_route,
-    "fly": Guard._check_flights,
-    "claim": Guard._check_flights,
-    "join": Guard._check_member,
-    "bury": Guard._check_bury,
-    "settle": Guard._check_errand,
-    "take_claims": Guard._check_errand,
-    "exhume": Guard._check_exhume,
-    "keep_bus": Guard._check_bus,
-    "remove_bus": Guard._check_bus,
-    "put_document": Guard._check_document,
-    "remove_document": Guard._check_document,
-    "put_context": Guard._check_context,
-    "end_context": Guard._check_context,
-}
+        there = self._vocabulary.count(lambda name: self._owner_of(name) == self.owner)
+        try:
+            self.usage.check(self.who, "types", there, len(new))
+        except LimitReached as error:
+            self._untaken = frozenset(each.hash for each in new), error
+            raise

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from prometheus_client.core import Metric
 
@@ -64,6 +64,24 @@ class _Collector:
         for each in broker.filter_budget.suspended():
             suspended.add_metric([each.owner], each.seconds)
         yield suspended
+        yield from self._of_owners()
+
+    def _of_owners(self) -> Iterator[Metric]:
+        """What owners have of their quotas."""
+        tokens, usage = self._broker.tokens, self._broker.usage
+        owners = [] if tokens is None else tokens.owners()
+        counted: tuple[tuple[str, str, Callable[[str], int]], ...] = (
+            ("connections", "Connections of an owner", usage.held["connections"].__getitem__),
+            ("subscriptions", "Its subscriptions here", usage.held["subscriptions"].__getitem__),
+            ("durable", "Its durable names, when last counted", usage.durable),
+            ("bytes_today", "Bytes of events stored today, if limited", usage.events_today),
+            ("letter_bytes_today", "The same of dead letters", usage.letters_today),
+        )
+        for name, text, count in counted:
+            metric = GaugeMetricFamily(f"polycast_owner_{name}", text, labels=["owner"])
+            for owner in owners:
+                metric.add_metric([owner], count(owner))
+            yield metric
 
 
 def measured(broker: Broker) -> bytes:

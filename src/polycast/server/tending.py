@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from polycast.bus.presence import FailureDetector
 from polycast.errors import PolycastError
-from polycast.server.guarding import disown
+from polycast.server.belongings import disown
 from polycast.server.logs import server_log
 from polycast.stores import retain
 from polycast.stores.deadlines import AgeClock
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.config import Clock
+    from polycast.server.usage import Usage
     from polycast.stores import Store, Transaction
 
 __all__ = ["Tending"]
@@ -29,8 +30,8 @@ _log = server_log()
 class Tending:
     """A job of a broker; several over one store do no harm to each other."""
 
-    def __init__(self, store: Store, clock: Clock, often: Callable[[], None]) -> None:
-        self._store = store
+    def __init__(self, store: Store, clock: Clock, often: Callable[[], None], usage: Usage) -> None:
+        self._store, self._usage = store, usage
         self._detector = FailureDetector(clock)
         self._ages, self._answered = AgeClock(clock), AgeClock(clock)
         self._often = often  # what else there is to do, in the same thread
@@ -60,4 +61,9 @@ class Tending:
         retain(self._store, self._ages.now)
         before = self._answered.now(FORGOTTEN) - FORGOTTEN
         self._store.write(lambda tx: tx.drop_answers(before)).result()
-        self._store.write(disown).result()
+        self._store.write(self._count_names).result()
+        self._usage.save()
+
+    def _count_names(self, tx: Transaction) -> None:
+        names = disown(tx)
+        tx.after(lambda: self._usage.count(names))

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from polycast.errors import BadGrant
 from polycast.server.grants import Grant, Rights
 from polycast.server.ownership import Claim, conflicts
+from polycast.server.quotas import QUOTAS, Quota
 from polycast.wire.security import readable_by_others
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 __all__ = [
     "CODES",
@@ -46,12 +47,16 @@ CODES: dict[str, Severity] = {
     "same-name": "error",
     "same-hash": "error",
     "same-names": "error",
+    "same-owner": "error",
     "readable-by-others": "warning",
     "expired": "warning",
     "no-rights": "warning",
+    "no-such-owner": "warning",
 }
 
 _KEYS = ("name", "sha256", "publish", "subscribe", "describe", "admin", "expires", "owner")
+_TABLES = ("token", "owner")
+_OWNER_KEYS = ("name", *QUOTAS)
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*(?:token|\"token\"|'token')[ \t]*\]\]", re.M)
 _HASH = re.compile(r"[0-9a-fA-F]{64}")
 _OF_NOTHING = hashlib.sha256(b"").digest()
@@ -101,6 +106,8 @@ class Contents:
 
     tokens: tuple[Token, ...] = ()
     findings: tuple[Finding, ...] = ()
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
+    """By owner; of owners that are not here, all that may be left out."""
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -121,10 +128,11 @@ def read_tokens(path: str) -> Contents:
         return Contents(findings=(Finding("bad-toml", why, path),))
     reading = _Reading(text, path)
     tokens = reading.tokens()
+    quotas = reading.quotas({each.owner for each in tokens})
     warning = readable_by_others(path)
     if warning:
         reading.findings.append(Finding("readable-by-others", warning, path))
-    return Contents(tuple(tokens), tuple(reading.findings))
+    return Contents(tuple(tokens), tuple(reading.findings), quotas)
 
 
 def findings_at(tokens: tuple[Token, ...], now: float) -> Iterator[Finding]:
@@ -159,9 +167,13 @@ class _Reading:
         self.findings: list[Finding] = []
         self._path, self._text = path, text
         self._where = path
+        self._data = self._tables()
 
     def tokens(self) -> list[Token]:
-        entries = self._entries()
+        entries = self._entries("token")
+        if not entries and not self.findings:
+            # A file that is just being written is empty for a moment; it must not lock all out.
+            self._add("no-tokens", "there is no [[token]] in it")
         lines = [self._text.count("\n", 0, each.start()) + 1 for each in self._headers()]
         read: list[Token] = []
         places: list[str] = []
@@ -183,22 +195,47 @@ class _Reading:
     def _headers(self) -> Iterator[re.Match[str]]:
         return _HEADER.finditer(self._text)
 
-    def _entries(self) -> list[Mapping[str, Any]]:
+    def _tables(self) -> Mapping[str, Any]:
         try:
             data = tomllib.loads(self._text)
         except (ValueError, RecursionError) as error:
             self._add("bad-toml", f"it is not TOML: {error}")
-            return []
-        for key in [key for key in data if key != "token"]:
-            self._unknown(key, ("token",), shown=lambda name: f"[[{name}]]")
-        found = data.get("token", [])
+            return {}
+        for key in [key for key in data if key not in _TABLES]:
+            self._unknown(key, _TABLES, shown=lambda name: f"[[{name}]]")
+        return data
+
+    def _entries(self, table: str) -> list[Mapping[str, Any]]:
+        found = self._data.get(table, [])
         if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-            self._add("bad-value", "token is not a list of tables; write [[token]] above each")
+            self._add("bad-value", f"{table} is not a list of tables; write [[{table}]] above each")
             return []
-        if not found and not self.findings:
-            # A file that is just being written is empty for a moment; it must not lock all out.
-            self._add("no-tokens", "there is no [[token]] in it")
         return found
+
+    def quotas(self, owners: Collection[str]) -> dict[str, Quota]:
+        """What it says of owners, who are those of its tokens."""
+        read: dict[str, Quota] = {}
+        for n, entry in enumerate(self._entries("owner")):
+            self._where = f"{self._path}, owner {n + 1}"
+            name = self._name(entry)
+            for key in entry:
+                if key not in _OWNER_KEYS:
+                    self._unknown(key, _OWNER_KEYS, shown=str)
+            given = {key: self._number(key, entry[key]) for key in QUOTAS if key in entry}
+            if name and name in read:
+                self._add("same-owner", "it is there before; each owner has one [[owner]]")
+            elif name and name not in owners:
+                self._add("no-such-owner", "no token has this owner")
+            read[name] = Quota(**given)
+        self._where = self._path
+        return read
+
+    def _number(self, key: str, value: object) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+        shown = value if isinstance(value, int) and not isinstance(value, bool) else _kind(value)
+        self._add("bad-value", f"{key} is {shown}; accepted: a whole number, 1 or more")
+        return 1
 
     def _token(self, entry: Mapping[str, Any]) -> Token | None:
         before = len(self.findings)

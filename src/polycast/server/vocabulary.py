@@ -10,7 +10,7 @@ from polycast.typesystem.conformance import structurally_conforms
 from polycast.typesystem.standard import STANDARD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from polycast.stores import Store, View
     from polycast.typesystem import Description
@@ -90,6 +90,10 @@ class Vocabulary:
     def has_name(self, name: str) -> bool:
         """Whether anybody has described a type of that name."""
         return bool(self._registry.versions(name))
+
+    def count(self, is_meant: Callable[[str], bool]) -> int:
+        """How many descriptions there are of names that are meant."""
+        return sum(is_meant(each.name) for each in self._registry.descriptions())
 
     def many_of(self, names: Iterable[str]) -> int:
         """How many descriptions there are of some names."""

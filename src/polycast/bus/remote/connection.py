@@ -15,7 +15,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from polycast.bus.remote.refusals import error_of
+from polycast.bus.remote.refusals import OF_OWNER, error_of
 from polycast.errors import (
     AccessDenied,
     BadFrame,
@@ -209,6 +209,8 @@ class Connection:
                 self._hear()
             except Exception as error:
                 self._lost(error)
+                if _is_for_room(error):
+                    self._closed.wait(LATEST * (0.5 + random.random()))
             if self._closed.is_set() or self.failure is not None:
                 return
             self._connect_again()
@@ -401,7 +403,14 @@ def _another(error: Exception) -> Exception:
 
 def _is_final(error: Exception) -> bool:
     """Whether it would be the same on the next attempt."""
+    if _is_for_room(error):
+        return False
     return isinstance(error, BadFrame | BrokerRefused | AccessDenied)
+
+
+def _is_for_room(error: Exception) -> bool:
+    """Whether others of the same owner have all that it may have; they may go."""
+    return isinstance(error, LimitReached) and error.code.endswith(OF_OWNER)
 
 
 def _library() -> tuple[Any, type[Socket]]:

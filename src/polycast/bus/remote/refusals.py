@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
     from polycast.wire.messages import Refused
 
-__all__ = ["error_of"]
+__all__ = ["OF_OWNER", "error_of"]
 
-_LIMITS = frozenset({"definition", "rate", "subscriptions", "steps", "too-large", "types"})
+OF_OWNER = "-of-owner"
+"""What the codes of limits end with that all connections of an owner have together."""
+_LIMITS = frozenset(
+    {"answers", "definition", "rate", "subscriptions", "steps", "too-large", "types"}
+)
 
 
 def error_of(refused: Refused) -> Exception:
@@ -28,7 +32,8 @@ def error_of(refused: Refused) -> Exception:
     make = _ERRORS.get(refused.code)
     if make is not None:
         return make(refused.text, refused.data)
-    kind = LimitReached if refused.code in _LIMITS else BrokerRefused
+    is_limit = refused.code in _LIMITS or refused.code.endswith(OF_OWNER)
+    kind = LimitReached if is_limit else BrokerRefused
     return kind(refused.code, refused.text, refused.data)
 
 

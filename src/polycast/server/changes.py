@@ -1,0 +1,280 @@
+"""What a client may change: what is its owner's; a change of what is another's is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polycast.delivery.replaying import REPLAYED
+from polycast.matching import Definition
+from polycast.routing.borders.crossing import context_of_letter
+from polycast.server.asking import (
+    check_bus,
+    check_mine,
+    definition_of,
+    granted,
+    may_see,
+    subject_of,
+)
+from polycast.server.belongings import (
+    give_publisher,
+    give_subscription,
+    owner_of_letter,
+    owner_of_publisher,
+    owner_of_subscription,
+)
+from polycast.server.usage import size_of
+from polycast.stores.claiming import OUTLIVING
+from polycast.typesystem.standard import STANDARD
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from polycast.server.asking import Asked, Rule
+    from polycast.stores import Kept, Letter, OpenBus, Route, Transaction
+
+__all__ = [
+    "advertise",
+    "begin_route",
+    "bury",
+    "change",
+    "claim",
+    "describe",
+    "exhume",
+    "fly",
+    "join",
+    "of_bus",
+    "open_bus",
+    "put_context",
+    "remove",
+    "replay",
+    "save",
+    "settle",
+    "withdraw",
+]
+
+# -- subscriptions ---------------------------------------------------------------------------------
+
+
+def _is_there(asked: Asked, name: str) -> bool:
+    """Whether there is something to change; `AccessDenied` if it is not one's own."""
+    guard, kept = asked.guard, asked.view.subscription(name)
+    if kept is None:
+        return False
+    if not guard.is_open:
+        guard.check_definition(Definition.decoded(kept.definition))
+        check_mine(asked, name)
+    return True
+
+
+def change(nothing: object) -> Rule:
+    """To change what is gone does nothing: whoever takes the name next finds nothing there."""
+    return lambda asked: asked.do() if _is_there(asked, asked.name) else nothing
+
+
+def save(asked: Asked) -> None:
+    """A subscription belongs to who makes it, or attaches to it where it has no owner."""
+    guard, view, kept = asked.guard, asked.view, asked.given["kept"]
+    before, owner = view.subscription(kept.name), owner_of_subscription(view, kept.name)
+    if before is None and not view.count_letters(subscription=kept.name):
+        owner = None  # nothing is left of it
+    if not guard.is_open:
+        _check_definitions(asked, before, kept)
+        if owner is not None:
+            check_mine(asked, kept.name)
+    if owner is None:
+        _take_name(asked, kept.name)
+    if before is None:
+        _clear(view, kept.name)
+    asked.do()
+
+
+def _check_definitions(asked: Asked, before: Kept | None, kept: Kept) -> None:
+    guard = asked.guard
+    if context_of_letter(kept.name) is not None:
+        what = f"the name {kept.name!r}, under which the dead letters of a context are kept"
+        guard.who.check_admin("use", what)
+    guard.check_definition(definition_of(kept.definition))
+    if before is not None:
+        guard.check_definition(Definition.decoded(before.definition))
+
+
+def _take_name(asked: Asked, name: str) -> None:
+    guard = asked.guard
+    if guard.owner is not None:
+        guard.usage.add_durable(asked.view, guard.who, name)
+        give_subscription(asked.view, name, guard.owner)
+
+
+def _clear(tx: Transaction, name: str) -> None:
+    """A new subscription finds nothing that somebody has left under its name."""
+    if tx.document(REPLAYED, name) is not None:
+        tx.remove_document(REPLAYED, name)
+    for each in tx.documents(OUTLIVING):
+        if each.rpartition("/")[0] == name:
+            tx.remove_document(OUTLIVING, each)
+
+
+def remove(asked: Asked) -> None:
+    """Nobody's, too, by who may attach to it: it may be over."""
+    is_owned = owner_of_subscription(asked.view, asked.name) is not None
+    if (not is_owned and may_see(asked, asked.name)) or _is_there(asked, asked.name):
+        asked.do()
+
+
+def fly(asked: Asked) -> None:
+    """What is in flight for one's own subscriptions."""
+    flights = asked.given["flights"]
+    there = {name for name in {each.name for each in flights} if _is_there(asked, name)}
+    asked.view.fly([each for each in flights if each.name in there])
+
+
+def claim(asked: Asked) -> bool:
+    """The same, if nobody has it yet."""
+    return bool(_is_there(asked, asked.given["flight"].name) and asked.do())
+
+
+def join(asked: Asked) -> None:
+    """A bus of one's own in a group of one's own."""
+    member = asked.given["member"]
+    if _is_there(asked, member.name):
+        check_bus(asked, member.bus)
+        asked.do()
+
+
+def begin_route(asked: Asked) -> Route:
+    """The pipeline goes by what all go by; what is private to a subscription it cannot see."""
+    guard, definition = asked.guard, definition_of(asked.given["definition"])
+    check_mine(asked, asked.name)
+    guard.check_definition(definition)
+    for each in definition.types:
+        if each.name not in STANDARD and not guard.is_public(each.hash):
+            what = f"{each.name} through the pipeline"
+            guard.refuse_undescribed("subscribe to", what, each.name)
+    route: Route = asked.do()
+    return route
+
+
+def replay(asked: Asked) -> None:
+    """A document by which a subscription learns what it is to have once more."""
+    if _is_there(asked, subject_of(asked, asked.name)):
+        size = len(asked.given.get("body", b""))
+        asked.guard.usage.add_letters(asked.view, asked.guard.who, size)
+        asked.do()
+
+
+# -- dead letters ----------------------------------------------------------------------------------
+
+
+def bury(asked: Asked) -> Any:
+    """Letters of one's own subscriptions, also of those that no store knows."""
+    _take_letters(asked, asked.given["letters"])
+    return asked.do()
+
+
+def settle(asked: Asked) -> Any:
+    """What a member of a group has done, and what it would have next."""
+    told = asked.given["asked"]
+    if _is_there(asked, told.name):
+        _take_letters(asked, [each.letter for each in told.settled if each.letter is not None])
+    return asked.do()
+
+
+def _take_letters(asked: Asked, letters: Sequence[Letter]) -> None:
+    guard, size = asked.guard, 0
+    for letter in letters:
+        if not guard.is_open:
+            guard.check_letter(letter.record)
+        size += len(letter.reason) + size_of(letter.record)
+        if context_of_letter(letter.subscription) is not None:
+            _check_is_in_log(asked, letter)
+        else:
+            _take_letter(asked, letter.subscription)
+    guard.usage.add_letters(asked.view, guard.who, size)
+
+
+def _take_letter(asked: Asked, name: str) -> None:
+    is_free = owner_of_subscription(asked.view, name) is None
+    if is_free and asked.view.subscription(name) is None:
+        _take_name(asked, name)
+    elif not asked.guard.is_open:
+        check_mine(asked, name)
+
+
+def _check_is_in_log(asked: Asked, letter: Letter) -> None:
+    """The letters of a context are for all in it: they are of events that were published."""
+    guard, record = asked.guard, letter.record
+    if guard.is_open or guard.is_mine(owner_of_publisher(asked.view, record.identity.publisher)):
+        return
+    found = guard.store.read(letter.position, limit=1, until=letter.position + 1).entries
+    if not found or found[0].record != record:
+        guard.who.check_admin("bury", f"what is not at position {letter.position} of the log")
+
+
+def exhume(asked: Asked) -> Any:
+    """One's own, as long as one may receive their events."""
+    guard, view = asked.guard, asked.view
+    for number in asked.given["numbers"]:
+        for letter in view.letters(after=number - 1, limit=1):
+            if letter.number == number:
+                if not guard.is_mine(owner_of_letter(view, letter)):
+                    guard.refuse("take out", f"dead letter {number}")
+                if not guard.may_receive(letter.record):
+                    guard.who.check_admin("take out", f"dead letter {number}")
+    return asked.do()
+
+
+# -- buses and adverts -----------------------------------------------------------------------------
+
+
+def open_bus(asked: Asked) -> OpenBus:
+    """A publisher belongs to who opens a bus as it first."""
+    guard, view, publisher = asked.guard, asked.view, asked.given["publisher"]
+    owner = owner_of_publisher(view, publisher)
+    is_taken = owner is not None or any(each.publisher == publisher for each in view.buses())
+    if is_taken and not guard.is_mine(owner) and not guard.is_open:
+        guard.refuse("open a bus as", f"the publisher {publisher!r}")
+    if owner is None and guard.owner is not None:
+        give_publisher(view, publisher, guard.owner)
+    bus: OpenBus = asked.do()
+    return bus
+
+
+def of_bus(asked: Asked) -> Any:
+    """A bus of one's own, or one that is gone."""
+    check_bus(asked, asked.given["bus"])
+    return asked.do()
+
+
+def advertise(asked: Asked) -> int:
+    """For a bus that has counted as dead, nothing is kept."""
+    return int(asked.do()) if check_bus(asked, asked.given["advert"].bus) else 0
+
+
+def withdraw(asked: Asked) -> None:
+    """An advert of a bus of one's own."""
+    for each in asked.view.adverts():
+        if each.number == asked.given["number"]:
+            check_bus(asked, each.bus)
+    asked.do()
+
+
+# -- types and contexts ----------------------------------------------------------------------------
+
+
+def describe(asked: Asked) -> None:
+    """In a transaction, where nothing is private: it is known, or one may say it."""
+    guard, description = asked.guard, asked.given["description"]
+    if not guard.is_public(description.hash):
+        if not guard.may_describe(description):
+            what = f"the type {description.name}"
+            guard.refuse_undescribed("describe", what, description.name)
+        guard.check_types([description])
+    asked.do()
+
+
+def put_context(asked: Asked) -> Any:
+    """To say again what a context is changes nothing."""
+    known = asked.view.context(asked.name)
+    if known is None or known.body != asked.given["body"]:
+        asked.guard.who.check_admin("change", f"the context {asked.name!r}")
+    return granted(asked)
