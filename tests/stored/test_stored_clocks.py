@@ -110,13 +110,16 @@ def test_whoever_lives_keeps_what_he_has(
 
 
 @either_way
+@pytest.mark.parametrize("late", [False, True])
 def test_a_subscription_that_is_attached_elsewhere_is_taken_over_and_not_made_anew(
-    step: float, opened: OpenBus, clock: ManualClock, eventually: Eventually
+    step: float, late: bool, opened: OpenBus, clock: ManualClock, eventually: Eventually
 ) -> None:
     shop, other = opened(publisher="shop"), opened(publisher="other")
     shop.subscribe(Sale, Recorder(), durable="kept", lease=3_600, ack="manual")
     shop.publish_many(sales(0, 1))
     clock.step(step)
+    if late:  # it has seen nothing of the lease before the clock was set
+        other = opened(publisher="late")
     seen: Recorder[Any] = Recorder()
     other.subscribe(Sale, seen, durable="kept")
     eventually(lambda: len(seen.events) == 2)
