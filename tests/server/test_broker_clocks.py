@@ -11,12 +11,18 @@ from polycast.bus.remote.address import addresses_of
 from polycast.bus.remote.connection import Options
 from polycast.bus.remote.store import RemoteStore
 from polycast.events import Identity
+from polycast.server.quotas import Quota
 from polycast.server.tending import FORGOTTEN, Tending
+from polycast.server.usage import Usage
 from polycast.stores import Answer, Draft, MemoryStore, Retention
 from polycast.testing import ManualClock
 
 DAY = 86_400.0
 either_way = pytest.mark.parametrize("step", [DAY, -DAY], ids=["forward", "back"])
+
+
+def usage_of(store: Any, clock: ManualClock) -> Usage:
+    return Usage(store, clock, lambda owner: Quota())
 
 
 @either_way
@@ -39,7 +45,7 @@ def test_a_client_goes_by_the_clock_of_its_broker_whatever_is_done_to_its_own(
 def test_what_a_client_was_told_is_kept_for_as_long_as_it_may_ask(step: float) -> None:
     clock = ManualClock()
     store: Any = MemoryStore(clock=clock)
-    tending = Tending(store, clock, lambda: None)
+    tending = Tending(store, clock, lambda: None, usage_of(store, clock))
 
     def is_there() -> bool:
         return store.write(lambda tx: tx.answer("it") is not None).result()
@@ -62,7 +68,7 @@ def test_a_broker_lets_go_of_nothing_because_its_clock_was_set(
 ) -> None:
     clock = ManualClock()
     store: Any = MemoryStore(clock=clock)
-    tending = Tending(store, clock, lambda: None)
+    tending = Tending(store, clock, lambda: None, usage_of(store, clock))
     Retention(age=3_600).keep_in(store)
     _fill(store)
     clock.step(step)

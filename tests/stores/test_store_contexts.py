@@ -119,8 +119,9 @@ def test_a_root_form_that_is_undone_was_never_there(store: Store) -> None:
 def test_what_is_astray_is_a_letter_with_the_event(store: Store) -> None:
     store.append(make_drafts(1, 2))
     astray = [Stray(1, "context us", "it raised")]
+    events = [abroad(3, root=None), abroad(4, root=None)]
     for _ in range(2):  # a retry is the same event, and one letter is enough
-        assert store.submit(make_drafts(3, 4), astray=astray).result() == [3, 4]
+        assert store.submit(events, astray=astray).result() == [3, 4]
     with store.view() as view:
         [letter] = view.letters()
     assert (letter.subscription, letter.position, letter.reason) == ("context us", 4, "it raised")
