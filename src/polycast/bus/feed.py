@@ -192,7 +192,7 @@ class Feed:
                 more = read() or more
             except StoreError as error:
                 failed = error
-            except Exception:
+            except BaseException:  # the thread is ours, so it stays
                 if not self._closed:
                     _log.exception("reading the log failed")
         if failed is not None and self.failure is None and not self._closed:

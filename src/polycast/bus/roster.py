@@ -403,7 +403,7 @@ class Roster:
             taken.update((id(mine[id(entry)][0]), mine[id(entry)][0]) for entry, _ in wanted)
         return list(taken.values()), [each for key, each in stay.items() if key not in taken]
 
-    def _once_more(self, letter: DeadLetter, error: Exception) -> DeadLetter:
+    def _once_more(self, letter: DeadLetter, error: BaseException) -> DeadLetter:
         """A letter that was replayed in vain, with why that was."""
         now, attempts = self.services.clock.time(), letter.attempts + 1
         reason = reason_of(error)

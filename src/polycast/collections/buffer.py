@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from polycast.config import seconds
+from polycast.errors.failures import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ class Buffer(Generic[E]):
             self._tokens[threading.get_ident()] = parcel.token
         try:
             return cast("E", parcel.event())
-        except Exception as error:  # of its context: this attempt has failed
+        except FAILURES as error:  # of its context: this attempt has failed
             self._mailbox.settle("get()", self._tokens.pop(threading.get_ident()), error)
             return self.get(timeout)
 

@@ -13,6 +13,7 @@ from polycast.contexts.inheritance import from_above, settle
 from polycast.contexts.names import registered
 from polycast.contexts.translating import Translator
 from polycast.errors import BadContext, ContextRefused, NotTranslated
+from polycast.errors.failures import FAILURES
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -276,7 +277,7 @@ class Federation:
             raise self._stays(member, way, event)
         try:
             found = run(event)
-        except Exception:
+        except FAILURES:
             self._count(member, "failed", cls.__name__)
             raise
         way.counts[cls] = way.counts.get(cls, 0) + 1

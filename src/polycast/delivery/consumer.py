@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.delivery.callbacks import Callback
 from polycast.delivery.delivery import Delivery
 from polycast.delivery.inside import inside
+from polycast.errors.failures import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +108,7 @@ class Consumer:
         mark = inside.set((*inside.get(), self.mailbox))
         try:
             self.callback.function(*self.arguments(parcel))
-        except Exception as error:
+        except FAILURES as error:
             return error
         finally:
             inside.reset(mark)
@@ -251,9 +252,9 @@ class AsyncConsumer(Consumer):
         mark = inside.set((*inside.get(), self.mailbox))
         try:
             await self.callback.function(*self.arguments(parcel))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return error
-        except (SystemExit, KeyboardInterrupt) as error:
+        except KeyboardInterrupt as error:
             if not self._owns_loop:
                 raise
             return error  # the loop is ours, so it stays

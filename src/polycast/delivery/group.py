@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.delivery.delivery import Nack
 from polycast.delivery.mailbox import Mailbox
+from polycast.errors.failures import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +86,7 @@ class Group(Mailbox):
     def _passes(self, where: Filter[Any] | None, event: Any) -> bool:
         try:
             return where is None or bool(where.function(event))
-        except Exception as error:
+        except FAILURES as error:
             self.unfit(error)
             return False
 

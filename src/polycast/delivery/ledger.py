@@ -30,7 +30,7 @@ class Ledger(Inbox):
         """The same from a thread that must not run callbacks."""
 
     def settle(
-        self, action: str, token: int, outcome: Exception | None, *, confirm: bool = True
+        self, action: str, token: int, outcome: BaseException | None, *, confirm: bool = True
     ) -> None:
         """An explicit answer to a delivery; with `confirm`, wait until it is kept."""
         with self.lock:

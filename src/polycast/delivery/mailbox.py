@@ -57,13 +57,13 @@ class Mailbox(Ledger):
         del cls
         return None if self.interest.where is None else self.interest.where.on(topic).function
 
-    def unfit(self, error: Exception) -> None:
+    def unfit(self, error: BaseException) -> None:
         """A filter that fails does not match; it is counted."""
         del error
         with self.lock:
             self.counts.filter_failures += 1
 
-    def failed(self, entry: Entry, error: Exception) -> None:
+    def failed(self, entry: Entry, error: BaseException) -> None:
         """Called directly, it raised: the same as any failed attempt."""
         with self.lock:
             self._apply(Parcel(entry, count=1, begun=True), error)

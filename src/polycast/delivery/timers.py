@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from polycast.config import SystemClock
+from polycast.errors.failures import FAILURES
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Timers:
             return False
         try:
             action()
-        except Exception:
+        except FAILURES:
             _log.exception("a timer failed")
         return True
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
 from polycast.errors import NotAvailable
+from polycast.errors.failures import FAILURES
 from polycast.routing.borders.beyond import Abroad, Beyond, is_simple
 from polycast.routing.borders.crossing import Gone
 from polycast.routing.calm import Calm
@@ -314,6 +315,7 @@ class Dispatcher(Posting):
 
     def _names(self, shape: Shape, lane: Lane, direct: tuple[Target, ...]) -> dict[str, object]:
         return {
+            "FAILURES": FAILURES,
             "Receipt": Receipt,
             "Entry": Entry,
             "publisher": self.publisher,
@@ -343,7 +345,7 @@ class Dispatcher(Posting):
         step: int,
         event: object,
         here: int,
-        error: Exception,
+        error: BaseException,
     ) -> None:
         number, called = divmod(step, 2)
         if called:

@@ -12,6 +12,7 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
+from polycast.errors.failures import FAILURES
 from polycast.events import MSGPACK, Identity, Root, codec_for
 from polycast.routing.borders.crossing import Astray, Gone, Sight, letter_name, reason_of
 from polycast.routing.codegen import Route
@@ -306,6 +307,9 @@ class StoredDispatcher(Dispatcher):
             event = codec_for(record.codec).decode(record, registry=self.registry)
         except NotDecodable as error:
             event = Undecodable(error)
+        except FAILURES as error:  # of its class, which may do something when it is made
+            why = f"making it raised {type(error).__name__}: {error}"
+            event = Undecodable(NotDecodable(f"an event of class {record.name!r}", why=why))
         key = (record.identity.publisher, record.identity.epoch)
         publisher = self._publishers.get(key)
         if publisher is None:
