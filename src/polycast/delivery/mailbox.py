@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.delivery.backlog import Parcel
 from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED, Consumer
 from polycast.delivery.ledger import Ledger
-from polycast.errors import CutOff, LeaseExpired, SubscriptionEnded, TakenOver
+from polycast.errors import CutOff, LeaseExpired, SubscriptionEnded, TakenOver, WouldDeadlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -104,10 +104,13 @@ class Mailbox(Ledger):
 
     def pump(self) -> None:
         """Hand out what can be handed out."""
-        if self.inline:
-            self.services.in_turn(self._pump)
-        else:
+        if not self.inline:
             self._pump()
+            return
+        try:
+            self.services.in_turn(self._pump)
+        except WouldDeadlock:  # another thread may wait for the turn
+            self.pump_later()
 
     def _pump(self) -> None:
         with self.lock:

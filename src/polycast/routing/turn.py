@@ -14,7 +14,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from polycast.routing.codegen import NESTING_MARK
+from polycast.routing.waiting import frames_with_a_turn, note, owner_of, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,36 +72,30 @@ class Turn:
             cells = function.__closure__ or ()
             self.cells.update(zip(function.__code__.co_freevars, cells, strict=True))
         self._tickets: deque[threading.Lock] = deque()  # of the threads that wait, in their order
-        self._owner: int | None = None  # the thread that took it on the slow side
 
     def is_mine(self) -> bool:
         """Whether this thread is inside a callback that was called with the turn."""
-        if self._owner == threading.get_ident():
+        if owner_of(self) == threading.get_ident():
             return True
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            # The mark is shared by all buses; its globals tell whose route it is.
-            if frame.f_code.co_filename == NESTING_MARK and self._runs(frame):
-                return True
-            frame = frame.f_back
-        return False
+        return any(map(self.runs, frames_with_a_turn(sys._getframe(1))))
 
-    def _runs(self, frame: FrameType) -> bool:
-        ours = frame.f_globals["give_turn"] == self.give
-        return ours and frame.f_locals.get("mine") is True
+    def runs(self, frame: FrameType) -> bool:
+        """Whether a frame with a turn has this one: its globals tell whose route it is."""
+        return bool(frame.f_globals["give_turn"] == self.give)
 
     def take(self) -> bool:
         """Wait for the turn and take it; False, at once, if this thread has it already."""
         if not self._take():
             if self.is_mine():
                 return False
-            self._wait()
+            with waiting(self):
+                self._wait()
         self.own()
         return True
 
     def own(self) -> None:
         """Note that this thread has the turn and will give it back by `give`."""
-        self._owner = threading.get_ident()
+        note(self, threading.get_ident())
 
     def _wait(self) -> None:
         ticket = threading.Lock()
@@ -129,7 +123,7 @@ class Turn:
                 self._do(self.pending.popleft(), interrupts)
             if self._hand_over():
                 break
-            self._owner = None
+            note(self, None)
             if self._give_if_quiet():
                 break
         if interrupts:
@@ -150,7 +144,7 @@ class Turn:
             return False
         if self._tickets:
             self.pending.append(None)  # the knocks of those who go on waiting were heard
-        self._owner = None
+        note(self, None)
         ticket.release()
         return True
 
