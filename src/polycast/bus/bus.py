@@ -286,6 +286,7 @@ class Bus:
     ) -> Subscription[Any]:
         if self._life.state != "open":
             raise BusClosed("subscribe")
+        self._roster.check_free("subscribe()")
         check_options(options)
         settings = settings_for(options, pull=pull)
         meant = selector_for(
@@ -459,6 +460,7 @@ class Bus:
         """Accept nothing more, deliver what is there, and say what could not be delivered."""
         if self._life.state != "open":
             return ()
+        self._roster.check_free("close()", *list(self._roster.mailboxes.values()))
         self._life.state = "closing"
         undelivered = close_down(self._roster, timeout)
         self._life.state = "closed"

@@ -35,6 +35,7 @@ class Life:
 
 def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     """Wait until no mailbox has anything left to do."""
+    roster.check_free("flush()", *list(roster.mailboxes.values()))
     if _own(roster) or roster.dispatcher.turn.is_mine():
         raise WouldDeadlock("flush()", why="it was called inside a callback")
     if any(_needs_this_loop(box) for box in list(roster.mailboxes.values())):

@@ -35,6 +35,7 @@ from polycast.errors import (
     LeaseExpired,
     TakenOver,
 )
+from polycast.locks import check_free
 from polycast.routing.borders.crossing import Astray, context_of_letter, reason_of
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ class Roster:
         self.cut_off: deque[Mailbox] = deque(maxlen=100)
         self.advertisements: set[Advertisement] = set()
         self.drained = False  # the bus is closed and has delivered what it could
+
+    def check_free(self, operation: str, *boxes: Mailbox) -> None:
+        """Refuse what has interrupted this very thread while it changes something here."""
+        self.dispatcher.check_free(operation)
+        check_free(operation, self._lock, *(box.lock for box in boxes))
 
     def announce(self, advertisement: Advertisement) -> None:
         """Something is going to be published."""

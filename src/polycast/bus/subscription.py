@@ -98,6 +98,7 @@ class Subscription(Generic[T_co]):
 
     def cancel(self) -> None:
         """It is over, and so is its durable name; what waits is let go. Twice is once."""
+        self._check_free("cancel()")
         if self.ended is None:
             self._roster.cancel(self._consumer, Cancelled(self.mailbox.title))
 
@@ -130,6 +131,10 @@ class Subscription(Generic[T_co]):
         ended = self.ended
         if ended is not None:
             raise type(ended)(self.mailbox.title, detail=f"{operation} came too late")
+        self._check_free(operation)
+
+    def _check_free(self, operation: str) -> None:
+        self._roster.check_free(operation, self.mailbox)
 
     def __enter__(self) -> Subscription[T_co]:
         return self

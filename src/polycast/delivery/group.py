@@ -53,7 +53,7 @@ class Group(Mailbox):
 
     def attach(self, consumer: Consumer, settings: Settings) -> bool:
         """One more member; False if the group is over."""
-        with self.lock:
+        with self.locked():
             if self.ended is not None:
                 return False
             # Publishers look at the members without the lock, so the dict is never changed.
@@ -63,7 +63,7 @@ class Group(Mailbox):
 
     def detach(self, consumer: Consumer) -> None:
         """One member less; what it has without being busy with it goes to the others."""
-        with self.lock:
+        with self.locked():
             consumer.detached = True
             self.members = {c: i for c, i in self.members.items() if c is not consumer}
             self._give_up(consumer)

@@ -10,6 +10,7 @@ from polycast.delivery.backlog import Parcel
 from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED, Consumer
 from polycast.delivery.ledger import Ledger
 from polycast.errors import CutOff, LeaseExpired, SubscriptionEnded, TakenOver, WouldDeadlock
+from polycast.locks import LATEST, check_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -60,18 +61,18 @@ class Mailbox(Ledger):
     def unfit(self, error: BaseException) -> None:
         """A filter that fails does not match; it is counted."""
         del error
-        with self.lock:
+        with self.locked():
             self.counts.filter_failures += 1
 
     def failed(self, entry: Entry, error: BaseException) -> None:
         """Called directly, it raised: the same as any failed attempt."""
-        with self.lock:
+        with self.locked():
             self._apply(Parcel(entry, count=1, begun=True), error)
         self.refresh()
 
     def expired(self) -> None:
         """An event came too late to be called back with directly."""
-        with self.lock:
+        with self.locked():
             self.counts.expired += 1
 
     def wake(self) -> None:
@@ -113,7 +114,7 @@ class Mailbox(Ledger):
             self.pump_later()
 
     def _pump(self) -> None:
-        with self.lock:
+        with self.locked():
             handed = self._hand_out()
         self.start(handed)
         if self.inline:
@@ -142,7 +143,7 @@ class Mailbox(Ledger):
 
     def _hand_back(self, handed: Iterable[Handed]) -> None:
         """Nothing was begun of these; they are handed out again by somebody else."""
-        with self.lock:
+        with self.locked():
             for consumer, parcel in handed:
                 consumer.busy = False
                 self._return_to_backlog(parcel.token)
@@ -166,7 +167,7 @@ class Mailbox(Ledger):
         return following
 
     def _finish(self, consumer: Consumer, parcel: Parcel, outcome: object) -> list[Handed]:
-        with self.lock:
+        with self.locked():
             consumer.rest()
             if outcome is PENDING or outcome is SKIPPED:
                 return self._hand_out()
@@ -214,7 +215,7 @@ class Mailbox(Ledger):
         ):
             parcel.begun = True
             return True
-        with self.lock:
+        with self.locked():
             return self._may_begin(consumer, parcel)
 
     def _may_begin(self, consumer: Consumer, parcel: Parcel) -> bool:
@@ -237,7 +238,7 @@ class Mailbox(Ledger):
 
     def refresh(self) -> None:
         """Go between being called directly and through the queue; tell who waits for quiet."""
-        with self.lock:
+        with self.locked():
             direct = self._direct_call()
             changed = direct != self.direct
             self.direct = direct
@@ -281,7 +282,7 @@ class Mailbox(Ledger):
 
     def attach(self, consumer: Consumer, settings: Settings) -> bool:
         """Let a consumer have what comes, and what another had in flight; False if it is over."""
-        with self.lock:
+        with self.locked():
             if self.ended is not None:
                 return False
             if self.consumer is not None:
@@ -293,7 +294,7 @@ class Mailbox(Ledger):
 
     def detach(self, consumer: Consumer) -> None:
         """Go on without a consumer; what it is busy with right now is still its own."""
-        with self.lock:
+        with self.locked():
             consumer.detached = True
             if self.consumer is consumer:
                 self.consumer = None
@@ -307,13 +308,13 @@ class Mailbox(Ledger):
 
     def pause(self) -> None:
         """Hand out nothing until resume()."""
-        with self.lock:
+        with self.locked():
             self.paused = True
         self.refresh()
 
     def wind_down(self) -> None:
         """Begin nothing more; what is in the hands of a callback may still be finished."""
-        with self.lock:
+        with self.locked():
             self.winding_down = self.paused = True
         self.refresh()
 
@@ -323,13 +324,13 @@ class Mailbox(Ledger):
 
     def resume(self) -> None:
         """Go on."""
-        with self.lock:
+        with self.locked():
             self.paused = False
         self.pump()
 
     def set_lease(self, seconds: float) -> None:
         """It ends after so many seconds from now."""
-        with self.lock:
+        with self.locked():
             self.lease_until = self.services.clock.monotonic() + seconds
             if self._lease is not None:
                 self._lease.cancel()
@@ -347,6 +348,7 @@ class Mailbox(Ledger):
 
     def end(self, why: SubscriptionEnded) -> None:
         """It is over; what waits is let go."""
+        LATEST.lock = self.lock
         with self.moved:
             if self.ended is not None:
                 return
@@ -363,6 +365,7 @@ class Mailbox(Ledger):
 
     def pull(self, consumer: Consumer, timeout: float | None, *, keep: bool) -> Parcel | None:
         """Take the next parcel, waiting for one if asked to; `keep` it in flight or settle it."""
+        check_free("get()", self.lock)
         found: list[Parcel] = []
 
         def take() -> bool:
@@ -371,6 +374,7 @@ class Mailbox(Ledger):
                 found.append(parcel)
             return bool(found) or self.ended is not None
 
+        LATEST.lock = self.lock
         with self.moved:
             self.moved.wait_for(take, timeout if timeout and self.services.threaded else 0.0)
             if not found:
@@ -386,6 +390,7 @@ class Mailbox(Ledger):
 
     def purge(self) -> None:
         """Throw away what waits."""
+        LATEST.lock = self.lock
         with self.moved:
             for parcel in self.backlog:
                 self.keeper.done(parcel)

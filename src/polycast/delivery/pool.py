@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from polycast.locks import Bell, is_mine
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -58,19 +59,19 @@ class Pool:
         self.clock, self.stuck_after, self._most = clock, stuck_after, most
         self._ready: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._workers: dict[_Worker, threading.Thread] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._started = itertools.count(1)
         self._progress = 0
         self._idle = 0
         self._watcher: threading.Thread | None = None
-        self._watch, self._pause = threading.Event(), threading.Event()
+        self._watch, self._pause = Bell(), Bell()
         self._closed = False
 
     def submit(self, job: Job) -> None:
         """Run a job soon."""
         self._ready.put(job)
-        if self._idle <= 0 and len(self._workers) < CORE:
-            self._add_worker()
+        if self._idle <= 0 and len(self._workers) < CORE and not is_mine(self._lock):
+            self._add_worker()  # else it is what was interrupted, and the watcher looks, too
         self._watch.set()
 
     def _add_worker(self) -> None:

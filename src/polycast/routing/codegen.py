@@ -177,6 +177,8 @@ def _queued_loop_tests(shape: Shape) -> Iterator[str]:
 
 def _ordered_part(shape: Shape) -> Iterator[str]:
     topic = _about(shape)
+    # What interrupts this thread, where it has one of these locks, would wait for itself.
+    yield "if is_ordering() or is_inside(): refuse_nested()"
     yield "with order:"
     yield " if stale:"
     yield "  here = 0"

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from polycast.errors import NotAvailable
 from polycast.errors.failures import FAILURES
+from polycast.locks import check_free, interrupted, is_inside, owner_test
 from polycast.routing.borders.beyond import Abroad, Beyond, is_simple
 from polycast.routing.borders.crossing import Gone
 from polycast.routing.calm import Calm
@@ -73,7 +74,7 @@ class Dispatcher(Posting):
         self.plan, self.turn = Plan(), Turn()
         self.calm = Calm(self.turn.is_mine)
         self.newest: Callable[[], int] = self.turn.newest
-        self.order, self.changing = threading.Lock(), threading.RLock()
+        self.order, self.changing = threading.RLock(), threading.RLock()
         self.version, self._stopped = 0, False
         self._refuse: Callable[[], None] = lambda: None
         # What publish looks up. Its keys would keep classes alive, so a full collection empties
@@ -85,6 +86,13 @@ class Dispatcher(Posting):
         self._crowd: Crowd | None = None  # made when many want events of one class
         self._dense: WeakKeyDictionary[type, set[Lane]] = WeakKeyDictionary()
         _dispatchers.add(self)
+
+    def check_free(self, operation: str) -> None:
+        """Refuse what has interrupted a change of the plan, or of the log, in this very thread."""
+        check_free(operation, self.order, self.changing)
+
+    def _refuse_nested(self) -> None:
+        raise interrupted("publish()")
 
     # -- changing the plan ---------------------------------------------------------------------
 
@@ -191,6 +199,7 @@ class Dispatcher(Posting):
     ) -> Callable[[Any], Receipt]:
         """The generated function for events of a class on a topic, published in a context."""
         lane = Lane(topic, source)
+        self.check_free("publish()")
         self._refuse()
         if self._stopped:  # what callbacks publish while the bus drains
             return partial(self.post, label=Label(topic, context=source))
@@ -322,6 +331,9 @@ class Dispatcher(Posting):
             "topic": lane.topic,
             "context": lane.source,
             "order": self.order,
+            "is_ordering": owner_test(self.order),
+            "is_inside": is_inside,
+            "refuse_nested": self._refuse_nested,
             "append": self.log.append if self.log is not None else None,
             "time": self.clock.time,
             "pending": self.turn.pending,

@@ -105,7 +105,7 @@ class Posting:
     plan: Plan
     turn: Turn
     calm: Calm
-    order: threading.Lock
+    order: threading.RLock
     changing: threading.RLock
     version: int
     _refuse: Callable[[], None]
@@ -120,6 +120,9 @@ class Posting:
         self.known_parties: dict[tuple[type, str | None, str | None], list[Party]] = {}
         self._token: object = None  # of what ABCs say
 
+    def check_free(self, operation: str) -> None:
+        """Refuse what has interrupted this thread where it must not be interrupted."""
+
     def post(self, event: Any, label: Label) -> Receipt:
         """Publish one event."""
         return self.post_many([event], label)[0]
@@ -128,6 +131,7 @@ class Posting:
         """Publish all or nothing, in one run of positions."""
         if not events:
             return []
+        self.check_free("publish()")
         for event in events:
             self.admit(type(event))
         topic, context = label.topic, label.context

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
 from polycast.errors.failures import FAILURES
 from polycast.events import MSGPACK, Identity, Root, codec_for
+from polycast.locks import check_free
 from polycast.routing.borders.crossing import Astray, Gone, Sight, letter_name, reason_of
 from polycast.routing.codegen import Route
 from polycast.routing.dispatcher import Dispatcher, Lane
@@ -87,7 +88,7 @@ class StoredDispatcher(Dispatcher):
         self.newest = store.newest
         self.within = within  # how long a publisher waits before it does not know
         self._given = 0  # the last sequence
-        self._in_line = threading.Lock()  # who has it takes a sequence and submits
+        self._in_line = threading.RLock()  # who has it takes a sequence and submits
         self._described: set[str] = set()
         self._learnt = 0  # descriptions of the store
         self._publishers: dict[tuple[str, int], Publisher] = {}
@@ -95,6 +96,12 @@ class StoredDispatcher(Dispatcher):
         self._found_at: object = None  # the version of the plan, and of what ABCs say
         self.routed = 1  # all before this position has been brought to who wants it
         self.advanced = threading.Condition()
+        self.kept_locks: Callable[[], list[Any]] = list  # of that of which the store is told
+
+    def check_free(self, operation: str) -> None:
+        """As any; the store may need what this thread has of durable subscriptions and groups."""
+        super().check_free(operation)
+        check_free(operation, self._in_line, *self.kept_locks())
 
     # -- publishing --------------------------------------------------------------------------------
 
@@ -106,6 +113,8 @@ class StoredDispatcher(Dispatcher):
         """Append all or nothing; return when that is synced."""
         if not events:
             return []
+        self.check_free("publish()")
+        self.store.check_wait("publish()")
         targets = self.blocking(events, label.topic, label.context)
         if not any(targets):
             return self.wait(self.submit(events, label))
@@ -119,6 +128,7 @@ class StoredDispatcher(Dispatcher):
 
     def submit(self, events: list[Any], label: Label) -> Submission:
         """Take the next places of this publisher; the receipts come when all is synced."""
+        self.check_free("publish()")
         self._refuse()
         for cls in set(map(type, events)):
             self.admit(cls)

@@ -1,7 +1,8 @@
 """Threads that wait for turns, and whether they would wait for each other for ever.
 
-A callback in line that publishes on another bus waits for the turn of that bus while its thread has
-the turn of its own. Two threads that cross in this way would wait for ever, so the later is refused.
+A callback in line that publishes on another bus waits for the turn of that bus while its thread
+has the turn of its own. Two threads that cross in this way would wait for ever: the later is
+refused.
 """
 
 from __future__ import annotations
@@ -12,37 +13,29 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from polycast.errors import WouldDeadlock
+from polycast.locks import interrupted
 from polycast.routing.codegen import NESTING_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-__all__ = ["Ownable", "forget_other_threads", "frames_with_a_turn", "note", "owner_of", "waiting"]
+__all__ = ["OWNERS", "Ownable", "forget_other_threads", "frames_with_a_turn", "waiting"]
 
 
 class Ownable(Protocol):
     """A turn, as far as it matters who has it."""
 
+    mark: object  # what stands for it
+
     def runs(self, frame: FrameType) -> bool:
         """Whether a frame is of a call that has this turn."""
 
 
-_owners: dict[Ownable, int] = {}  # the threads that took a turn on the slow side
+OWNERS: dict[object, int] = {}
+"""The threads that took a turn on the slow side, by its mark."""
+_in_line: set[int] = set()  # the threads that wait for a turn
 _awaited: dict[int, Ownable] = {}  # for which turn a thread waits that has another
-
-
-def note(turn: Ownable, thread: int | None) -> None:
-    """Who has a turn that was taken on the slow side; None: nobody has it any more."""
-    if thread is None:
-        _owners.pop(turn, None)
-    else:
-        _owners[turn] = thread
-
-
-def owner_of(turn: Ownable) -> int | None:
-    """The thread that took a turn on the slow side."""
-    return _owners.get(turn)
 
 
 def frames_with_a_turn(frame: FrameType | None) -> Iterator[FrameType]:
@@ -57,24 +50,27 @@ def frames_with_a_turn(frame: FrameType | None) -> Iterator[FrameType]:
 def waiting(turn: Ownable) -> Iterator[None]:
     """While a thread waits for a turn; refused if who has it waits for this very thread."""
     me = threading.get_ident()
-    if not _has_a_turn(me):
-        yield  # nobody waits for a thread that has none
-        return
-    _awaited[me] = turn  # before the look: of two that cross, the later sees the other
+    if me in _in_line:  # it would wait behind what it has interrupted
+        raise interrupted("publishing")
+    _in_line.add(me)
     try:
-        if _leads_to(me, turn):
-            raise WouldDeadlock(
-                "publishing on another bus in a callback in line",
-                why="that bus is busy with a callback in another thread, which waits for the bus "
-                'of this one. Nobody got the event. Use dispatch="pool" on one of the two buses',
-            )
+        if _has_a_turn(me):  # nobody waits for a thread that has none
+            _awaited[me] = turn  # before the look: of two that cross, the later sees the other
+            if _leads_to(me, turn):
+                raise WouldDeadlock(
+                    "publishing on another bus in a callback in line",
+                    why="that bus is busy with a callback in another thread, which waits for the "
+                    "bus of this one. Nobody got the event. Subscribe on one of the two buses with "
+                    'dispatch="pool"',
+                )
         yield
     finally:
-        del _awaited[me]
+        _awaited.pop(me, None)
+        _in_line.discard(me)
 
 
 def _has_a_turn(me: int) -> bool:
-    if me in list(_owners.values()):
+    if me in list(OWNERS.values()):
         return True
     return next(frames_with_a_turn(sys._getframe(1)), None) is not None
 
@@ -83,7 +79,7 @@ def _leads_to(me: int, turn: Ownable | None) -> bool:
     """Whether who has a turn waits for one whose owner waits, and so on, for a thread."""
     seen: set[int] = set()
     while turn is not None:
-        owner = _owners.get(turn) or _running(turn)
+        owner = OWNERS.get(turn.mark) or _running(turn)
         if owner is None or owner in seen:
             return False
         if owner == me:
@@ -103,5 +99,6 @@ def _running(turn: Ownable) -> int | None:
 
 def forget_other_threads() -> None:
     """In a process that was forked there are none."""
-    _owners.clear()
+    OWNERS.clear()
     _awaited.clear()
+    _in_line.clear()

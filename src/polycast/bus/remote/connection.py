@@ -30,6 +30,7 @@ from polycast.errors import (
     StoreClosed,
     WouldDeadlock,
 )
+from polycast.locks import Outcome, check_free, interrupted, is_mine
 from polycast.text import log_of, plain
 from polycast.wire.frames import decode_from_broker, encode, frames
 from polycast.wire.messages import (
@@ -97,11 +98,12 @@ class Connection:
     def __init__(self, options: Options, handlers: Handlers, clock: Clock) -> None:
         self._options, self._handlers, self._clock = options, handlers, clock
         self._client = uuid.uuid4().hex
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._numbers = 0
         self._pending: dict[int, tuple[bytes, Future[Any]]] = {}
         self._waiting: deque[bytes] = deque()
         self._sending = False
+        self._sender = 0  # the thread that sends
         self._socket: ClientConnection | None = None  # None while there is no connection
         self._closed = threading.Event()
         self.failure: Exception | None = None
@@ -131,12 +133,25 @@ class Connection:
         """Whether it is connected now."""
         return self._socket is not None
 
+    def check_wait(self, operation: str) -> None:
+        """Refuse a thread that has to go on before an answer can come."""
+        socket, here = self._socket, threading.current_thread()
+        if here is self._thread or here is getattr(socket, "recv_events_thread", None):
+            why = "it is called in the thread that hears the answers of the broker"
+            raise WouldDeadlock(operation, why=why)
+        if self._sender == threading.get_ident():
+            raise interrupted(operation)
+        check_free(operation, self._lock)
+
     # -- asking ------------------------------------------------------------------------------------
 
     def ask(self, question: Callable[[int], FromClient]) -> Future[Any]:
         """Ask; the answer comes, however often the connection is lost meanwhile."""
-        future: Future[Any] = Future()
+        future: Future[Any] = Outcome()
         future.set_running_or_notify_cancel()
+        if is_mine(self._lock):
+            future.set_exception(interrupted("a question"))
+            return future
         with self._lock:
             if self.failure is not None or self._closed.is_set():
                 future.set_exception(self._reason())
@@ -158,8 +173,7 @@ class Connection:
 
     def answer(self, question: Callable[[int], FromClient], *, within: float | None = None) -> Any:
         """Ask, and wait for the answer."""
-        if threading.current_thread() is self._thread:
-            raise WouldDeadlock("a question", why="it is asked in the thread that hears answers")
+        self.check_wait("a question")
         within = self._options.within if within is None else within
         try:
             return self.ask(question).result(within)
@@ -186,7 +200,7 @@ class Connection:
                 socket = self._socket
                 if self._sending or socket is None or not self._waiting:
                     return
-                self._sending = True
+                self._sending, self._sender = True, threading.get_ident()
                 waiting = list(self._waiting)
                 self._waiting.clear()
             try:
@@ -196,7 +210,7 @@ class Connection:
                 _cut(socket)
             finally:
                 with self._lock:
-                    self._sending = False
+                    self._sending, self._sender = False, 0
 
     # -- hearing -----------------------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class Readers:
     def __init__(self, path: str, files: Files, *, vfs: str | None = None) -> None:
         self._path, self._vfs, self._files = path, vfs, files
         self._idle: list[apsw.Connection] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed = False
 
     @contextmanager
@@ -130,7 +130,10 @@ class Readers:
         with self._lock:
             if self._closed:
                 raise StoreClosed()
-            connection = self._idle.pop() if self._idle else None
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = None
         if connection is None:
             return self.open()
         try:

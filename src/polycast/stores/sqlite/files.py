@@ -41,7 +41,7 @@ class Files:
         log = connection.filename_wal
         self._log, self._index = log, f"{log.removesuffix('-wal')}-shm"
         self._seen = {name: _identity(name) for name in (self.path, self._log, self._index)}
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
         if not self._is_named():  # by a file of an older version that was brought up to date
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._has_name = self._is_named()
@@ -84,7 +84,7 @@ class Files:
 
     def _rewritten(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
         """A checkpoint has written the file, or somebody has copied another over it."""
-        with self._lock:
+        with self.lock:
             header = _read(self._real, 0, _HEADER)
             counter = int.from_bytes(header[24:28], "big")
             if len(header) < _HEADER or header[18:20] != b"\x02\x02":
@@ -103,7 +103,7 @@ class Files:
 
     def _cut(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
         """Shorter than it was: begun anew after a checkpoint, or emptied by somebody."""
-        with self._lock:
+        with self.lock:
             # Nobody has begun it anew yet while it is empty; that is seen after the next commit.
             self._was_cut = not now.st_size
             if now.st_size and _read(self._log, 0, 4) not in _WAL_MAGIC:

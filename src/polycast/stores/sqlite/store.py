@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from polycast.config import SystemClock
 from polycast.errors import WouldDeadlock
+from polycast.locks import check_free
 from polycast.stores.near import bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import Readers, connect, told
 from polycast.stores.sqlite.files import Files
@@ -60,6 +61,7 @@ class SqliteStore(Readable):
         except BaseException:
             connection.close()
             raise
+        self._files = files
         self._readers = Readers(self.path, files, vfs=vfs)
         watchers: list[Callable[[], None]] = []
         self._listener = Listener(self.path, self._readers, watchers)
@@ -101,12 +103,12 @@ class SqliteStore(Readable):
 
     def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
         """The same, waiting for it."""
-        self._may_wait("append()")
+        self.check_wait("append()")
         return self.submit(drafts).result(timeout)
 
     def truncate(self, before: int) -> int:
         """Let go of what is before a position, but never of the newest; how many records went."""
-        self._may_wait("truncate()")
+        self.check_wait("truncate()")
         gone = 0
         while True:
             job = Change(partial(_let_go, before=before))
@@ -154,9 +156,11 @@ class SqliteStore(Readable):
         self._writer.end(Change(self._peers.unregister))
         self._writer.join()
 
-    def _may_wait(self, operation: str) -> None:
+    def check_wait(self, operation: str) -> None:
+        """Refuse a thread that the store itself waits for."""
         if self._writer.is_current():
             raise WouldDeadlock(operation, why="it is called in the thread that writes the store")
+        check_free(operation, self._files.lock)
 
     @contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:

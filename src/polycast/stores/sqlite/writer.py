@@ -59,7 +59,7 @@ class Writer:
         self._numbers = Numbers(connection)
         self._appender = Appender(connection, path, self._numbers)
         self._queue: SimpleQueue[Job[Any] | None] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed = self._ending = False
         self._wal, self._checkpoint_at = 0, _CHECKPOINT
         self._thread = threading.Thread(target=self._run, name="polycast-store", daemon=True)
