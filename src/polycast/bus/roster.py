@@ -65,6 +65,7 @@ class Advertisement:
 
     def renew(self, lease: float | timedelta) -> None:
         """It ends so many seconds from now."""
+        self._roster.check_free("renew()")
         wait = seconds("lease", lease)
         if self._timer is not None:
             self._timer.cancel()
@@ -73,6 +74,7 @@ class Advertisement:
 
     def cancel(self) -> None:
         """Take it back."""
+        self._roster.check_free("cancel()")
         self._roster.withdraw(self)
 
 
@@ -338,6 +340,8 @@ class Roster:
 
     def abandon(self, consumer: Consumer) -> None:
         """Nobody reads its stream any more."""
+        if self.dispatcher.home.is_elsewhere():
+            return
         if consumer.ended is None and consumer.mailbox.ended is None and not consumer.detached:
             if consumer.interest.durable is None:
                 self.cancel(consumer, Cancelled(consumer.title))

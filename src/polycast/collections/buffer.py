@@ -55,7 +55,7 @@ class Buffer(Generic[E]):
 
     def close(self) -> None:
         """Acknowledge and stop collecting; a durable buffer goes on collecting for its name."""
-        if self._subscription.ended is not None:
+        if self._subscription.ended is not None or self._subscription.state == "forked":
             return
         for thread in list(self._tokens):
             self._mailbox.settle("close()", self._tokens.pop(thread), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from polycast.contexts.names import registered
 from polycast.contexts.translating import Translator
 from polycast.errors import BadContext, ContextRefused, NotTranslated
 from polycast.errors.failures import FAILURES
+from polycast.forks import shared_lock
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Federation:
             raise ContextRefused(root.name, report.errors)
         root.freeze()
         self.root = root
-        self._lock = threading.RLock()
+        self._lock = shared_lock()
         self.members: dict[str, Member] = {}
         self._watchers: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._guards: list[weakref.WeakMethod[Callable[[dict[str, Member]], None]]] = []

@@ -165,7 +165,10 @@ class PoolConsumer(Consumer):
             for _ in range(QUANTUM):
                 if parcel is None:
                     return
-                parcel = self.mailbox.finish(self, parcel, self._handle(parcel))
+                outcome = self._handle(parcel)
+                if self.mailbox.services.home.is_elsewhere():
+                    return  # the callback has forked, and this is the child
+                parcel = self.mailbox.finish(self, parcel, outcome)
         finally:
             inside.reset(mark)
         if parcel is not None:

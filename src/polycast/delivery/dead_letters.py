@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+from polycast.forks import Home
 from polycast.locks import note
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class DeadLetters(Sequence[DeadLetter]):
         self._letters: deque[DeadLetter] = deque()
         self._keep, self._post = keep, post
         self._lock = threading.RLock()
+        self._home = Home("the bus of these dead letters")
         self.let_go = 0
 
     @overload
@@ -78,6 +80,7 @@ class DeadLetters(Sequence[DeadLetter]):
         return len(self._letters)
 
     def __iter__(self) -> Iterator[DeadLetter]:
+        self._home.check("looking at dead letters")
         note(self._lock)
         with self._lock:
             return iter(list(self._letters))
@@ -107,6 +110,7 @@ class DeadLetters(Sequence[DeadLetter]):
 
     def _take(self, letters: tuple[DeadLetter, ...]) -> list[DeadLetter]:
         """Take out those of them, or all, that are still here."""
+        self._home.check("taking dead letters")
         note(self._lock)
         with self._lock:
             # What is added meanwhile, by what interrupts this thread, comes after them.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from polycast.delivery.backlog import Backlog, Parcel
 from polycast.delivery.inside import inside
 from polycast.delivery.keeping import Keeper
 from polycast.errors import CutOff, QueueFull, SubscriptionEnded
+from polycast.forks import Home
 from polycast.locks import LATEST
 from polycast.metrics import Counts
 from polycast.stores import Undecodable
@@ -44,6 +45,7 @@ class Services:
     quiet: threading.Condition  # notified when a mailbox has nothing left to do
     waiting: int = 0  # how many wait for that
     threaded: bool = True
+    home: Home = field(default_factory=Home)
     source: Source | None = None  # where what did not fit is read again; None: it is kept here
 
 

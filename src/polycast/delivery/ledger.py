@@ -34,6 +34,7 @@ class Ledger(Inbox):
         self, action: str, token: int, outcome: BaseException | None, *, confirm: bool = True
     ) -> None:
         """An explicit answer to a delivery; with `confirm`, wait until it is kept."""
+        self.services.home.check(action)
         check_free(action, self.lock)
         with self.locked():
             parcel = self._take_back(token)

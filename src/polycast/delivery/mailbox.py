@@ -135,9 +135,12 @@ class Mailbox(Ledger):
             try:
                 outcome = consumer.start(parcel)
             except BaseException as error:  # in line, it is for the publisher to handle
+                if self.services.home.is_elsewhere():
+                    raise
                 todo.extend(self._finish(consumer, parcel, error))
                 self._hand_back(todo)
                 raise
+            self.services.home.check("going on after a callback that has forked")
             if outcome is not PENDING or consumer.inline:
                 todo.extend(self._finish(consumer, parcel, outcome))
 
@@ -365,6 +368,7 @@ class Mailbox(Ledger):
 
     def pull(self, consumer: Consumer, timeout: float | None, *, keep: bool) -> Parcel | None:
         """Take the next parcel, waiting for one if asked to; `keep` it in flight or settle it."""
+        self.services.home.check("get()")
         check_free("get()", self.lock)
         found: list[Parcel] = []
 

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from polycast.forks import Home
 from polycast.locks import Bell, is_mine
 from polycast.text import log_of
 
@@ -66,6 +67,7 @@ class Pool:
         self._watcher: threading.Thread | None = None
         self._watch, self._pause = Bell(), Bell()
         self._closed = False
+        self._home = Home()
 
     def submit(self, job: Job) -> None:
         """Run a job soon."""
@@ -106,6 +108,8 @@ class Pool:
                 _log.exception("a job of the pool failed")
             finally:
                 worker.job = job = None  # who waits keeps nothing alive
+            if self._home.is_elsewhere():
+                return  # the job has forked, and this is the child
             if self._surplus(worker):
                 break
         with self._lock:

@@ -162,6 +162,11 @@ class Turn:
         self._disown(threading.get_ident())
         return True
 
+    def leave(self) -> None:
+        """In a process that was forked: what was put off is done by its parent."""
+        self.pending.clear()
+        self._tickets.clear()
+
     def put_off(self, work: Callable[[], None]) -> None:
         """Do something when the current event has gone to all; this thread has the turn."""
         self.pending.append(work)

@@ -30,6 +30,7 @@ from polycast.errors import (
     StoreClosed,
     WouldDeadlock,
 )
+from polycast.forks import Home
 from polycast.locks import Outcome, check_free, interrupted, is_mine
 from polycast.text import log_of, plain
 from polycast.wire.frames import decode_from_broker, encode, frames
@@ -106,6 +107,7 @@ class Connection:
         self._sender = 0  # the thread that sends
         self._socket: ClientConnection | None = None  # None while there is no connection
         self._closed = threading.Event()
+        self.home = Home("this connection to a broker")
         self.failure: Exception | None = None
         self.limits = Limits()
         self.offset = 0.0  # what the clock of the broker is ahead of the one here
@@ -135,6 +137,7 @@ class Connection:
 
     def check_wait(self, operation: str) -> None:
         """Refuse a thread that has to go on before an answer can come."""
+        self.home.check(operation)
         socket, here = self._socket, threading.current_thread()
         if here is self._thread or here is getattr(socket, "recv_events_thread", None):
             why = "it is called in the thread that hears the answers of the broker"
@@ -147,6 +150,7 @@ class Connection:
 
     def ask(self, question: Callable[[int], FromClient]) -> Future[Any]:
         """Ask; the answer comes, however often the connection is lost meanwhile."""
+        self.home.check("asking a broker")
         future: Future[Any] = Outcome()
         future.set_running_or_notify_cancel()
         if is_mine(self._lock):
@@ -187,6 +191,7 @@ class Connection:
 
     def tell(self, message: FromClient) -> None:
         """Say something that need not be said again on another connection."""
+        self.home.check("telling a broker something")
         with self._lock:
             if self._socket is None:
                 return
@@ -383,6 +388,8 @@ class Connection:
 
     def close(self) -> None:
         """Say no more; what was not answered never will be."""
+        if self.home.is_elsewhere():
+            return  # closing would end the connection of the parent
         self._closed.set()
         with self._lock:
             socket, is_sending = self._socket, self._sending

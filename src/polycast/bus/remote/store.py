@@ -284,6 +284,7 @@ class RemoteStore(Handlers):
 
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Change the state; the result, or what `work` raised, comes when the broker has synced."""
+        self._connection.home.check("writing to a broker")
         future: Promise[T] = self._promise()
         with self._closing:
             if not self._closed:
@@ -342,6 +343,8 @@ class RemoteStore(Handlers):
 
     def close(self) -> None:
         """Finish what was submitted, if a broker answers, and let go."""
+        if self._connection.home.is_elsewhere():
+            return
         with self._closing:
             if self._closed:
                 return

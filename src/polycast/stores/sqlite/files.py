@@ -40,7 +40,8 @@ class Files:
         self._real = connection.filename  # where links lead
         log = connection.filename_wal
         self._log, self._index = log, f"{log.removesuffix('-wal')}-shm"
-        self._seen = {name: _identity(name) for name in (self.path, self._log, self._index)}
+        self._seen = {name: identity_of(name) for name in (self.path, self._log, self._index)}
+        self.identity = self._seen[self.path]
         self.lock = threading.RLock()
         if not self._is_named():  # by a file of an older version that was brought up to date
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -57,7 +58,7 @@ class Files:
     def may_be_completed(self) -> bool:
         """Whether the file is there, and nobody began another write-ahead log beside it."""
         with suppress(OSError):
-            now = {name: _identity(name) for name in self._seen}
+            now = {name: identity_of(name) for name in self._seen}
             beside = (self._log, self._index)
             is_there = now.pop(self.path) == self._seen[self.path]
             return is_there and all(now[name] in (None, self._seen[name]) for name in beside)
@@ -111,7 +112,7 @@ class Files:
             self._length = now.st_size
 
 
-def _identity(name: str) -> tuple[int, int] | None:
+def identity_of(name: str) -> tuple[int, int] | None:
     try:
         found = os.stat(name)
     except FileNotFoundError:

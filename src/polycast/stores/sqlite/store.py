@@ -143,6 +143,7 @@ class SqliteStore(Readable):
     @property
     def failure(self) -> Exception | None:
         """Why nothing can be written any more, if that is so."""
+        self._writer.home.check("looking at a store")
         return self._writer.look()
 
     def watch(self, woken: Callable[[], None]) -> None:
@@ -152,12 +153,15 @@ class SqliteStore(Readable):
     def close(self) -> None:
         """Finish what was submitted, and let go of the file."""
         self._end.detach()
+        if self._writer.home.is_elsewhere():
+            return
         self._listener.stop(wait=True)
         self._writer.end(Change(self._peers.unregister))
         self._writer.join()
 
     def check_wait(self, operation: str) -> None:
         """Refuse a thread that the store itself waits for."""
+        self._writer.home.check(operation)
         if self._writer.is_current():
             raise WouldDeadlock(operation, why="it is called in the thread that writes the store")
         check_free(operation, self._files.lock)
@@ -170,6 +174,8 @@ class SqliteStore(Readable):
 
 
 def _abandon(writer: Writer, listener: Listener) -> None:
+    if writer.home.is_elsewhere():
+        return
     listener.stop(wait=False)
     writer.end()
 
