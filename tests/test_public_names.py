@@ -51,6 +51,7 @@ ERRORS = [
     "FilterSyntaxError",
     "FilterTooCostly",
     "FilterTypeError",
+    "ForkedError",
     "HistoryGone",
     "LeaseExpired",
     "LimitReached",

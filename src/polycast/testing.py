@@ -99,6 +99,7 @@ class TestBus(Bus):
 
     def run_until_idle(self) -> int:
         """Do all that can be done without letting time pass; how many steps that took."""
+        self._dispatcher.home.check("run_until_idle()")
         steps = 0
         while done := self._step():
             steps += done

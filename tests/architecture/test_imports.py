@@ -16,6 +16,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "polycast"
 LAYERS = (
     ("text",),
     ("config", "metrics", "errors", "names"),
+    ("forks", "locks"),
     ("typesystem",),
     ("events",),
     ("filters",),

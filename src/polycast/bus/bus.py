@@ -33,7 +33,7 @@ from polycast.delivery import (
     Timers,
     callback_for,
 )
-from polycast.errors import BadOption, BusClosed
+from polycast.errors import BadOption
 from polycast.matching import Interest, selector_for
 from polycast.text import log_of
 from polycast.typesystem import Registry
@@ -111,7 +111,7 @@ class Bus:
         self._dispatcher, self._roster = self._engine.dispatcher, self._engine.roster
         self._services = self._make_services(stuck, self._engine.letters())
         self._roster.services = self._services
-        self._life = Life()
+        self._life = Life(self._roster)
         self._contexts = self._engine.contexts
         self._contexts.letters = self._services.dead_letters
         self._publishing = self._engine.publishing
@@ -189,6 +189,7 @@ class Bus:
         self, event: object, **options: Unpack[PublishOptions]
     ) -> Coroutine[Any, Any, Receipt]:
         """Publish without ever blocking the event loop; its place is taken by the call itself."""
+        self._dispatcher.home.check("publish_async()")
         publish = partial(self.publish, event, **options)
         return self._publishing.publish_async(publish, event, options)
 
@@ -286,8 +287,7 @@ class Bus:
         *,
         pull: Any = None,
     ) -> Subscription[Any]:
-        if self._life.state != "open":
-            raise BusClosed("subscribe")
+        self._life.check("subscribe")
         check_options(options)
         settings = settings_for(options, pull=pull)
         meant = selector_for(
@@ -412,8 +412,7 @@ class Bus:
 
     def advertise(self, what: Any, *, lease: float | timedelta | None = None) -> Advertisement:
         """Say that this bus is going to publish a type or on a topic; `health()` lists it."""
-        if self._life.state != "open":
-            raise BusClosed("advertise")
+        self._life.check("advertise")
         if lease is not None:
             seconds("lease", lease)
         advertisement = Advertisement(self._roster, str(selector_for(what)))
@@ -427,6 +426,7 @@ class Bus:
 
         What is published there is of its types, and what is subscribed to is, too.
         """
+        self._dispatcher.home.check("within()")
         view = Bus.__new__(type(self))
         view.__dict__.update(self.__dict__)
         view._stand_in(self._contexts.enter(context))
@@ -447,10 +447,12 @@ class Bus:
 
     def dead_letters(self) -> DeadLetters:
         """The events that could not be delivered, to list, replay and purge."""
+        self._dispatcher.home.check("dead_letters()")
         return self._services.dead_letters
 
     def health(self) -> Health:
         """How the bus and its subscriptions are doing."""
+        self._dispatcher.home.check("health()")
         return health_of(self._roster, closed=self._life.state == "closed")
 
     def flush(self, timeout: float | None = None) -> bool:
@@ -461,6 +463,7 @@ class Bus:
         """Accept nothing more, deliver what is there, and say what could not be delivered."""
         if self._life.state != "open":
             return ()
+        self._roster.check_free("close()", *list(self._roster.mailboxes.values()))
         self._life.state = "closing"
         self._publishing.drain(timeout)
         undelivered = close_down(self._roster, timeout)

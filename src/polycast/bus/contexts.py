@@ -79,7 +79,7 @@ class BusContexts:
         """Contexts have come, gone or changed."""
         self._dispatcher.replan()
 
-    def _astray(self, entry: Entry, context: str, error: Exception) -> None:
+    def _astray(self, entry: Entry, context: str, error: BaseException) -> None:
         """A function raised, so nobody in that context gets the event."""
         name, now = letter_name(context), self._clock.time()
         self.letters.add(DeadLetter(entry, name, reason_of(error), error, 1, now))
@@ -135,7 +135,7 @@ class StoredContexts(BusContexts):
         if self.federation is not None:
             self._history.learn(view.contexts())
 
-    def _astray(self, entry: Entry, context: str, error: Exception) -> None:
+    def _astray(self, entry: Entry, context: str, error: BaseException) -> None:
         """The same; several buses may find out, and one letter is enough."""
         stored, found = Stored(entry.position, record_of(entry)), Astray(context, error)
         burying = self._store.write(lambda tx: self._bury(tx, stored, found))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.bus.stretches import Stretches
 from polycast.errors import StoreError
+from polycast.locks import Bell
 from polycast.matching import wanted_from_afar
 from polycast.stores import Batch, Coverage
 from polycast.text import log_of
@@ -55,8 +56,8 @@ class Feed:
     def __init__(self, store: Store, dispatcher: StoredDispatcher) -> None:
         self._store, self._dispatcher = store, dispatcher
         self._stretches = Stretches(store)
-        self._bell = threading.Event()
-        self._lock = threading.Lock()
+        self._bell = Bell()
+        self._lock = threading.RLock()
         self._lagging: dict[Mailbox, None] = {}
         self._covered: dict[Mailbox, tuple[object, list[int] | None]] = {}
         self._boxes: dict[int, Mailbox] = {}  # by the number of their route
@@ -192,7 +193,7 @@ class Feed:
                 more = read() or more
             except StoreError as error:
                 failed = error
-            except Exception:
+            except BaseException:  # the thread is ours, so it stays
                 if not self._closed:
                     _log.exception("reading the log failed")
         if failed is not None and self.failure is None and not self._closed:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from polycast.errors import BadOption, HistoryGone, NoHistory, TakenOver
+from polycast.errors.failures import FAILURES
 from polycast.routing.borders.crossing import Astray, context_of_letter, letter_name
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class History:
                 verdict = True if test is None else test(entry.event)
                 if verdict:
                     wanted.append((entry, verdict))
-            except Exception as error:
+            except FAILURES as error:
                 mailbox.unfit(error)
         return wanted
 
@@ -129,5 +130,5 @@ def _anew(entry: Entry) -> Entry | None:
     """An entry for another attempt: what may be another each time is made anew."""
     try:
         return entry if entry.again is None else replace(entry, event=entry.again())
-    except Exception:
+    except FAILURES:
         return None

@@ -29,12 +29,34 @@ __all__ = ["Life", "close_down", "health_of", "wait_for_quiet"]
 class Life:
     """What a bus and its views have in common: whether it is open, closing or closed."""
 
-    def __init__(self) -> None:
-        self.state = "open"
+    def __init__(self, roster: Roster) -> None:
+        self._roster, self._state = roster, "open"
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is of the process that this one was forked from."""
+        return self._roster.dispatcher.home.is_elsewhere()
+
+    @property
+    def state(self) -> str:
+        """Open, closing or closed; or of another process."""
+        return "of the process this one was forked from" if self.is_elsewhere else self._state
+
+    @state.setter
+    def state(self, state: str) -> None:
+        self._state = state
+
+    def check(self, operation: str) -> None:
+        """Refuse what cannot be done now."""
+        self._roster.dispatcher.home.check(f"{operation}()")
+        if self._state != "open":
+            raise BusClosed(operation)
+        self._roster.check_free(f"{operation}()")
 
 
 def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     """Wait until no mailbox has anything left to do."""
+    roster.check_free("flush()", *list(roster.mailboxes.values()))
     if _own(roster) or roster.dispatcher.turn.is_mine():
         raise WouldDeadlock("flush()", why="it was called inside a callback")
     if any(_needs_this_loop(box) for box in list(roster.mailboxes.values())):
@@ -207,6 +229,8 @@ def in_a_thread(function: Callable[..., None], *arguments: Any) -> None:
 
 def stop_threads(engine: Engine, timers: Timers, pool: Pool, loop: LoopThread) -> None:
     """Nobody has the bus any more."""
+    if engine.dispatcher.home.is_elsewhere():
+        return
     engine.abandon()
     timers.close()
     pool.close(0.0)

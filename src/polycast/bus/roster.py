@@ -35,6 +35,7 @@ from polycast.errors import (
     LeaseExpired,
     TakenOver,
 )
+from polycast.locks import check_free
 from polycast.routing.borders.crossing import Astray, context_of_letter, reason_of
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Advertisement:
 
     def renew(self, lease: float | timedelta) -> None:
         """It ends so many seconds from now."""
+        self._roster.check_free("renew()")
         wait = seconds("lease", lease)
         if self._timer is not None:
             self._timer.cancel()
@@ -72,6 +74,7 @@ class Advertisement:
 
     def cancel(self) -> None:
         """Take it back."""
+        self._roster.check_free("cancel()")
         self._roster.withdraw(self)
 
 
@@ -95,6 +98,11 @@ class Roster:
         self.cut_off: deque[Mailbox] = deque(maxlen=100)
         self.advertisements: set[Advertisement] = set()
         self.drained = False  # the bus is closed and has delivered what it could
+
+    def check_free(self, operation: str, *boxes: Mailbox) -> None:
+        """Refuse what has interrupted this very thread while it changes something here."""
+        self.dispatcher.check_free(operation)
+        check_free(operation, self._lock, *(box.lock for box in boxes))
 
     def announce(self, advertisement: Advertisement) -> None:
         """Something is going to be published."""
@@ -332,6 +340,8 @@ class Roster:
 
     def abandon(self, consumer: Consumer) -> None:
         """Nobody reads its stream any more."""
+        if self.dispatcher.home.is_elsewhere():
+            return
         if consumer.ended is None and consumer.mailbox.ended is None and not consumer.detached:
             if consumer.interest.durable is None:
                 self.cancel(consumer, Cancelled(consumer.title))
@@ -403,7 +413,7 @@ class Roster:
             taken.update((id(mine[id(entry)][0]), mine[id(entry)][0]) for entry, _ in wanted)
         return list(taken.values()), [each for key, each in stay.items() if key not in taken]
 
-    def _once_more(self, letter: DeadLetter, error: Exception) -> DeadLetter:
+    def _once_more(self, letter: DeadLetter, error: BaseException) -> DeadLetter:
         """A letter that was replayed in vain, with why that was."""
         now, attempts = self.services.clock.time(), letter.attempts + 1
         reason = reason_of(error)

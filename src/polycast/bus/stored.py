@@ -65,12 +65,19 @@ class StoredRoster(Roster):
         self.store, self.feed, self.presence = store, feed, presence
         self.watch = Watch(self)
         feed.look = self.watch.look
+        dispatcher.kept_locks = self._kept_locks
         self._to_see = -1  # the revision at which somebody here may have changed engines
         self.requests: dict[SharedGroup, Request] = {}  # by which the groups here were joined
         self._described: set[str] = set()  # what the store has been told for the pipeline
         presence.revived = self._soon_rejoin
         presence.stepped = partial(follow_clock, self)
         self.settle_contexts: Callable[[], None] = lambda: None
+
+    def _kept_locks(self) -> list[Any]:
+        """The locks that the thread which writes the store may need."""
+        boxes = [*self._durables.values(), *self.requests]
+        keepers = [box.keeper for box in boxes if isinstance(box.keeper, StoreKeeper)]
+        return [box.lock for box in boxes] + [keeper.lock for keeper in keepers]
 
     # -- attaching ---------------------------------------------------------------------------------
 

@@ -56,6 +56,7 @@ class Stream(Generic[T_co]):
         return self
 
     async def __anext__(self) -> T_co:
+        self.subscription.check_home("reading a stream")
         self._loop = asyncio.get_running_loop()
         self._acknowledge()
         while not self._arrived:
@@ -82,6 +83,8 @@ class Stream(Generic[T_co]):
 
     async def aclose(self) -> None:
         """Acknowledge the last event and end the subscription; a durable one is detached."""
+        if self.subscription.state == "forked":
+            return
         self._acknowledge()
         if self.subscription.ended is None:
             if self.subscription.durable:

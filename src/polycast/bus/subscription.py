@@ -68,7 +68,12 @@ class Subscription(Generic[T_co]):
 
     @property
     def state(self) -> str:
-        """One of active, paused, detached, cancelled, expired, taken over, cut off, closed."""
+        """One of active, paused, detached, cancelled, expired, taken over, cut off, closed, forked.
+
+        It is forked in a process that was forked from that of its bus.
+        """
+        if self._is_elsewhere:
+            return "forked"
         if self.ended is not None:
             return _ENDS[type(self.ended)]
         if self._consumer.detached:
@@ -77,6 +82,7 @@ class Subscription(Generic[T_co]):
 
     def explain(self, event: Any = _NOTHING, *, topic: str | None = None) -> Explanation:
         """What it means; with an event, why it gets it or not."""
+        self.check_home("explain()")
         if event is _NOTHING:
             kept = self.mailbox.services.source is not None
             routed = self._routed() if self.mailbox.route is not None else None
@@ -96,8 +102,13 @@ class Subscription(Generic[T_co]):
         pipeline = self._roster.pipeline()
         return "how far it has come is not known" if pipeline is None else str(pipeline)
 
+    def check_home(self, operation: str) -> None:
+        """Refuse an operation in a process that was forked from that of its bus."""
+        self._roster.dispatcher.home.check(operation)
+
     def cancel(self) -> None:
         """It is over, and so is its durable name; what waits is let go. Twice is once."""
+        self._check_free("cancel()")
         if self.ended is None:
             self._roster.cancel(self._consumer, Cancelled(self.mailbox.title))
 
@@ -130,6 +141,15 @@ class Subscription(Generic[T_co]):
         ended = self.ended
         if ended is not None:
             raise type(ended)(self.mailbox.title, detail=f"{operation} came too late")
+        self._check_free(operation)
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether it is of the process that this one was forked from."""
+        return self._roster.dispatcher.home.is_elsewhere()
+
+    def _check_free(self, operation: str) -> None:
+        self._roster.check_free(operation, self.mailbox)
 
     def __enter__(self) -> Subscription[T_co]:
         return self
@@ -140,7 +160,8 @@ class Subscription(Generic[T_co]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.cancel()
+        if not self._is_elsewhere:
+            self.cancel()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Subscription) and self._consumer is other._consumer

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from polycast.config import seconds
+from polycast.errors.failures import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ class Buffer(Generic[E]):
             self._tokens[threading.get_ident()] = parcel.token
         try:
             return cast("E", parcel.event())
-        except Exception as error:  # of its context: this attempt has failed
+        except FAILURES as error:  # of its context: this attempt has failed
             self._mailbox.settle("get()", self._tokens.pop(threading.get_ident()), error)
             return self.get(timeout)
 
@@ -54,7 +55,7 @@ class Buffer(Generic[E]):
 
     def close(self) -> None:
         """Acknowledge and stop collecting; a durable buffer goes on collecting for its name."""
-        if self._subscription.ended is not None:
+        if self._subscription.ended is not None or self._subscription.state == "forked":
             return
         for thread in list(self._tokens):
             self._mailbox.settle("close()", self._tokens.pop(thread), None)

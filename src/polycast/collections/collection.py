@@ -143,6 +143,7 @@ class DACollection(Collection[E], Generic[E]):
 
     def supply(self, produce: Callable[[], E | None], *, every: float | timedelta = 0.1) -> Supply:
         """Ask a function for events every so many seconds; None means nothing now."""
+        self._bus._dispatcher.home.check("supply()")
         wait = seconds("every", every)
         check_supplier(produce)
         return Supply(produce, self.add, self._bus._services, every=wait, title=self.name)
@@ -289,6 +290,8 @@ class DACollection(Collection[E], Generic[E]):
     def _pulled(self, operation: str) -> Buffer[E]:
         if self._buffer is None:
             raise NotAPullCollection(operation, repr(self))
+        if operation != "close()":
+            self._bus._dispatcher.home.check(operation)
         return self._buffer
 
     # -- identity ----------------------------------------------------------------------------------

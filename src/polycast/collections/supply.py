@@ -63,7 +63,7 @@ class Supply:
                 self.started = now()
         except BusClosed:
             self._cancelled = True
-        except Exception:
+        except BaseException:  # SystemExit too: the thread is the pool's, and the supply goes on
             self.failures += 1
             _log.exception("%s failed", self.title)
         self.started = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,8 @@ from polycast.contexts.inheritance import from_above, settle
 from polycast.contexts.names import registered
 from polycast.contexts.translating import Translator
 from polycast.errors import BadContext, ContextRefused, NotTranslated
+from polycast.errors.failures import FAILURES
+from polycast.forks import shared_lock
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Federation:
             raise ContextRefused(root.name, report.errors)
         root.freeze()
         self.root = root
-        self._lock = threading.RLock()
+        self._lock = shared_lock()
         self.members: dict[str, Member] = {}
         self._watchers: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._guards: list[weakref.WeakMethod[Callable[[dict[str, Member]], None]]] = []
@@ -276,7 +277,7 @@ class Federation:
             raise self._stays(member, way, event)
         try:
             found = run(event)
-        except Exception:
+        except FAILURES:
             self._count(member, "failed", cls.__name__)
             raise
         way.counts[cls] = way.counts.get(cls, 0) + 1

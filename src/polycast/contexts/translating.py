@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +11,7 @@ from polycast.contexts.derivation import is_subtype, most_derived
 from polycast.contexts.findings import Finding
 from polycast.contexts.resolution import FEW_PATHS, Resolver, TooManyPaths
 from polycast.contexts.values import copied
+from polycast.forks import shared_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ class Translator:
     ) -> None:
         self.direction: Direction = direction
         self._settled, self._report = settled, report
-        self._lock = threading.RLock()
+        self._lock = shared_lock()
         self._resolver = Resolver(settled.rules, settled.types, few=few)
         self._builder = Builder(settled, self._resolver, direction)
         self._codes: dict[type, Code] = {}

@@ -45,7 +45,7 @@ class ClaimKeeper(StoreKeeper):
 
     def claimed(self, flight: Flight) -> None:
         """It is ours."""
-        with self._lock:
+        with self.lock:
             self._claims[flight.position] = flight
 
     def fence(self, parcel: Parcel) -> int:
@@ -54,13 +54,13 @@ class ClaimKeeper(StoreKeeper):
 
     def has_tried(self) -> bool:
         """Whether one that has been tried before is claimed here."""
-        with self._lock:
+        with self.lock:
             return any(each.attempts > 1 for each in self._claims.values())
 
     def again(self, parcel: Parcel, delay: float) -> None:
         """It is tried again here; whoever has it next should know how often it was."""
         del delay
-        with self._lock:
+        with self.lock:
             self._attempts[parcel.entry.position] = parcel.count
 
     def done(self, parcel: Parcel) -> None:
@@ -81,7 +81,7 @@ class ClaimKeeper(StoreKeeper):
         self._leave(tx, durably=False)
 
     def _leave(self, tx: Transaction, *, durably: bool) -> None:
-        with self._lock:
+        with self.lock:
             left = list(self._claims.values())
             freed = [_freed(each, self._tries_of(each), 0.0) for each in left]
         settle(tx, Settling(self.name, freed))
@@ -103,13 +103,13 @@ class ClaimKeeper(StoreKeeper):
 
     def _left(self, claims: list[Flight]) -> None:
         """They are for others."""
-        with self._lock:
+        with self.lock:
             for each in claims:
                 self._claims.pop(each.position, None)
 
     def pass_on(self, parcel: Parcel, due: float) -> None:
         """Somebody else may try it, not before some time."""
-        with self._lock:
+        with self.lock:
             claim = self._claims.pop(parcel.entry.position, None)
             self._attempts.pop(parcel.entry.position, None)
             if claim is None:
@@ -118,7 +118,7 @@ class ClaimKeeper(StoreKeeper):
         self.save_soon()
 
     def _settle(self, position: int, letter: Letter | None) -> None:
-        with self._lock:
+        with self.lock:
             claim = self._claims.pop(position, None)
             self._attempts.pop(position, None)
             if claim is None:
@@ -129,18 +129,18 @@ class ClaimKeeper(StoreKeeper):
 
     def lost(self) -> None:
         """This bus had counted as dead, so that all it had claimed is free."""
-        with self._lock:
+        with self.lock:
             self._stale.update((each.position, each.token) for each in self._claims.values())
             self._claims = {}
 
     def unsaved(self) -> list[Settled]:
         """What the store has not been told yet."""
-        with self._lock:
+        with self.lock:
             return list(self._settled_now)
 
     def saved(self, count: int, stale: Stale) -> None:
         """The store has the first so many; these claims had been taken away."""
-        with self._lock:
+        with self.lock:
             del self._settled_now[:count]
             self._stale.update(stale)
 
@@ -153,7 +153,7 @@ class ClaimKeeper(StoreKeeper):
     def confirm(self, action: str, parcel: Parcel | None = None) -> None:
         """Wait until it is on disk; refuse if it was somebody else's by then."""
         super().confirm(action, parcel)
-        with self._lock:
+        with self.lock:
             stale = parcel and (parcel.entry.position, parcel.claim) in self._stale
         if stale:
             why = "the event was given to another member, because this one was still for too long"

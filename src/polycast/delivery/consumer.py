@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.delivery.callbacks import Callback
 from polycast.delivery.delivery import Delivery
 from polycast.delivery.inside import inside
+from polycast.errors.failures import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +108,7 @@ class Consumer:
         mark = inside.set((*inside.get(), self.mailbox))
         try:
             self.callback.function(*self.arguments(parcel))
-        except Exception as error:
+        except FAILURES as error:
             return error
         finally:
             inside.reset(mark)
@@ -164,7 +165,10 @@ class PoolConsumer(Consumer):
             for _ in range(QUANTUM):
                 if parcel is None:
                     return
-                parcel = self.mailbox.finish(self, parcel, self._handle(parcel))
+                outcome = self._handle(parcel)
+                if self.mailbox.services.home.is_elsewhere():
+                    return  # the callback has forked, and this is the child
+                parcel = self.mailbox.finish(self, parcel, outcome)
         finally:
             inside.reset(mark)
         if parcel is not None:
@@ -251,9 +255,9 @@ class AsyncConsumer(Consumer):
         mark = inside.set((*inside.get(), self.mailbox))
         try:
             await self.callback.function(*self.arguments(parcel))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return error
-        except (SystemExit, KeyboardInterrupt) as error:
+        except KeyboardInterrupt as error:
             if not self._owns_loop:
                 raise
             return error  # the loop is ours, so it stays

@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+from polycast.forks import Home
+from polycast.locks import note
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -62,7 +65,8 @@ class DeadLetters(Sequence[DeadLetter]):
     ) -> None:
         self._letters: deque[DeadLetter] = deque()
         self._keep, self._post = keep, post
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._home = Home("the bus of these dead letters")
         self.let_go = 0
 
     @overload
@@ -76,6 +80,8 @@ class DeadLetters(Sequence[DeadLetter]):
         return len(self._letters)
 
     def __iter__(self) -> Iterator[DeadLetter]:
+        self._home.check("looking at dead letters")
+        note(self._lock)
         with self._lock:
             return iter(list(self._letters))
 
@@ -84,6 +90,7 @@ class DeadLetters(Sequence[DeadLetter]):
 
     def add(self, letter: DeadLetter) -> None:
         """Keep one more."""
+        note(self._lock)
         with self._lock:
             self._letters.append(letter)
             if len(self._letters) > self._keep:
@@ -103,8 +110,12 @@ class DeadLetters(Sequence[DeadLetter]):
 
     def _take(self, letters: tuple[DeadLetter, ...]) -> list[DeadLetter]:
         """Take out those of them, or all, that are still here."""
+        self._home.check("taking dead letters")
+        note(self._lock)
         with self._lock:
-            chosen = {id(each) for each in letters or self._letters}
-            taken = [each for each in self._letters if id(each) in chosen]
-            self._letters = deque(each for each in self._letters if id(each) not in chosen)
+            # What is added meanwhile, by what interrupts this thread, comes after them.
+            before, self._letters = self._letters, deque()
+            chosen = {id(each) for each in letters or before}
+            taken = [each for each in before if id(each) in chosen]
+            self._letters.extendleft(each for each in reversed(before) if id(each) not in chosen)
         return taken

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.delivery.delivery import Nack
 from polycast.delivery.mailbox import Mailbox
+from polycast.errors.failures import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,7 @@ class Group(Mailbox):
 
     def attach(self, consumer: Consumer, settings: Settings) -> bool:
         """One more member; False if the group is over."""
-        with self.lock:
+        with self.locked():
             if self.ended is not None:
                 return False
             # Publishers look at the members without the lock, so the dict is never changed.
@@ -62,7 +63,7 @@ class Group(Mailbox):
 
     def detach(self, consumer: Consumer) -> None:
         """One member less; what it has without being busy with it goes to the others."""
-        with self.lock:
+        with self.locked():
             consumer.detached = True
             self.members = {c: i for c, i in self.members.items() if c is not consumer}
             self._give_up(consumer)
@@ -85,7 +86,7 @@ class Group(Mailbox):
     def _passes(self, where: Filter[Any] | None, event: Any) -> bool:
         try:
             return where is None or bool(where.function(event))
-        except Exception as error:
+        except FAILURES as error:
             self.unfit(error)
             return False
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from polycast.delivery.backlog import Backlog, Parcel
 from polycast.delivery.inside import inside
 from polycast.delivery.keeping import Keeper
 from polycast.errors import CutOff, QueueFull, SubscriptionEnded
+from polycast.forks import Home
+from polycast.locks import LATEST
 from polycast.metrics import Counts
 from polycast.stores import Undecodable
 
@@ -43,6 +45,7 @@ class Services:
     quiet: threading.Condition  # notified when a mailbox has nothing left to do
     waiting: int = 0  # how many wait for that
     threaded: bool = True
+    home: Home = field(default_factory=Home)
     source: Source | None = None  # where what did not fit is read again; None: it is kept here
 
 
@@ -68,7 +71,7 @@ class Inbox:
         self.name, self.interest = name, interest
         self.settings, self.services = settings, services
         self.counts = Counts()
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.moved = threading.Condition(self.lock)  # something came, went, or the end came
         ordered = settings.level.order != "none"
         self.backlog = Backlog(ordered=ordered, lifo=settings.pull == "lifo")
@@ -85,6 +88,11 @@ class Inbox:
         self.stopped_at: int | None = None  # from here on nothing was taken
         self.route: Route | None = None  # by which the pipeline says what it takes
         self.keeper = Keeper()
+
+    def locked(self) -> threading.RLock:
+        """Its lock, noted as what this thread is about to take: `put` alone need not do that."""
+        LATEST.lock = self.lock
+        return self.lock
 
     @property
     def title(self) -> str:
@@ -121,7 +129,7 @@ class Inbox:
 
     def catch_up(self, entries: Iterable[tuple[Entry, object]], upto: int, live: int) -> None:
         """Take what was read from the log; from `live` on it is brought by others again."""
-        with self.lock:
+        with self.locked():
             if self.ended is not None or self.behind is None or self.stopped_at is not None:
                 return
             for entry, verdict in entries:
@@ -141,7 +149,7 @@ class Inbox:
 
     def fall_behind(self, position: int) -> None:
         """From a position on it is to be read from the log, unless that is so already."""
-        with self.lock:
+        with self.locked():
             if self.ended is None and self.behind is None:
                 self.behind = max(self.waits_for, position)
 
@@ -150,7 +158,7 @@ class Inbox:
 
     def stop(self) -> None:
         """Take nothing more, and remember from where on."""
-        with self.lock:
+        with self.locked():
             self._stop()
 
     def _stop(self) -> None:
@@ -191,6 +199,7 @@ class Inbox:
         for parcel in parcels:
             parcel.prior = True
             self.publishers.add(parcel.publisher)
+        LATEST.lock = self.lock
         with self.moved:
             for parcel in parcels:
                 self.keeper.took(parcel)
@@ -203,6 +212,7 @@ class Inbox:
         wait = 0.0 if inside or _in_callback() else self.settings.block_for
         if not self.services.threaded or count > self.settings.queue:
             wait = 0.0
+        LATEST.lock = self.lock
         with self.moved:
             if not self.moved.wait_for(lambda: self._is_free(count), wait):
                 raise QueueFull(self.title, queue=self.settings.queue, waited=wait)
@@ -214,6 +224,7 @@ class Inbox:
 
     def release(self, count: int) -> None:
         """Give reserved room back."""
+        LATEST.lock = self.lock
         with self.moved:
             self.reserved -= count
             self.moved.notify_all()

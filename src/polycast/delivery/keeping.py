@@ -69,7 +69,7 @@ class StoreKeeper(Keeper):
     def __init__(self, name: str, store: Store, clock: Clock, fenced: Callable[[], None]) -> None:
         self.name, self.store, self.clock = name, store, clock
         self._fenced = fenced
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
         self._letters: list[Letter] = []
         self._saving = False
         self._dirty = False
@@ -78,7 +78,7 @@ class StoreKeeper(Keeper):
     def buried(self, letter: DeadLetter, letters: DeadLetters) -> None:
         """The letter is kept in the transaction that says that it is done."""
         del letters
-        with self._lock:
+        with self.lock:
             self._letters.append(letter_of(letter))
             self._settled(letter.position)
         self.save_soon()
@@ -93,7 +93,7 @@ class StoreKeeper(Keeper):
 
     def save_soon(self) -> None:
         """See to it that all is saved; what comes while that is under way goes with the next."""
-        with self._lock:
+        with self.lock:
             self._dirty = True
             if self._saving or self.fenced:
                 return
@@ -107,19 +107,19 @@ class StoreKeeper(Keeper):
     def save(self, tx: Transaction) -> None:
         """Write down all that was said, in a transaction of somebody else."""
         self._save(tx)
-        with self._lock:
+        with self.lock:
             letters = list(self._letters)
         if letters:
             tx.bury(letters)
             tx.after(lambda: self._buried(len(letters)))
 
     def _buried(self, count: int) -> None:
-        with self._lock:
+        with self.lock:
             del self._letters[:count]
 
     def _saved(self, saving: Future[object]) -> None:
         error = saving.exception()
-        with self._lock:
+        with self.lock:
             self._saving = False
             again = self._dirty
             if isinstance(error, Fenced):
@@ -191,19 +191,19 @@ class CursorKeeper(StoreKeeper):
 
     def restore(self, flights: Sequence[Flight]) -> None:
         """What the store has of it."""
-        with self._lock:
+        with self.lock:
             for flight in flights:
                 self._rows[flight.position] = self._noted[flight.position] = flight
 
     def knows(self, position: int) -> bool:
         """Whether it is under way, or was so when it was last saved."""
-        with self._lock:
+        with self.lock:
             return position in self._open or position in self._rows
 
     def took(self, parcel: Parcel) -> None:
         """It waits: the cursor does not pass it without a note."""
         position = parcel.entry.position
-        with self._lock:
+        with self.lock:
             if self._open and position < next(reversed(self._open)):
                 self._sorted = False
             self._open[position] = None
@@ -218,21 +218,21 @@ class CursorKeeper(StoreKeeper):
 
     def done(self, parcel: Parcel) -> None:
         """The cursor may pass it."""
-        with self._lock:
+        with self.lock:
             self._settled(parcel.entry.position)
         self.save_soon()
 
     def again(self, parcel: Parcel, delay: float) -> None:
         """It is noted, with when it is due."""
         self._note(parcel, self.clock.time() + delay)
-        with self._lock:
+        with self.lock:
             self._until[parcel.entry.position] = self.clock.monotonic() + delay
         self.save_soon()
 
     def clock_stepped(self) -> None:
         """Somebody has set the wall clock: what waits for another attempt waits as long as ever."""
         offset = wall_offset(self.clock)
-        with self._lock:
+        with self.lock:
             waiting = self._until.keys() & self._noted.keys()
             for at in waiting:
                 self._noted[at] = replace(self._noted[at], due=self._until[at] + offset)
@@ -241,7 +241,7 @@ class CursorKeeper(StoreKeeper):
 
     def _note(self, parcel: Parcel, due: float) -> None:
         position = parcel.entry.position
-        with self._lock:
+        with self.lock:
             self._noted[position] = Flight(
                 self.name, position, parcel.publisher, attempts=parcel.count, due=due
             )
@@ -270,12 +270,12 @@ class CursorKeeper(StoreKeeper):
 
     def has_moved(self) -> bool:
         """Whether it has come farther than the store knows."""
-        with self._lock:
+        with self.lock:
             return self.cursor()[0] > self._saved_at
 
     def forget(self, position: int) -> None:
         """It is wanted no more."""
-        with self._lock:
+        with self.lock:
             self._settled(position)
 
     def _let_go(self, tx: Transaction) -> None:
@@ -284,7 +284,7 @@ class CursorKeeper(StoreKeeper):
             tx.save(replace(kept, holder=None))
 
     def _save(self, tx: Transaction) -> None:
-        with self._lock:
+        with self.lock:
             cursor, rows = self.cursor()
             changed = [each for at, each in rows.items() if self._rows.get(at) != each]
             gone = self._rows.keys() - rows.keys()
@@ -297,7 +297,7 @@ class CursorKeeper(StoreKeeper):
             forget_outliving(tx, self.name, gone)
 
         def keep() -> None:
-            with self._lock:
+            with self.lock:
                 self._rows, self._saved_at = rows, cursor
 
         tx.after(keep)

@@ -9,6 +9,7 @@ from polycast.delivery.dead_letters import DeadLetter
 from polycast.delivery.delivery import Nack, Reject
 from polycast.delivery.inbox import Inbox
 from polycast.errors import NotSettled, SubscriptionEnded
+from polycast.locks import check_free
 from polycast.stores import Undecodable
 
 if TYPE_CHECKING:
@@ -30,10 +31,12 @@ class Ledger(Inbox):
         """The same from a thread that must not run callbacks."""
 
     def settle(
-        self, action: str, token: int, outcome: Exception | None, *, confirm: bool = True
+        self, action: str, token: int, outcome: BaseException | None, *, confirm: bool = True
     ) -> None:
         """An explicit answer to a delivery; with `confirm`, wait until it is kept."""
-        with self.lock:
+        self.services.home.check(action)
+        check_free(action, self.lock)
+        with self.locked():
             parcel = self._take_back(token)
             if parcel is None:
                 why = "the delivery is settled already, was taken away, or its subscription ended"
@@ -45,7 +48,7 @@ class Ledger(Inbox):
 
     def _overdue(self, token: int) -> None:
         limit = self.settings.ack_within
-        with self.lock:
+        with self.locked():
             parcel = self._take_back(token)
             if parcel is None:
                 return
@@ -103,7 +106,7 @@ class Ledger(Inbox):
         return self.settings.retry_delay(parcel.count)
 
     def _ready_again(self, parcel: Parcel) -> None:
-        with self.lock:
+        with self.locked():
             if parcel not in self.delayed:
                 return
             self.delayed.remove(parcel)
@@ -112,7 +115,7 @@ class Ledger(Inbox):
 
     def take_up(self, flights: Iterable[tuple[Entry, object, int, float]]) -> None:
         """Go on with what was under way elsewhere: entry, verdict, attempts so far, delay."""
-        with self.lock:
+        with self.locked():
             ready = []
             for entry, verdict, attempts, delay in flights:
                 parcel = self._parcel(entry, verdict)
@@ -140,13 +143,13 @@ class Ledger(Inbox):
 
     def bury_all(self, error: BaseException) -> None:
         """All that is not handled goes to the dead letters."""
-        with self.lock:
+        with self.locked():
             for parcel in self._surrender():
                 self._bury(parcel, error)
 
     def surrender(self, why: SubscriptionEnded) -> list[Parcel]:
         """Give away all that is not handled, as it stands in the log, and take nothing more."""
-        with self.lock:
+        with self.locked():
             self.ended = why
             return [parcel.anew() for parcel in self._surrender()]
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from polycast.delivery.backlog import Parcel
 from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED, Consumer
 from polycast.delivery.ledger import Ledger
-from polycast.errors import CutOff, LeaseExpired, SubscriptionEnded, TakenOver
+from polycast.errors import CutOff, LeaseExpired, SubscriptionEnded, TakenOver, WouldDeadlock
+from polycast.locks import LATEST, check_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,21 +58,21 @@ class Mailbox(Ledger):
         del cls
         return None if self.interest.where is None else self.interest.where.on(topic).function
 
-    def unfit(self, error: Exception) -> None:
+    def unfit(self, error: BaseException) -> None:
         """A filter that fails does not match; it is counted."""
         del error
-        with self.lock:
+        with self.locked():
             self.counts.filter_failures += 1
 
-    def failed(self, entry: Entry, error: Exception) -> None:
+    def failed(self, entry: Entry, error: BaseException) -> None:
         """Called directly, it raised: the same as any failed attempt."""
-        with self.lock:
+        with self.locked():
             self._apply(Parcel(entry, count=1, begun=True), error)
         self.refresh()
 
     def expired(self) -> None:
         """An event came too late to be called back with directly."""
-        with self.lock:
+        with self.locked():
             self.counts.expired += 1
 
     def wake(self) -> None:
@@ -104,13 +105,16 @@ class Mailbox(Ledger):
 
     def pump(self) -> None:
         """Hand out what can be handed out."""
-        if self.inline:
-            self.services.in_turn(self._pump)
-        else:
+        if not self.inline:
             self._pump()
+            return
+        try:
+            self.services.in_turn(self._pump)
+        except WouldDeadlock:  # another thread may wait for the turn
+            self.pump_later()
 
     def _pump(self) -> None:
-        with self.lock:
+        with self.locked():
             handed = self._hand_out()
         self.start(handed)
         if self.inline:
@@ -131,15 +135,18 @@ class Mailbox(Ledger):
             try:
                 outcome = consumer.start(parcel)
             except BaseException as error:  # in line, it is for the publisher to handle
+                if self.services.home.is_elsewhere():
+                    raise
                 todo.extend(self._finish(consumer, parcel, error))
                 self._hand_back(todo)
                 raise
+            self.services.home.check("going on after a callback that has forked")
             if outcome is not PENDING or consumer.inline:
                 todo.extend(self._finish(consumer, parcel, outcome))
 
     def _hand_back(self, handed: Iterable[Handed]) -> None:
         """Nothing was begun of these; they are handed out again by somebody else."""
-        with self.lock:
+        with self.locked():
             for consumer, parcel in handed:
                 consumer.busy = False
                 self._return_to_backlog(parcel.token)
@@ -163,7 +170,7 @@ class Mailbox(Ledger):
         return following
 
     def _finish(self, consumer: Consumer, parcel: Parcel, outcome: object) -> list[Handed]:
-        with self.lock:
+        with self.locked():
             consumer.rest()
             if outcome is PENDING or outcome is SKIPPED:
                 return self._hand_out()
@@ -211,7 +218,7 @@ class Mailbox(Ledger):
         ):
             parcel.begun = True
             return True
-        with self.lock:
+        with self.locked():
             return self._may_begin(consumer, parcel)
 
     def _may_begin(self, consumer: Consumer, parcel: Parcel) -> bool:
@@ -234,7 +241,7 @@ class Mailbox(Ledger):
 
     def refresh(self) -> None:
         """Go between being called directly and through the queue; tell who waits for quiet."""
-        with self.lock:
+        with self.locked():
             direct = self._direct_call()
             changed = direct != self.direct
             self.direct = direct
@@ -278,7 +285,7 @@ class Mailbox(Ledger):
 
     def attach(self, consumer: Consumer, settings: Settings) -> bool:
         """Let a consumer have what comes, and what another had in flight; False if it is over."""
-        with self.lock:
+        with self.locked():
             if self.ended is not None:
                 return False
             if self.consumer is not None:
@@ -290,7 +297,7 @@ class Mailbox(Ledger):
 
     def detach(self, consumer: Consumer) -> None:
         """Go on without a consumer; what it is busy with right now is still its own."""
-        with self.lock:
+        with self.locked():
             consumer.detached = True
             if self.consumer is consumer:
                 self.consumer = None
@@ -304,13 +311,13 @@ class Mailbox(Ledger):
 
     def pause(self) -> None:
         """Hand out nothing until resume()."""
-        with self.lock:
+        with self.locked():
             self.paused = True
         self.refresh()
 
     def wind_down(self) -> None:
         """Begin nothing more; what is in the hands of a callback may still be finished."""
-        with self.lock:
+        with self.locked():
             self.winding_down = self.paused = True
         self.refresh()
 
@@ -320,13 +327,13 @@ class Mailbox(Ledger):
 
     def resume(self) -> None:
         """Go on."""
-        with self.lock:
+        with self.locked():
             self.paused = False
         self.pump()
 
     def set_lease(self, seconds: float) -> None:
         """It ends after so many seconds from now."""
-        with self.lock:
+        with self.locked():
             self.lease_until = self.services.clock.monotonic() + seconds
             if self._lease is not None:
                 self._lease.cancel()
@@ -344,6 +351,7 @@ class Mailbox(Ledger):
 
     def end(self, why: SubscriptionEnded) -> None:
         """It is over; what waits is let go."""
+        LATEST.lock = self.lock
         with self.moved:
             if self.ended is not None:
                 return
@@ -360,6 +368,8 @@ class Mailbox(Ledger):
 
     def pull(self, consumer: Consumer, timeout: float | None, *, keep: bool) -> Parcel | None:
         """Take the next parcel, waiting for one if asked to; `keep` it in flight or settle it."""
+        self.services.home.check("get()")
+        check_free("get()", self.lock)
         found: list[Parcel] = []
 
         def take() -> bool:
@@ -368,6 +378,7 @@ class Mailbox(Ledger):
                 found.append(parcel)
             return bool(found) or self.ended is not None
 
+        LATEST.lock = self.lock
         with self.moved:
             self.moved.wait_for(take, timeout if timeout and self.services.threaded else 0.0)
             if not found:
@@ -383,6 +394,7 @@ class Mailbox(Ledger):
 
     def purge(self) -> None:
         """Throw away what waits."""
+        LATEST.lock = self.lock
         with self.moved:
             for parcel in self.backlog:
                 self.keeper.done(parcel)

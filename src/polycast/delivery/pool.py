@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from polycast.forks import Home
+from polycast.locks import Bell, is_mine
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -58,19 +60,20 @@ class Pool:
         self.clock, self.stuck_after, self._most = clock, stuck_after, most
         self._ready: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._workers: dict[_Worker, threading.Thread] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._started = itertools.count(1)
         self._progress = 0
         self._idle = 0
         self._watcher: threading.Thread | None = None
-        self._watch, self._pause = threading.Event(), threading.Event()
+        self._watch, self._pause = Bell(), Bell()
         self._closed = False
+        self._home = Home()
 
     def submit(self, job: Job) -> None:
         """Run a job soon."""
         self._ready.put(job)
-        if self._idle <= 0 and len(self._workers) < CORE:
-            self._add_worker()
+        if self._idle <= 0 and len(self._workers) < CORE and not is_mine(self._lock):
+            self._add_worker()  # else it is what was interrupted, and the watcher looks, too
         self._watch.set()
 
     def _add_worker(self) -> None:
@@ -105,6 +108,8 @@ class Pool:
                 _log.exception("a job of the pool failed")
             finally:
                 worker.job = job = None  # who waits keeps nothing alive
+            if self._home.is_elsewhere():
+                return  # the job has forked, and this is the child
             if self._surplus(worker):
                 break
         with self._lock:

@@ -137,7 +137,7 @@ class SharedGroup(Group):
         order = Order(self.settings.level.order, standing.under_way, self._bus())
         self.others = len(standing.members) > 1
         now = self.services.clock.monotonic()
-        with self.lock:
+        with self.locked():
             known = {(at, offer[0].token) for at, offer in self.offers.items()} | self._refused
             self._failed = {at: until for at, until in self._failed.items() if until > now}
             failed = self._failed.keys() if self.others else ()
@@ -147,7 +147,7 @@ class SharedGroup(Group):
 
     def offer(self, offers: list[Offer]) -> None:
         """These are free, and wanted here."""
-        with self.lock:
+        with self.locked():
             self.offers.update({each[0].position: each for each in offers})
 
     def wake(self) -> None:
@@ -164,7 +164,7 @@ class SharedGroup(Group):
     def move_on(self, tx: Transaction) -> None:
         """Say how far it has looked, even if there was nothing to claim."""
         kept, bus = tx.subscription(self.name), self._bus()
-        with self.lock:
+        with self.locked():
             looked = self.looked()
         if kept and any(m.bus == bus and m.looked < looked for m in tx.members(self.name)):
             tx.join(Member(self.name, bus, looked))
@@ -189,7 +189,7 @@ class SharedGroup(Group):
 
     def claim_soon(self) -> None:
         """Claim what members have room for, unless that is under way."""
-        with self.lock:
+        with self.locked():
             idle = self._claiming or self.ended is not None or self.paused
             if idle or not (self.candidates or self.offers):
                 return
@@ -206,7 +206,7 @@ class SharedGroup(Group):
 
     def wishes(self, *, to_give: bool) -> Wishes:
         """What to claim, as of now; nothing that is free, if it is only `to_give` it to others."""
-        with self.lock:
+        with self.locked():
             room = MOST if to_give else max(0, self._wanted_now())
             offers = [] if to_give else [self.offers[at] for at in sorted(self.offers)]
             first = list(itertools.islice(self.candidates, MOST + 1))
@@ -217,7 +217,7 @@ class SharedGroup(Group):
 
     def looked_at(self, offers: list[Offer], passed: set[int], *, others: bool) -> None:
         """These are claimed here or elsewhere, or need not be."""
-        with self.lock:
+        with self.locked():
             self.others = others
             for offer in offers:
                 if self.offers.get(offer[0].position) is offer:
@@ -235,7 +235,7 @@ class SharedGroup(Group):
         claimed = NOTHING if error is not None else errand.claimed(claiming.result())
         if error is not None and not isinstance(error, StoreError):
             _log.error("claiming for %s failed", self.name, exc_info=error)
-        with self.lock:
+        with self.locked():
             self._claiming = False
             took = self.services.clock.monotonic() - self._asked_at
             self._claim_takes += (took - self._claim_takes) / 4
@@ -264,7 +264,7 @@ class SharedGroup(Group):
 
     def _look_after(self) -> None:
         """See to it that nothing waits for long behind a callback."""
-        with self.lock:
+        with self.locked():
             waits = bool(self.backlog or self.candidates) and self.ended is None
             if not waits or self._looking_after or self.settings.level.order != "none":
                 return
@@ -272,7 +272,7 @@ class SharedGroup(Group):
         self.services.timers.after(PATIENCE, self._give_back_what_waits)
 
     def _give_back_what_waits(self) -> None:
-        with self.lock:
+        with self.locked():
             self._looking_after = False
             late = self.services.clock.monotonic() - PATIENCE
             stuck = {
@@ -295,14 +295,14 @@ class SharedGroup(Group):
 
     def is_blocked(self, standing: Standing) -> bool:
         """Whether order forbids to claim any of the first candidates now."""
-        with self.lock:
+        with self.locked():
             first = [entry for entry, _ in itertools.islice(self.candidates, MOST)]
         order = Order(self.settings.level.order, standing.under_way, self._bus())
         return not any(order.allows(entry.identity.publisher, None) for entry in first)
 
     def rejoin(self) -> None:
         """This bus had counted as dead: what it had claimed is free."""
-        with self.lock:
+        with self.locked():
             self.keeper.lost()
             self.let_go.extend(self.backlog.clear())
             self.delayed.clear()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
+from collections import deque
 from typing import TYPE_CHECKING
 
 from polycast.config import SystemClock
+from polycast.errors.failures import FAILURES
+from polycast.locks import note
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -50,6 +53,8 @@ class Timers:
         self.clock = clock
         self._threaded = threaded
         self._heap: list[Timer] = []
+        # Who comes may interrupt who looks at the heap, in the same thread.
+        self._new: deque[Timer] = deque()
         self._numbers = itertools.count()
         self._changed = threading.Condition(threading.RLock())
         self._thread: threading.Thread | None = None
@@ -59,26 +64,36 @@ class Timers:
     def after(self, delay: float, action: Callable[[], None]) -> Timer:
         """Do something after so many seconds."""
         timer = Timer(self.clock.monotonic() + delay, next(self._numbers), action, self)
+        note(self._changed)
         with self._changed:
-            heapq.heappush(self._heap, timer)
+            self._new.append(timer)
             if self._threaded and self._thread is None and not self._closed:
                 self._start()
             self._changed.notify()
         return timer
 
     def one_less(self) -> None:
-        """One was cancelled; when most have been, they leave the heap."""
+        """One was cancelled; when most have been, the thread is to let them leave the heap."""
+        note(self._changed)
         with self._changed:
             self._cancelled += 1
-            if self._cancelled > 100 and self._cancelled > len(self._heap) // 2:
-                self._heap = [timer for timer in self._heap if timer.action is not None]
-                heapq.heapify(self._heap)
-                self._cancelled = 0
+            if self._cancelled % 128 == 0:
+                self._changed.notify()
 
     def next_due(self) -> float | None:
         """When the next thing is to be done."""
         with self._changed:
+            self._gather()
             return min((t.when for t in self._heap if t.action is not None), default=None)
+
+    def _gather(self) -> None:
+        """Put what is new into the heap. The lock is held."""
+        while self._new:
+            heapq.heappush(self._heap, self._new.popleft())
+        if self._cancelled > 100 and self._cancelled > len(self._heap) // 2:
+            self._heap = [timer for timer in self._heap if timer.action is not None]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="polycast-timers", daemon=True)
@@ -97,12 +112,13 @@ class Timers:
             return False
         try:
             action()
-        except Exception:
+        except FAILURES:
             _log.exception("a timer failed")
         return True
 
     def _pop_due(self) -> Callable[[], None] | None:
         with self._changed:
+            self._gather()
             while self._heap:
                 if self._heap[0].action is None:
                     heapq.heappop(self._heap)
@@ -121,6 +137,7 @@ class Timers:
                     self._changed.wait(self._until_next())
 
     def _until_next(self) -> float | None:
+        self._gather()
         if not self._heap:
             return None
         left = min(max(0.0, self._heap[0].when - self.clock.monotonic()), LONGEST)
@@ -131,6 +148,7 @@ class Timers:
         with self._changed:
             self._closed = True
             self._heap.clear()
+            self._new.clear()
             self._changed.notify()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(1.0)

@@ -26,6 +26,7 @@ PolycastError
 │   ├── TakenOver       its durable name was attached elsewhere
 │   └── CutOff          its queue was full and its policy is "cut_off"
 ├── DurableChanged      a durable name attached with another definition
+├── ForkedError         using in a forked process what its parent opened
 ├── NoHistory           since= on a bus that keeps no history
 ├── HistoryGone         since= before the oldest event kept
 ├── QueueFull           overflow="block" reached its deadline; nothing was accepted
@@ -83,6 +84,7 @@ from polycast.errors.delivery import (
     Cancelled,
     CutOff,
     DurableChanged,
+    ForkedError,
     HistoryGone,
     LeaseExpired,
     NoHistory,
@@ -168,6 +170,7 @@ __all__ = [
     "FilterSyntaxError",
     "FilterTooCostly",
     "FilterTypeError",
+    "ForkedError",
     "HistoryGone",
     "LeaseExpired",
     "LimitReached",

@@ -14,6 +14,7 @@ __all__ = [
     "Cancelled",
     "CutOff",
     "DurableChanged",
+    "ForkedError",
     "HistoryGone",
     "LeaseExpired",
     "NoHistory",
@@ -82,6 +83,18 @@ class DurableChanged(PolycastError):
         super().__init__(
             f"the durable subscription {name!r} exists with another definition ({rows}). Use its "
             f"definition, another name, or replace=True to keep its place with the new definition"
+        )
+
+
+class ForkedError(PolycastError):
+    """Using, in a process that was forked, what was opened in its parent."""
+
+    def __init__(self, operation: str, what: str, *, instead: str = "") -> None:
+        self.operation = operation
+        super().__init__(
+            f"{operation}: {what} was opened in the process that this one was forked from, where "
+            f"its threads, connections and locks are. "
+            f"{instead or 'Open a new one here, after the fork'}"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import threading
 import weakref
 from collections.abc import Callable  # noqa: TC003 - msgspec reads it
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from polycast.events.forms import (
 )
 from polycast.events.instances import anatomy_of, rebuild, rebuild_value
 from polycast.events.lifting import quick_glance, quick_lift
+from polycast.forks import shared_lock
 from polycast.typesystem import Registry, TypeExpression, describe, wire_version
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard import is_standard
@@ -41,7 +41,7 @@ __all__ = ["Reader"]
 
 _OPEN = TypeExpression("any")
 # msgspec crashes if two threads are the first to use a type of nested Structs at once.
-_BUILDING = threading.Lock()
+_BUILDING = shared_lock()
 _MARKS = frozenset((CLASS, VERSION))
 _MOST_GLANCES = 64  # for one class: those who ask come and go
 

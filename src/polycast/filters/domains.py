@@ -9,13 +9,13 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
-import threading
 import uuid
 import zoneinfo
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from polycast.filters.constants import SCALARS
+from polycast.forks import shared_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -118,7 +118,7 @@ _PLAIN_VALUE: dict[type, Callable[[Any], Any]] = {
 _bases: WeakKeyDictionary[type, type | None] = WeakKeyDictionary()
 _enums: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 _domains: WeakValueDictionary[type, Domain] = WeakValueDictionary()  # of enums, while in use
-_lock = threading.RLock()
+_lock = shared_lock()
 _NUMPY = frozenset(f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64))
 
 

@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overload
 
 from polycast.errors import BadOption, FilterError
+from polycast.errors.failures import FAILURES
 from polycast.filters import nodes
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Generated, Writer, generate
@@ -95,7 +96,7 @@ class Filter(Generic[T_contra]):
         function = self.on(topic).function
         try:
             return bool(function(event))
-        except Exception:
+        except FAILURES:
             return False
 
     def interpret(self, event: T_contra, /, *, topic: str | None = None) -> bool:

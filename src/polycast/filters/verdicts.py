@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from polycast.errors.failures import FAILURES
 from polycast.filters import nodes
 from polycast.filters.backends.interpreter import evaluate
 from polycast.filters.text import render
@@ -53,7 +54,7 @@ def _verdict(node: nodes.Node, event: Any, depth: int) -> Verdict:
     try:
         value = evaluate(node, event, ())
         passes = bool(value)
-    except Exception as error:
+    except FAILURES as error:
         return Verdict(text, depth, None, f"fails: {type(error).__name__}: {error}")
     shown = "" if value is passes else f" ({value!r:.60})"
     return Verdict(text, depth, passes, f"is {passes}{shown}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import get_cache_token
 from collections.abc import Mapping
 from itertools import chain
@@ -12,6 +11,7 @@ from weakref import WeakKeyDictionary
 from polycast.errors import BadOption, BadTopic
 from polycast.filters import Filter
 from polycast.filters.nodes import Constant, Node
+from polycast.forks import shared_lock
 from polycast.matching.index import Index, Matches, Rows
 from polycast.matching.native.choice import chosen, engine
 from polycast.matching.native.filters import NativeIndex
@@ -58,7 +58,7 @@ class Matcher(Generic[K]):
 
     def __init__(self, *, native: bool | None = None) -> None:
         self._module = chosen(native)
-        self._lock = threading.RLock()
+        self._lock = shared_lock()
         self._wanted: dict[K, tuple[Selector[Any], Node]] = {}
         self._by_selector: dict[Selector[Any], dict[K, Node]] = {}
         self._selectors = Selectors()  # the same

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.errors import BadOption, HistoryGone, NoRow, NotDecodable
+from polycast.errors.failures import FAILURES
 from polycast.filters import Filter
 from polycast.matching import TopicPattern
 from polycast.pipeline.arrays import arrays_of
@@ -269,7 +270,7 @@ class Reading:
         except NoColumn as error:
             why, about = str(error), (error.path, error.value)
             missed.add(NoRow(stored.position, record.name, why=why, about=about))
-        except Exception as error:  # a function of the context may raise anything
+        except FAILURES as error:  # a function of the context may raise anything
             why = f"in context {self.question.context!r} it raised {type(error).__name__}: {error}"
             missed.add(NoRow(stored.position, record.name, why=why))
         return None

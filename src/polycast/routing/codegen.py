@@ -156,7 +156,7 @@ def _queued_tests(shape: Shape) -> Iterator[str]:
             continue
         yield "try:"
         yield f" hit_{number} = test_{number}(event) or None"
-        yield "except Exception as error:"
+        yield "except FAILURES as error:"
         yield f" hit_{number} = None"
         yield f" box_{number}.unfit(error)"
 
@@ -171,12 +171,14 @@ def _queued_loop_tests(shape: Shape) -> Iterator[str]:
     yield " try:"
     yield "  hit = True if test is None else test(event) or None"
     yield "  if hit is not None: hits.append((box, hit))"
-    yield " except Exception as error:"
+    yield " except FAILURES as error:"
     yield "  box.unfit(error)"
 
 
 def _ordered_part(shape: Shape) -> Iterator[str]:
     topic = _about(shape)
+    # What interrupts this thread, where it has one of these locks, would wait for itself.
+    yield "if is_ordering() or is_inside(): refuse_nested()"
     yield "with order:"
     yield " if stale:"
     yield "  here = 0"
@@ -240,7 +242,7 @@ def _direct_calls(shape: Shape) -> Iterator[str]:
         else:
             yield f" step = {2 * number + 1}"
             yield f" call_{number}(event)"
-        yield "except Exception as error:"
+        yield "except FAILURES as error:"
         yield " raised(step, event, here, error)"
 
 
@@ -254,7 +256,7 @@ def _direct_loop() -> Iterator[str]:
     yield "  if want is None or want(event):"
     yield "   step += 1"
     yield "   call(event)"
-    yield " except Exception as error:"
+    yield " except FAILURES as error:"
     yield "  raised(step, event, here, error)"
 
 
@@ -266,7 +268,7 @@ def _chosen_calls() -> Iterator[str]:
     yield " step = 2 * number + 1"
     yield " try:"
     yield "  calls[number](event)"
-    yield " except Exception as error:"
+    yield " except FAILURES as error:"
     yield "  raised(step, event, here, error)"
 
 

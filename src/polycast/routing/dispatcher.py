@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
 from polycast.errors import NotAvailable
+from polycast.errors.failures import FAILURES
+from polycast.forks import Home, in_child
+from polycast.locks import check_free, interrupted, is_inside, owner_test
 from polycast.routing.borders.beyond import Abroad, Beyond, is_simple
 from polycast.routing.borders.crossing import Gone
 from polycast.routing.calm import Calm
@@ -21,6 +24,7 @@ from polycast.routing.labels import Label
 from polycast.routing.plan import Choice, Plan, Target
 from polycast.routing.posting import Posting
 from polycast.routing.turn import Turn
+from polycast.routing.waiting import forget_other_threads
 from polycast.stores import Entry, Receipt
 
 if TYPE_CHECKING:
@@ -68,11 +72,12 @@ class Dispatcher(Posting):
                 instead="Run it with the ordinary build of Python, or with PYTHON_GIL=1",
             )
         super().__init__()
+        self.home = Home()
         self.publisher, self.clock, self.log, self.admit = publisher, clock, log, admit
         self.plan, self.turn = Plan(), Turn()
         self.calm = Calm(self.turn.is_mine)
         self.newest: Callable[[], int] = self.turn.newest
-        self.order, self.changing = threading.Lock(), threading.RLock()
+        self.order, self.changing = threading.RLock(), threading.RLock()
         self.version, self._stopped = 0, False
         self._refuse: Callable[[], None] = lambda: None
         # What publish looks up. Its keys would keep classes alive, so a full collection empties
@@ -84,6 +89,14 @@ class Dispatcher(Posting):
         self._crowd: Crowd | None = None  # made when many want events of one class
         self._dense: WeakKeyDictionary[type, set[Lane]] = WeakKeyDictionary()
         _dispatchers.add(self)
+
+    def check_free(self, operation: str) -> None:
+        """Refuse what has interrupted a change of the plan, or of the log, in this very thread."""
+        self.home.check(operation)
+        check_free(operation, self.order, self.changing)
+
+    def _refuse_nested(self) -> None:
+        raise interrupted("publish()")
 
     # -- changing the plan ---------------------------------------------------------------------
 
@@ -141,8 +154,26 @@ class Dispatcher(Posting):
             with self.order:
                 self._expire(self._all_routes())
 
+    def leave(self) -> None:
+        """In a process that was forked: what publishes looks here again, and is refused."""
+        self.let_go()
+        self.turn.leave()
+        for made in list(self._made.values()):
+            for route in made.values():
+                route.stale.cell_contents = True
+
+    def let_go(self) -> None:
+        """Hold no class only because its events were published."""
+        self.routes.clear()
+        self.topic_routes.clear()
+        self.known_parties = {}
+        for routes in self.context_routes.values():
+            routes.clear()
+
     def replan(self) -> None:
         """Contexts have come, gone or changed."""
+        if self.home.is_elsewhere():
+            return  # a child may go on with them on a bus of its own
         self.calm.wait()
         with self.changing, self.order:
             self._expire(self._all_routes())
@@ -190,6 +221,7 @@ class Dispatcher(Posting):
     ) -> Callable[[Any], Receipt]:
         """The generated function for events of a class on a topic, published in a context."""
         lane = Lane(topic, source)
+        self.check_free("publish()")
         self._refuse()
         if self._stopped:  # what callbacks publish while the bus drains
             return partial(self.post, label=Label(topic, context=source))
@@ -314,12 +346,16 @@ class Dispatcher(Posting):
 
     def _names(self, shape: Shape, lane: Lane, direct: tuple[Target, ...]) -> dict[str, object]:
         return {
+            "FAILURES": FAILURES,
             "Receipt": Receipt,
             "Entry": Entry,
             "publisher": self.publisher,
             "topic": lane.topic,
             "context": lane.source,
             "order": self.order,
+            "is_ordering": owner_test(self.order),
+            "is_inside": is_inside,
+            "refuse_nested": self._refuse_nested,
             "append": self.log.append if self.log is not None else None,
             "time": self.clock.time,
             "pending": self.turn.pending,
@@ -343,8 +379,10 @@ class Dispatcher(Posting):
         step: int,
         event: object,
         here: int,
-        error: Exception,
+        error: BaseException,
     ) -> None:
+        if self.home.is_elsewhere():
+            raise error
         number, called = divmod(step, 2)
         if called:
             direct[number].failed(self._entry(event, here, lane), error)
@@ -355,6 +393,8 @@ class Dispatcher(Posting):
         self, direct: tuple[Target, ...], lane: Lane, step: int, event: Any, here: int
     ) -> None:
         """A callback raised what is for the publisher; those after it get the event first."""
+        if self.home.is_elsewhere():
+            return
         if step < 0:
             self.turn.give()
         else:
@@ -364,6 +404,7 @@ class Dispatcher(Posting):
         self, direct: tuple[Target, ...], lane: Lane, number: int, event: Any, here: int
     ) -> Receipt:
         """The plan changed while an event was going round: go on with those it still has."""
+        self.home.check("going on after a callback that has forked")
         self.turn.own()
         try:
             with self.changing:
@@ -437,11 +478,16 @@ def _let_go(
     """
     if phase == "start" and info["generation"] == 2:
         for dispatcher in list(dispatchers):
-            dispatcher.routes.clear()
-            dispatcher.topic_routes.clear()
-            dispatcher.known_parties = {}
-            for routes in dispatcher.context_routes.values():
-                routes.clear()
+            dispatcher.let_go()
+
+
+def _leave_all() -> None:
+    forget_other_threads()
+    for dispatcher in list(_dispatchers):
+        dispatcher.leave()
+
+
+in_child(_leave_all)
 
 
 gc.callbacks.append(_let_go)

@@ -57,10 +57,10 @@ class Target(Protocol):
     def expired(self) -> None:
         """The event came too late to be called with."""
 
-    def unfit(self, error: Exception) -> None:
+    def unfit(self, error: BaseException) -> None:
         """A filter failed, so the event does not match."""
 
-    def failed(self, entry: Entry, error: Exception) -> None:
+    def failed(self, entry: Entry, error: BaseException) -> None:
         """The bare callback raised."""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from polycast.errors import BadOption
+from polycast.errors.failures import FAILURES
 from polycast.routing.borders.crossing import Astray, Crossing, Gone, Sight
 from polycast.routing.crowd import is_alone, is_crowd
 from polycast.routing.plan import Plan, Target
@@ -52,7 +53,7 @@ class Asking:
     def __init__(self, sight: Sight, era: int) -> None:
         self.sight, self.era = sight, era
         self.hits: list[Hit] = []
-        self.astray: dict[str, Exception] = {}  # the contexts it could not get to
+        self.astray: dict[str, BaseException] = {}  # the contexts it could not get to
         # Nearly always one round is enough, and nobody looks at this.
         self._first: list[tuple[Wants, Wanting]] = []
         self._answers: dict[Target, tuple[tuple[Interest, ...], object]] | None = None
@@ -104,7 +105,7 @@ class Posting:
     plan: Plan
     turn: Turn
     calm: Calm
-    order: threading.Lock
+    order: threading.RLock
     changing: threading.RLock
     version: int
     _refuse: Callable[[], None]
@@ -112,12 +113,15 @@ class Posting:
 
     def __init__(self) -> None:
         self.crossing = Crossing()
-        self.astray: Callable[[Entry, str, Exception], None] = lambda *_: None
+        self.astray: Callable[[Entry, str, BaseException], None] = lambda *_: None
         """Told of an event that a function kept from getting to a context."""
         self._retried: OrderedDict[Identity, Receipt] = OrderedDict()
         # Emptied when the plan changes, and by a full collection: it would keep classes alive.
         self.known_parties: dict[tuple[type, str | None, str | None], list[Party]] = {}
         self._token: object = None  # of what ABCs say
+
+    def check_free(self, operation: str) -> None:
+        """Refuse what has interrupted this thread where it must not be interrupted."""
 
     def post(self, event: Any, label: Label) -> Receipt:
         """Publish one event."""
@@ -127,6 +131,7 @@ class Posting:
         """Publish all or nothing, in one run of positions."""
         if not events:
             return []
+        self.check_free("publish()")
         for event in events:
             self.admit(type(event))
         topic, context = label.topic, label.context
@@ -256,7 +261,7 @@ class Posting:
                 verdict = True if test is None else test(event)
                 if verdict:
                     hits.append((target, verdict))
-            except Exception as error:
+            except FAILURES as error:
                 target.unfit(error)
         return hits
 
@@ -330,7 +335,7 @@ class Posting:
             else:
                 try:
                     call(seen[0])
-                except Exception as error:
+                except FAILURES as error:
                     target.failed(_seen_as(entry, seen), error)
 
 

@@ -10,6 +10,7 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import NotDecodable
+from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
 from polycast.routing.borders.crossing import letter_name
 
@@ -205,7 +206,7 @@ class Sight:
             try:
                 seen.append(translate(event))
                 good.append(place)
-            except Exception as error:
+            except FAILURES as error:
                 asking.fail(letter_name(self.context or ""), place, error)
         return seen, good
 

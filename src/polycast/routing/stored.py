@@ -12,7 +12,9 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
+from polycast.errors.failures import FAILURES
 from polycast.events import MSGPACK, Identity, Root, codec_for
+from polycast.locks import check_free
 from polycast.routing.borders.crossing import Astray, Gone, Sight, letter_name, reason_of
 from polycast.routing.codegen import Route
 from polycast.routing.dispatcher import Dispatcher, Lane
@@ -91,7 +93,7 @@ class StoredDispatcher(Dispatcher):
         self.within = within  # how long a publisher waits before it does not know
         self.queue = SubmissionQueue(self._submit_to_store, within)
         self._given = 0  # the last sequence
-        self._in_line = threading.Lock()  # who has it takes a sequence and submits
+        self._in_line = threading.RLock()  # who has it takes a sequence and submits
         self._described: set[str] = set()
         self._learnt = 0  # descriptions of the store
         self._publishers: dict[tuple[str, int], Publisher] = {}
@@ -99,6 +101,12 @@ class StoredDispatcher(Dispatcher):
         self._found_at: object = None  # the version of the plan, and of what ABCs say
         self.routed = 1  # all before this position has been brought to who wants it
         self.advanced = threading.Condition()
+        self.kept_locks: Callable[[], list[Any]] = list  # of that of which the store is told
+
+    def check_free(self, operation: str) -> None:
+        """As any; the store may need what this thread has of durable subscriptions and groups."""
+        super().check_free(operation)
+        check_free(operation, self._in_line, self.queue.lock, *self.kept_locks())
 
     # -- publishing --------------------------------------------------------------------------------
 
@@ -110,6 +118,8 @@ class StoredDispatcher(Dispatcher):
         """Append all or nothing; return when that is synced."""
         if not events:
             return []
+        self.check_free("publish()")
+        self.store.check_wait("publish()")
         targets = self.blocking(events, label.topic, label.context)
         if not any(targets):
             return self.wait(self.submit(events, label))
@@ -126,6 +136,7 @@ class StoredDispatcher(Dispatcher):
 
         Who does not wait for them in its thread is held to what the store has room for.
         """
+        self.check_free("publish()")
         self._refuse()
         for cls in set(map(type, events)):
             self.admit(cls)
@@ -319,6 +330,9 @@ class StoredDispatcher(Dispatcher):
             event = codec_for(record.codec).decode(record, registry=self.registry)
         except NotDecodable as error:
             event = Undecodable(error)
+        except FAILURES as error:  # of its class, which may do something when it is made
+            why = f"making it raised {type(error).__name__}: {error}"
+            event = Undecodable(NotDecodable(f"an event of class {record.name!r}", why=why))
         key = (record.identity.publisher, record.identity.epoch)
         publisher = self._publishers.get(key)
         if publisher is None:

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from polycast.errors import BusClosed, PublishBufferFullError
+from polycast.locks import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +31,8 @@ class Waiting:
     astray: Sequence[Stray]
     size: int
     since: float
-    positions: Future[list[int]] = field(default_factory=Future)
-    handed_over: Future[None] = field(default_factory=Future)
+    positions: Future[list[int]] = field(default_factory=Outcome)
+    handed_over: Future[None] = field(default_factory=Outcome)
 
 
 class SubmissionQueue:
@@ -49,10 +50,10 @@ class SubmissionQueue:
         self._submit, self._within = submit, within
         self.limit, self.held = self.LIMIT, 0  # bytes that the store has and has not written
         self._waiting: deque[Waiting] = deque()
-        self._lock = threading.RLock()  # the store may be done before it returns
+        self.lock = threading.RLock()  # the store may be done before it returns
         self._is_handing_over = self._closed = False
         self._progress = monotonic()  # when the store was last done with something
-        self._emptied = threading.Condition(self._lock)
+        self._emptied = threading.Condition(self.lock)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -64,7 +65,7 @@ class SubmissionQueue:
         if not counted and not self._waiting:
             return self._submit(runs, astray), None
         waiting = Waiting(runs, astray, _size_of(runs) if counted else 0, monotonic())
-        with self._lock:
+        with self.lock:
             if self._closed:
                 raise BusClosed("publish")
             self._waiting.append(waiting)
@@ -73,7 +74,7 @@ class SubmissionQueue:
 
     def _hand_over(self) -> None:
         """Give the store what it has room for."""
-        with self._lock:
+        with self.lock:
             if self._is_handing_over:
                 return
             self._is_handing_over = True
@@ -96,7 +97,7 @@ class SubmissionQueue:
         positions.add_done_callback(lambda done: self._release(waiting, done))
 
     def _release(self, waiting: Waiting, done: Future[list[int]]) -> None:
-        with self._lock:
+        with self.lock:
             self.held -= waiting.size
             self._progress = monotonic()
         error = done.exception()
@@ -123,7 +124,7 @@ class SubmissionQueue:
 
     def withdraw(self, waiting: Waiting) -> None:
         """Raise `PublishBufferFullError` for what has waited too long, unless it has just gone."""
-        with self._lock:
+        with self.lock:
             if waiting not in self._waiting:
                 return
             self._waiting.remove(waiting)
@@ -137,7 +138,7 @@ class SubmissionQueue:
 
     def close(self) -> None:
         """Let nobody wait any more."""
-        with self._lock:
+        with self.lock:
             self._closed = True
             left, self._waiting = self._waiting, deque()
         for waiting in left:

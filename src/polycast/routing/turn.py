@@ -14,7 +14,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from polycast.routing.codegen import NESTING_MARK
+from polycast.routing.waiting import OWNERS, frames_with_a_turn, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,16 +31,21 @@ class Turn:
     before is seen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: C901 - functions that share cells
         busy, position, latest = False, 0, 0.0
+        owners, mark = OWNERS, object()
         # Calls that the thread with the turn has put off, and a knock for each thread that waits.
         pending: deque[Callable[[], None] | None] = deque()
 
-        def take() -> bool:
+        # A signal handler or a finaliser may interrupt this thread, but not here, where nothing
+        # is called: so it always finds that the turn is free, or whose it is.
+
+        def take(thread: int) -> bool:
             nonlocal busy
             if busy:
                 return False
             busy = True
+            owners[mark] = thread
             return True
 
         def give_if_quiet() -> bool:
@@ -48,7 +53,15 @@ class Turn:
             if pending:
                 return False
             busy = False
+            del owners[mark]
             return True
+
+        def disown(thread: int) -> None:
+            try:
+                if owners[mark] == thread:  # else who has it now has said so
+                    del owners[mark]
+            except KeyError:
+                pass
 
         def advance() -> int:
             nonlocal position
@@ -64,51 +77,46 @@ class Turn:
                 latest = now
             return latest
 
-        self.pending = pending
-        self._take, self._give_if_quiet = take, give_if_quiet
+        self.pending, self.mark = pending, mark
+        self._take, self._give_if_quiet, self._disown = take, give_if_quiet, disown
         self.advance, self.newest, self.moment = advance, newest, moment
         self.cells: dict[str, CellType] = {}
         for function in (take, advance, moment):
             cells = function.__closure__ or ()
             self.cells.update(zip(function.__code__.co_freevars, cells, strict=True))
         self._tickets: deque[threading.Lock] = deque()  # of the threads that wait, in their order
-        self._owner: int | None = None  # the thread that took it on the slow side
 
     def is_mine(self) -> bool:
         """Whether this thread is inside a callback that was called with the turn."""
-        if self._owner == threading.get_ident():
+        if OWNERS.get(self.mark) == threading.get_ident():
             return True
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            # The mark is shared by all buses; its globals tell whose route it is.
-            if frame.f_code.co_filename == NESTING_MARK and self._runs(frame):
-                return True
-            frame = frame.f_back
-        return False
+        return any(map(self.runs, frames_with_a_turn(sys._getframe(1))))
 
-    def _runs(self, frame: FrameType) -> bool:
-        ours = frame.f_globals["give_turn"] == self.give
-        return ours and frame.f_locals.get("mine") is True
+    def runs(self, frame: FrameType) -> bool:
+        """Whether a frame with a turn has this one: its globals tell whose route it is."""
+        return bool(frame.f_globals["give_turn"] == self.give)
 
     def take(self) -> bool:
         """Wait for the turn and take it; False, at once, if this thread has it already."""
-        if not self._take():
-            if self.is_mine():
-                return False
-            self._wait()
-        self.own()
+        me = threading.get_ident()
+        if self._take(me):
+            return True
+        if self.is_mine():
+            return False
+        with waiting(self):
+            self._wait(me)
         return True
 
     def own(self) -> None:
         """Note that this thread has the turn and will give it back by `give`."""
-        self._owner = threading.get_ident()
+        OWNERS[self.mark] = threading.get_ident()
 
-    def _wait(self) -> None:
+    def _wait(self, me: int) -> None:
         ticket = threading.Lock()
         ticket.acquire()
         self._tickets.append(ticket)
         self.pending.append(None)
-        if self._take():  # it was given back before the knock could be heard
+        if self._take(me):  # it was given back before the knock could be heard
             self._tickets.remove(ticket)
             return
         try:
@@ -119,6 +127,7 @@ class Turn:
             except ValueError:  # the turn was handed to this thread meanwhile
                 self.give()
             raise
+        self.own()
 
     def give(self) -> None:
         """Give the turn back, or to who waits for it, after doing what was put off."""
@@ -129,7 +138,6 @@ class Turn:
                 self._do(self.pending.popleft(), interrupts)
             if self._hand_over():
                 break
-            self._owner = None
             if self._give_if_quiet():
                 break
         if interrupts:
@@ -150,9 +158,14 @@ class Turn:
             return False
         if self._tickets:
             self.pending.append(None)  # the knocks of those who go on waiting were heard
-        self._owner = None
         ticket.release()
+        self._disown(threading.get_ident())
         return True
+
+    def leave(self) -> None:
+        """In a process that was forked: what was put off is done by its parent."""
+        self.pending.clear()
+        self._tickets.clear()
 
     def put_off(self, work: Callable[[], None]) -> None:
         """Do something when the current event has gone to all; this thread has the turn."""

@@ -305,6 +305,9 @@ class Store(Protocol):
     is_remote: bool
     """Whether what is read comes from another process, which wants to know what is wanted."""
 
+    def check_wait(self, operation: str) -> None:
+        """Refuse, with `WouldDeadlock`, a thread that the store itself waits for."""
+
     # -- the log -----------------------------------------------------------------------------------
 
     def submit(

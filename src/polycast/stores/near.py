@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from polycast.locks import check_free
 from polycast.stores.values import Coverage, Draft, Letter, Run
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class Near(ABC):
     is_tended = False
     is_up = True
     is_remote = False
+
+    def check_wait(self, operation: str) -> None:
+        """Refuse what interrupted this thread where it must not be: here nothing waits for it."""
+        check_free(operation)
 
     @abstractmethod
     def read(

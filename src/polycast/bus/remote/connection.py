@@ -28,6 +28,8 @@ from polycast.errors import (
     TokenExposedError,
     WouldDeadlock,
 )
+from polycast.forks import Home
+from polycast.locks import Outcome, check_free, interrupted, is_mine
 from polycast.text import log_of, plain
 from polycast.wire.frames import decode_from_broker, encode, frames
 from polycast.wire.messages import (
@@ -99,12 +101,13 @@ class Connection:
     def __init__(self, options: Options, handlers: Handlers, clock: Clock) -> None:
         self._options, self._handlers, self._clock = options, handlers, clock
         self._client = uuid.uuid4().hex
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._numbers = 0
         self._pending: dict[int, tuple[bytes, Future[Any]]] = {}
         self._waiting: deque[bytes] = deque()
         self._socket: Socket | None = None  # None while there is no connection
         self._closed = threading.Event()
+        self.home = Home("this connection to a broker")
         self.failure: Exception | None = None
         self.limits = Limits()
         self.origin = 0.0  # what the clock of the broker is ahead of the monotonic one here
@@ -132,12 +135,25 @@ class Connection:
         """Whether it is connected now."""
         return self._socket is not None
 
+    def check_wait(self, operation: str) -> None:
+        """Refuse a thread that has to go on before an answer can come."""
+        self.home.check(operation)
+        socket, here = self._socket, threading.current_thread()
+        if here is self._thread or here is getattr(socket, "recv_events_thread", None):
+            why = "it is called in the thread that hears the answers of the broker"
+            raise WouldDeadlock(operation, why=why)
+        check_free(operation, self._lock)
+
     # -- asking ------------------------------------------------------------------------------------
 
     def ask(self, question: Callable[[int], FromClient]) -> Future[Any]:
         """Ask; the answer comes, however often the connection is lost meanwhile."""
-        future: Future[Any] = Future()
+        self.home.check("asking a broker")
+        future: Future[Any] = Outcome()
         future.set_running_or_notify_cancel()
+        if is_mine(self._lock):
+            future.set_exception(interrupted("a question"))
+            return future
         with self._lock:
             if self.failure is not None or self._closed.is_set():
                 future.set_exception(self._reason())
@@ -159,8 +175,7 @@ class Connection:
 
     def answer(self, question: Callable[[int], FromClient], *, within: float | None = None) -> Any:
         """Ask, and wait for the answer."""
-        if threading.current_thread() is self._thread:
-            raise WouldDeadlock("a question", why="it is asked in the thread that hears answers")
+        self.check_wait("a question")
         within = self._options.within if within is None else within
         try:
             return self.ask(question).result(within)
@@ -174,6 +189,7 @@ class Connection:
 
     def tell(self, message: FromClient) -> None:
         """Say something that need not be said again on another connection."""
+        self.home.check("telling a broker something")
         with self._lock:
             if self._socket is None:
                 return
@@ -378,6 +394,8 @@ class Connection:
 
     def close(self) -> None:
         """Say no more; what was not answered never will be."""
+        if self.home.is_elsewhere():
+            return  # closing would end the connection of the parent
         self._closed.set()
         with self._lock:
             socket = self._socket

@@ -28,7 +28,7 @@ class News:
         self, tell: Callable[[FromClient], None], window: Callable[[], int] = lambda: 0
     ) -> None:
         self._tell, self._window = tell, window  # how much the broker sends ahead
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
         self._stream = 0
         self._at = 0  # all before it has been read here
         self._come: deque[Events] = deque()
@@ -43,7 +43,7 @@ class News:
 
     def resumed(self) -> Iterator[FromClient]:
         """What a broker has to be told that knows nothing yet."""
-        with self._lock:
+        with self.lock:
             for name, definitions in tuple(self.wants.items()):  # others may change it
                 yield Want(0, name, definitions)
             if self._at:
@@ -61,7 +61,7 @@ class News:
 
     def brought(self, events: Events) -> bool:
         """More has come; whether anybody should look."""
-        with self._lock:
+        with self.lock:
             changed = events.commits != self._commits
             self.is_current = True
             self._commits = events.commits
@@ -76,7 +76,7 @@ class News:
 
     def read(self, start: int, limit: int, size: int | None) -> Batch:
         """What has come from a place on."""
-        with self._lock:
+        with self.lock:
             if start != self._at:
                 follow = self._follow(start)
                 told: list[FromClient] = [follow]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -22,6 +21,7 @@ from polycast.errors import (
     StoreError,
     WouldDeadlock,
 )
+from polycast.locks import Outcome, check_free
 from polycast.stores import Batch, Coverage, Draft, Run
 from polycast.stores.values import Asked
 from polycast.wire.calls import LOG, READ
@@ -30,6 +30,7 @@ from polycast.wire.messages import Append, Call, Describe, Want
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from polycast.bus.remote.connection import Options
     from polycast.config import Clock
@@ -47,7 +48,7 @@ _positions = msgspec.msgpack.Decoder(list[int])
 _hashes = msgspec.msgpack.Decoder(list[str] | None)
 
 
-class Promise(Future[T]):
+class Promise(Outcome[T]):
     """What a broker will answer. Nobody waits for it for ever; it goes on being asked."""
 
     def __init__(self, within: float, unreachable: Callable[[float], Exception]) -> None:
@@ -101,7 +102,7 @@ class RemoteStore(Handlers):
         self._connection = Connection(options, self, here)
         self._news = News(self._connection.tell, lambda: self._connection.limits.window)
         self._work: SimpleQueue[Job] = SimpleQueue()
-        self._closing = threading.Lock()
+        self._closing = threading.RLock()
         self._closed = False
         self._connection.open()
         self.clock.origin = lambda: self._connection.origin
@@ -110,6 +111,13 @@ class RemoteStore(Handlers):
             target=self._write_all, args=(worker,), name="polycast-remote-store", daemon=True
         )
         self._writer.start()
+
+    def check_wait(self, operation: str) -> None:
+        """Refuse a thread that the store itself waits for."""
+        if threading.current_thread() is self._writer:
+            raise WouldDeadlock(operation, why="it is called in the thread that writes the store")
+        self._connection.check_wait(operation)
+        check_free(operation, self._news.lock)
 
     # -- what the broker says by itself ------------------------------------------------------------
 
@@ -158,7 +166,7 @@ class RemoteStore(Handlers):
         self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
     ) -> Future[list[int]]:
         """Append, all or none; the result comes when the broker has synced it."""
-        future: Future[list[int]] = Future()
+        future: Future[list[int]] = Outcome()
         future.set_running_or_notify_cancel()
         try:
             runs = [_run_of(each) if isinstance(each, Draft) else each for each in drafts]
@@ -172,8 +180,7 @@ class RemoteStore(Handlers):
 
     def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
         """The same, waiting for it."""
-        if threading.current_thread() is self._writer:
-            raise WouldDeadlock("append()", why="it is called in the thread that writes the store")
+        self.check_wait("append()")
         return self.submit(drafts).result(timeout)
 
     def read(
@@ -285,6 +292,7 @@ class RemoteStore(Handlers):
 
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Change the state; the result, or what `work` raised, comes when the broker has synced."""
+        self._connection.home.check("writing to a broker")
         future: Promise[T] = self._promise()
         with self._closing:
             if not self._closed:
@@ -343,6 +351,8 @@ class RemoteStore(Handlers):
 
     def close(self) -> None:
         """Finish what was submitted, if a broker answers, and let go."""
+        if self._connection.home.is_elsewhere():
+            return
         with self._closing:
             if self._closed:
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
+from polycast.errors.failures import FAILURES
 from polycast.filters import nodes
 from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS, reach
 from polycast.filters.vocabularies import VOCABULARIES
@@ -18,7 +19,7 @@ def matches(node: nodes.Node, event: Any) -> bool:
     """Whether an event passes; an evaluation that fails does not match."""
     try:
         return bool(evaluate(node, event, ()))
-    except Exception:
+    except FAILURES:
         return False
 
 

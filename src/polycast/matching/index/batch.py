@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
 from polycast.errors import BadOption
+from polycast.errors.failures import FAILURES
 from polycast.events.instances import anatomy_of, rebuild
 from polycast.filters import nodes
 from polycast.filters.domains import ABSENT
@@ -89,7 +90,7 @@ def _ordered(domain: Domain, values: list[Any], odd: set[int]) -> Ordered:
     for number, value in enumerate(values):
         try:
             known = domain.coerce(value)
-        except Exception:
+        except FAILURES:
             odd.add(number)
             continue
         if known is not ABSENT and known == known:

@@ -14,6 +14,7 @@ from itertools import chain, pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from polycast.errors.failures import FAILURES
 from polycast.filters.backends.python import generate
 from polycast.filters.predicates import conjunctions
 from polycast.matching.index.batch import Batch, Objects
@@ -62,7 +63,7 @@ class Waiting:
             if self._function is None:
                 self._function = generate(self._tree).function
             return bool(self._function(event))
-        except Exception:
+        except FAILURES:
             return False
 
 

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from polycast.errors.failures import FAILURES
 from polycast.filters import nodes
 from polycast.filters.backends.python import Writer
 from polycast.filters.domains import ABSENT, loose
@@ -48,7 +49,7 @@ class Source:
     def __init__(self) -> None:
         self.writer = Writer("value")
         self.names = self.writer.names
-        self.names.update(__builtins__={}, Exception=Exception, ABSENT=ABSENT, type=type)
+        self.names.update(__builtins__={}, FAILURES=FAILURES, ABSENT=ABSENT, type=type)
 
     def reference(self, value: Any) -> str:
         """A name for a value."""
@@ -123,7 +124,7 @@ def _row_lines(
     if residual:
         yield f"{space}try:"
         yield f"{space} if {' and '.join(residual)}: add({number})"
-        yield f"{space}except Exception: pass"
+        yield f"{space}except FAILURES: pass"
     else:
         yield f"{space}add({number})"
 
@@ -194,7 +195,7 @@ def memo_function(node: nodes.Node, slot: int) -> Callable[..., int]:
         "def ask(event, memo):",
         " try:",
         f"  found = 1 if {expression} else 2",
-        " except Exception:",
+        " except FAILURES:",
         "  found = 3",
         f" memo[{slot}] = found",
         " return found",
@@ -224,7 +225,7 @@ def read_or_absent(function: Callable[[Any], Any], event: Any) -> Any:
     """What a function reads of an event; ABSENT if it cannot."""
     try:
         return function(event)
-    except Exception:
+    except FAILURES:
         return ABSENT
 
 
@@ -265,7 +266,7 @@ def _reading(layout: Layout, source: Source) -> Iterator[str]:
         raw = column.name
         yield " try:"
         yield f"  {raw} = {source.writer.write(column.term)}"
-        yield " except Exception:"
+        yield " except FAILURES:"
         yield f"  {raw} = ABSENT"
         for lane in column.lanes.values():
             coerce = source.reference(lane.domain.coerce)

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from polycast.errors.failures import FAILURES
 from polycast.filters.domains import ABSENT
 from polycast.filters.predicates import Differs, Interval, IsNone, Others, Points, Truth
 from polycast.matching.index.estimates import Estimate, cuts
@@ -301,7 +302,7 @@ class Layout:
         """The filters that an event passes."""
         try:
             return self.run(event)
-        except Exception:  # one of its values is odd
+        except FAILURES:  # one of its values is odd
             return self._evaluate(event)
 
     def _evaluate(self, event: Any) -> list[int]:
@@ -313,7 +314,7 @@ class Layout:
             for lane in column.lanes.values():
                 try:
                     value = lane.domain.coerce(raw)
-                except Exception:
+                except FAILURES:
                     lane.everything.evaluate(*arguments)
                     continue
                 if value == value:
@@ -340,7 +341,7 @@ class Layout:
         """The values of each term for many events; ABSENT where it cannot be read."""
         try:
             return columns_function(self)(events)
-        except Exception:
+        except FAILURES:
             return tuple(read_term(each.term, events) for each in self.columns)
 
     def watch(self, watcher: Callable[[tuple[Any, ...]], None] | None) -> None:

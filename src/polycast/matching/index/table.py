@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from polycast.errors.failures import FAILURES
 from polycast.filters import nodes
 from polycast.filters.backends.python import generate
 from polycast.filters.predicates import Interval, Points
@@ -277,5 +278,5 @@ def together(predicates: list[Predicate]) -> nodes.Node:
 def _passes(test: Callable[[Any], object], event: Any) -> bool:
     try:
         return bool(test(event))
-    except Exception:
+    except FAILURES:
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from polycast.errors.failures import FAILURES
 from polycast.filters.backends.python import generate
 from polycast.filters.predicates import conjunctions
 from polycast.matching.index import Index, Matches
@@ -281,5 +282,5 @@ class NativeIndex:
             function = self._functions[number] = generate(tree).function
         try:
             return bool(function(event))
-        except Exception:
+        except FAILURES:
             return False

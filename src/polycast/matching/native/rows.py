@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from polycast.errors.failures import FAILURES
 from polycast.matching.index import Matches
 
 if TYPE_CHECKING:
@@ -196,5 +197,5 @@ def _keys_of(kernel: Any, number: int) -> list[Any]:
 def _passes(function: Callable[[Any], object], event: Any) -> bool:
     try:
         return bool(function(event))
-    except Exception:
+    except FAILURES:
         return False

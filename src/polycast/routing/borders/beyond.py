@@ -6,6 +6,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from polycast.errors.failures import FAILURES
 from polycast.routing.borders.crossing import Astray
 from polycast.stores import Entry
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from polycast.routing.plan import Target
 
     Inner = tuple[Target, Callable[[Any], object] | None, Callable[[Any], object] | None]
-    Wrong = list[tuple[Target, Exception, Any]]
+    Wrong = list[tuple[Target, BaseException, Any]]
 
 __all__ = ["Abroad", "Beyond", "is_simple"]
 
@@ -54,7 +55,7 @@ class Beyond:
         again: Callable[[Any], Any] | None,
         match: Callable[[Any], list[tuple[Target, object]]],
         tests: list[Callable[[Any], object] | None],
-        astray: Callable[[Entry, str, Exception], None],
+        astray: Callable[[Entry, str, BaseException], None],
         is_gone: Callable[[Target], bool],
     ) -> None:
         self._context, self._see, self._match = context, see, match
@@ -137,13 +138,13 @@ class Beyond:
             try:
                 if test is not None and not test(there):
                     continue
-            except Exception as error:
+            except FAILURES as error:
                 target.unfit(error)
                 continue
             try:
                 assert call is not None
                 call(there)
-            except Exception as error:
+            except FAILURES as error:
                 wrong.append((target, error, there))
             except BaseException as error:  # for the publisher, when the others have the event
                 interrupt = error
@@ -152,7 +153,7 @@ class Beyond:
         if wrong:
             raise Called(wrong)
 
-    def failed(self, entry: Entry, error: Exception) -> None:
+    def failed(self, entry: Entry, error: BaseException) -> None:
         """The translation raised, or some callbacks did."""
         if isinstance(error, Astray):
             self._astray(entry, error.context, error.error)
@@ -160,7 +161,7 @@ class Beyond:
             for target, each, there in error.wrong:
                 target.failed(self._seen(entry, there), each)
 
-    def unfit(self, error: Exception) -> None:
+    def unfit(self, error: BaseException) -> None:
         """No test of its own raises."""
 
     def expired(self) -> None:
@@ -176,7 +177,7 @@ class Beyond:
 class Several(Exception):
     """Something went wrong in some of several contexts."""
 
-    def __init__(self, wrong: list[tuple[Beyond, Exception]]) -> None:
+    def __init__(self, wrong: list[tuple[Beyond, BaseException]]) -> None:
         super().__init__()
         self.wrong = wrong
 
@@ -188,7 +189,7 @@ class Abroad(Beyond):
         self,
         out: Callable[[Any], Any],
         inner: list[Beyond],
-        astray: Callable[[Entry, str, Exception], None],
+        astray: Callable[[Entry, str, BaseException], None],
     ) -> None:
         self._out, self._contexts, self._astray = out, inner, astray
         self.inline = any(each.inline for each in inner)
@@ -216,12 +217,12 @@ class Abroad(Beyond):
 
     def _call(self, event: Any) -> None:
         root = self._out(event)
-        wrong: list[tuple[Beyond, Exception]] = []
+        wrong: list[tuple[Beyond, BaseException]] = []
         interrupt: BaseException | None = None
         for each in self._contexts:
             try:
                 each._call(root)
-            except Exception as error:
+            except FAILURES as error:
                 wrong.append((each, error))
             except BaseException as error:  # for the publisher, when the others have the event
                 interrupt = error
@@ -230,7 +231,7 @@ class Abroad(Beyond):
         if wrong:
             raise Several(wrong)
 
-    def failed(self, entry: Entry, error: Exception) -> None:
+    def failed(self, entry: Entry, error: BaseException) -> None:
         """The root form could not be made, or something went wrong in some contexts."""
         if isinstance(error, Several):
             for each, found in error.wrong:

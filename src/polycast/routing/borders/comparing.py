@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.errors import NotDecodable
+from polycast.errors.failures import FAILURES
 from polycast.events import JSON, codec_for
 from polycast.routing.borders.outlook import Outlook, Tried
 from polycast.typesystem import Registry, wire_name
@@ -141,7 +142,7 @@ class Comparing:
         if len(found.samples) < self._samples:
             found.samples.append(Sample(stored.position, name, fate, differences, why))
 
-    def _seen(self, outlook: Outlook, stored: Stored) -> dict[str, Any] | Exception | None:
+    def _seen(self, outlook: Outlook, stored: Stored) -> dict[str, Any] | BaseException | None:
         """An event as plain data, with its type; None if it does not get there."""
         record = outlook.record(stored.record)
         if record is None:
@@ -156,7 +157,7 @@ class Comparing:
             return {"type": wire_name(type(event)), **_plain(msgspec.json.decode(text))}
         except NotDecodable:
             return None
-        except Exception as error:  # a function of the context may raise anything
+        except FAILURES as error:  # a function of the context may raise anything
             return error
 
 
@@ -170,11 +171,11 @@ _COUNTS = {
 
 
 def _fate(before: Any, after: Any) -> tuple[str, str, list[Difference]]:
-    if isinstance(after, Exception):
-        if isinstance(before, Exception):
+    if isinstance(after, BaseException):
+        if isinstance(before, BaseException):
             return "is the same", "", []
         return "fails", f"{type(after).__name__}: {after}", []
-    if isinstance(before, Exception):
+    if isinstance(before, BaseException):
         return "fails no more", f"{type(before).__name__}: {before}", []
     if before is None or after is None:
         return ("appears" if before is None else "vanishes"), "", []

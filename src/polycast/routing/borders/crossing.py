@@ -6,6 +6,7 @@ import traceback
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from polycast.errors.failures import FAILURES
 from polycast.routing.borders.eras import Eras
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _unchanged(event: Any) -> Any:
 def _carried(context: str, cross: Callable[[Any], Any], event: Any) -> Any:
     try:
         return cross(event)
-    except Exception as error:
+    except FAILURES as error:
         raise Astray(context, error) from None
 
 
@@ -149,7 +150,7 @@ class Gone(Exception):
 class Astray(Exception):
     """A function of a context raised, so an event does not get out of it, or into it."""
 
-    def __init__(self, context: str, error: Exception) -> None:
+    def __init__(self, context: str, error: BaseException) -> None:
         super().__init__(context)
         self.context, self.error = context, error
 
@@ -197,7 +198,7 @@ class Sight:
         return None if way is None else partial(way, self._root[0])
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """Why a function kept an event from a context, as a store can keep it."""
     text = "".join(traceback.format_exception(error)).rstrip()
     return text.encode(errors="backslashreplace").decode()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from polycast.config import SystemClock
 from polycast.errors import StoreClosed
+from polycast.errors.failures import FAILURES
 from polycast.events import encode_record
 from polycast.stores.contract import Batch, Draft, EventType, Run, Stored
 from polycast.stores.memory.state import MemoryState
@@ -186,7 +187,7 @@ class MemoryStore(Near):
                 if self._closed:
                     raise StoreClosed()
                 future.set_result(work())
-            except Exception as error:
+            except FAILURES as error:
                 future.set_exception(error)
         for woken in self._woken:
             woken()

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 import apsw
 
 from polycast.errors import NotAStore, StoreClosed, StoreDamaged, StoreError, StoreFailed
+from polycast.forks import Home
+from polycast.stores.sqlite.files import identity_of
+from polycast.stores.sqlite.inherited import check_own
 from polycast.stores.sqlite.schema import BUSY_SECONDS
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ def connect(
     path: str, *, vfs: str | None = None, create: bool = False, write: bool = True
 ) -> apsw.Connection:
     """A connection with the settings of every connection to a store."""
+    check_own(path, identity_of)
     flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
     flags |= apsw.SQLITE_OPEN_CREATE if create else 0
     try:
@@ -94,8 +98,9 @@ class Readers:
 
     def __init__(self, path: str, files: Files, *, vfs: str | None = None) -> None:
         self._path, self._vfs, self._files = path, vfs, files
+        self._home = Home("this store")
         self._idle: list[apsw.Connection] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed = False
 
     @contextmanager
@@ -127,10 +132,14 @@ class Readers:
         return connection
 
     def _take(self) -> apsw.Connection:
+        self._home.check("reading a store")
         with self._lock:
             if self._closed:
                 raise StoreClosed()
-            connection = self._idle.pop() if self._idle else None
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = None
         if connection is None:
             return self.open()
         try:

@@ -21,7 +21,7 @@ from polycast.stores.sqlite.rows import fetch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Files", "identity"]
+__all__ = ["Files", "identity_of"]
 
 _ABOUT = "SELECT name, (SELECT rootpage FROM sqlite_schema WHERE name = 'identity') FROM identity"
 _HEADER = 100  # bytes at the beginning of a SQLite file
@@ -42,12 +42,12 @@ class Files:
         self._real = connection.filename  # where links lead
         log = connection.filename_wal
         self._log, self._index = log, f"{log.removesuffix('-wal')}-shm"
-        self._seen = {name: identity(name) for name in (self.path, self._log, self._index)}
-        is_now = self._seen[self.path]
+        self._seen = {name: identity_of(name) for name in (self.path, self._log, self._index)}
+        is_now = self.identity = self._seen[self.path]
         if before is not None and is_now != before:
             now = "nothing" if is_now is None else _file(self.path, is_now)
             raise StoreReplacedError(self.path, _file(self.path, before), now)
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
         if not self._is_named():  # by a file of an older version that was brought up to date
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._has_name = self._is_named()
@@ -63,7 +63,7 @@ class Files:
     def may_be_completed(self) -> bool:
         """Whether the file is there, and nobody began another write-ahead log beside it."""
         with suppress(OSError):
-            now = {name: identity(name) for name in self._seen}
+            now = {name: identity_of(name) for name in self._seen}
             beside = (self._log, self._index)
             is_there = now.pop(self.path) == self._seen[self.path]
             return is_there and all(now[name] in (None, self._seen[name]) for name in beside)
@@ -90,7 +90,7 @@ class Files:
 
     def _rewritten(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
         """A checkpoint has written the file, or somebody has copied another over it."""
-        with self._lock:
+        with self.lock:
             header = _read(self._real, 0, _HEADER)
             counter = int.from_bytes(header[24:28], "big")
             if len(header) < _HEADER or header[18:20] != b"\x02\x02":
@@ -109,7 +109,7 @@ class Files:
 
     def _cut(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
         """Shorter than it was: begun anew after a checkpoint, or emptied by somebody."""
-        with self._lock:
+        with self.lock:
             # Nobody has begun it anew yet while it is empty; that is seen after the next commit.
             self._was_cut = not now.st_size
             if now.st_size and _read(self._log, 0, 4) not in _WAL_MAGIC:
@@ -117,7 +117,7 @@ class Files:
             self._length = now.st_size
 
 
-def identity(name: str) -> tuple[int, int] | None:
+def identity_of(name: str) -> tuple[int, int] | None:
     """What tells a file from any other, whatever its name; None if there is none."""
     try:
         found = os.stat(name)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from polycast.config import SystemClock
 from polycast.errors import WouldDeadlock
+from polycast.locks import check_free
 from polycast.stores.near import bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import Readers, connect, told
-from polycast.stores.sqlite.files import Files, identity
+from polycast.stores.sqlite.files import Files, identity_of
 from polycast.stores.sqlite.jobs import Appending, Change
 from polycast.stores.sqlite.readable import Readable
 from polycast.stores.sqlite.rows import fetch_one
@@ -51,7 +52,7 @@ class SqliteStore(Readable):
     ) -> None:
         super().__init__(os.fspath(path))
         self._clock: Clock = clock if clock is not None else SystemClock()
-        before = identity(self.path)
+        before = identity_of(self.path)
         connection = connect(self.path, vfs=vfs, create=create)
         try:
             with told(self.path):
@@ -61,6 +62,7 @@ class SqliteStore(Readable):
         except BaseException:
             connection.close()
             raise
+        self._files = files
         self._readers = Readers(self.path, files, vfs=vfs)
         watchers: list[Callable[[], None]] = []
         self._listener = Listener(self.path, self._readers, watchers)
@@ -102,12 +104,12 @@ class SqliteStore(Readable):
 
     def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
         """The same, waiting for it."""
-        self._may_wait("append()")
+        self.check_wait("append()")
         return self.submit(drafts).result(timeout)
 
     def truncate(self, before: int) -> int:
         """Let go of what is before a position, but never of the newest; how many records went."""
-        self._may_wait("truncate()")
+        self.check_wait("truncate()")
         gone = 0
         while True:
             job = Change(partial(_let_go, before=before))
@@ -142,6 +144,7 @@ class SqliteStore(Readable):
     @property
     def failure(self) -> Exception | None:
         """Why nothing can be written any more, if that is so."""
+        self._writer.home.check("looking at a store")
         return self._writer.look()
 
     def watch(self, woken: Callable[[], None]) -> None:
@@ -151,13 +154,18 @@ class SqliteStore(Readable):
     def close(self) -> None:
         """Finish what was submitted, and let go of the file."""
         self._end.detach()
+        if self._writer.home.is_elsewhere():
+            return
         self._listener.stop(wait=True)
         self._writer.end(Change(self._peers.unregister))
         self._writer.join()
 
-    def _may_wait(self, operation: str) -> None:
+    def check_wait(self, operation: str) -> None:
+        """Refuse a thread that the store itself waits for."""
+        self._writer.home.check(operation)
         if self._writer.is_current():
             raise WouldDeadlock(operation, why="it is called in the thread that writes the store")
+        check_free(operation, self._files.lock)
 
     @contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:
@@ -167,6 +175,8 @@ class SqliteStore(Readable):
 
 
 def _abandon(writer: Writer, listener: Listener) -> None:
+    if writer.home.is_elsewhere():
+        return
     listener.stop(wait=False)
     writer.end()
 

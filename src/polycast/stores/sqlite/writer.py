@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import apsw
 
 from polycast.errors import StoreClosed, StoreDamaged, StoreFailed, StoreReplacedError
+from polycast.forks import Home
 from polycast.stores.sqlite.appending import Appender
+from polycast.stores.sqlite.inherited import opened
 from polycast.stores.sqlite.jobs import Appending, Change, Job
 from polycast.stores.sqlite.numbers import Numbers
 from polycast.stores.sqlite.rows import fetch
@@ -59,17 +61,20 @@ class Writer:
         self._numbers = Numbers(connection)
         self._appender = Appender(connection, path, self._numbers)
         self._queue: SimpleQueue[Job[Any] | None] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed = self._ending = False
+        self.home, self.is_over = Home("this store"), False
         self._wal, self._checkpoint_at = 0, _CHECKPOINT
         self._thread = threading.Thread(target=self._run, name="polycast-store", daemon=True)
         connection.set_wal_hook(self._note_wal)
+        opened(self, files)
         self._thread.start()
 
     # -- any thread --------------------------------------------------------------------------------
 
     def put(self, job: Job[Any]) -> None:
         """Have something written; its future says what became of it."""
+        self.home.check("writing to a store")
         with self._lock:
             if not self._closed and self.failure is None:
                 self._queue.put(job)
@@ -89,6 +94,8 @@ class Writer:
 
     def end(self, *last: Job[Any]) -> None:
         """Write what was put before, then these, then end."""
+        if self.home.is_elsewhere():
+            return
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -97,7 +104,7 @@ class Writer:
 
     def join(self) -> None:
         """Wait for the end."""
-        if not self.is_current():
+        if not self.is_current() and not self.home.is_elsewhere():
             self._thread.join()
 
     def is_current(self) -> bool:
@@ -118,6 +125,7 @@ class Writer:
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         with suppress(apsw.Error, OSError):
             self._connection.close()
+        self.is_over = True
 
     def _may_tidy(self) -> bool:
         """Whether the files are its own: SQLite would remove by name what others have put there."""

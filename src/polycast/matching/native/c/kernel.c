@@ -18,7 +18,7 @@ static int passes(const Kernel *kernel, uint32_t what, PyObject *event) {
     int result = verdict == NULL ? -1 : PyObject_IsTrue(verdict);
     Py_DECREF(function);
     Py_XDECREF(verdict);
-    if (result < 0 && PyErr_ExceptionMatches(PyExc_Exception)) {
+    if (result < 0 && is_failure()) {
         PyErr_Clear();
         result = 0;
     }

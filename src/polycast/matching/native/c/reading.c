@@ -78,7 +78,7 @@ static Way way_by_attribute(Kernel *kernel, const Plan *plan, PyObject *seat) {
 static int seated(Kernel *kernel, Plan *plan, const Column *column, Way *way) {
     PyObject *seat = PyObject_CallOneArg(column->seat, (PyObject *)plan->type);
     if (seat == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+        if (!is_failure()) return -1;
         PyErr_Clear(); /* whatever the reader says will do */
         return 0;
     }
@@ -125,7 +125,7 @@ static int put_read(const Column *column, PyObject *value, Value *found) {
         found->owner = NULL;
         found->kind = V_ABSENT;
         if (!PyErr_Occurred()) return 0;
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+        if (!is_failure()) return -1;
         PyErr_Clear();
         return 0;
     }

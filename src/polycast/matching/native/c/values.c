@@ -154,9 +154,24 @@ static int place_in(const Column *column, PyObject *value, Value *found) {
     return 1;
 }
 
+/* What polycast.errors.failures names: all but what is for the whole program, as Ctrl-C is. */
+static int is_failure(void) {
+    static PyObject *failures = NULL;
+    if (PyErr_ExceptionMatches(PyExc_Exception)) return 1;
+    if (failures == NULL) {
+        PyObject *kind, *value, *trace;
+        PyErr_Fetch(&kind, &value, &trace);
+        PyObject *module = PyImport_ImportModule("polycast.errors.failures");
+        if (module != NULL) failures = PyObject_GetAttrString(module, "FAILURES");
+        Py_XDECREF(module);
+        PyErr_Restore(kind, value, trace); /* without the module, it is the program that ends */
+    }
+    return failures != NULL && PyErr_ExceptionMatches(failures);
+}
+
 /* What was raised makes a value odd, unless it is to stop the program. */
 static int make_odd(Value *found) {
-    if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+    if (!is_failure()) return -1;
     PyErr_Clear();
     found->kind = V_ODD;
     return 0;

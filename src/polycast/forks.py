@@ -1,0 +1,73 @@
+"""Which process something is of: after `os.fork()` the child has a copy of what is the parent's.
+
+The threads, the connections and the locks behind it are the parent's, so nothing works there any
+more, and letting go of it there must not be felt by the parent.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from polycast.errors import ForkedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Home", "in_child", "shared_lock"]
+
+
+class _Forks:
+    """How often this process was forked from another that had loaded this module."""
+
+    count = 0
+
+
+def _note() -> None:
+    _Forks.count += 1
+
+
+class Home:
+    """The process in which something was opened."""
+
+    __slots__ = ("_forks", "_what")
+
+    def __init__(self, what: str = "this bus") -> None:
+        self._what, self._forks = what, _Forks.count
+
+    def is_elsewhere(self) -> bool:
+        """Whether this process is a child of that one."""
+        return self._forks != _Forks.count
+
+    def check(self, operation: str) -> None:
+        """Refuse what is asked in a child."""
+        if self._forks != _Forks.count:
+            raise ForkedError(operation, self._what)
+
+
+def in_child(function: Callable[[], None]) -> None:
+    """Have something done in each process that is forked from this one, before all else."""
+    if hasattr(os, "register_at_fork"):  # not on Windows, where nobody forks
+        os.register_at_fork(after_in_child=function)
+
+
+_locks: WeakSet[Any] = WeakSet()
+
+
+def shared_lock() -> threading.RLock:
+    """A lock of what a child may go on with: nobody else has it there."""
+    lock = threading.RLock()
+    _locks.add(lock)
+    return lock
+
+
+def _free_locks() -> None:
+    for lock in list(_locks):
+        if not lock._is_owned():  # whoever has it is a thread of the parent
+            lock._at_fork_reinit()
+
+
+in_child(_note)
+in_child(_free_locks)
