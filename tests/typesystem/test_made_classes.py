@@ -268,6 +268,12 @@ def test_a_class_that_extends_a_built_in_one_still_does() -> None:
     assert made("a") == "a"
 
 
+@pytest.mark.parametrize("kind", ["class", "dataclass", "namedtuple", "enum", "flag"])
+def test_a_class_cannot_have_a_null_character_in_its_name(kind: str) -> None:
+    with pytest.raises(NotDecodable, match="null character"):
+        Registry().made(Description(name="far.Aw\0ay", kind=kind))
+
+
 @pytest.mark.parametrize("name", ["", "a b", "class", "x=1): pass #", "__class__", "__del__"])
 def test_a_name_that_is_no_attribute_is_refused(name: str) -> None:
     with pytest.raises(NotDecodable):

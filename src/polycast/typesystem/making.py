@@ -42,6 +42,8 @@ def make_class(description: Description, bases: tuple[type, ...]) -> type:
 
 
 def _check(description: Description) -> None:
+    if "\0" in description.name:
+        raise NotDecodable(description.name, why="no class can have a name with a null character")
     stored = [*_names(description), *(constant.name for constant in description.constants)]
     for name in [*stored, *(member.name for member in description.members)]:
         if not name.isidentifier() or keyword.iskeyword(name):
