@@ -49,13 +49,19 @@ def updated(page: str, tables: list[dict[str, Any]]) -> str:
     return "\n".join(result) + "\n"
 
 
+def tables_in(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of a file of results: several, or the one."""
+    tables = results["tables"] if "tables" in results else [results["table"]]
+    return list(tables)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="try it out; nothing is written")
     quick = parser.parse_args().quick
     page, rows = PAGE.read_text(encoding="utf-8"), []
     for path in sorted((HERE / "results").glob("*.json")):
-        results = json.loads(path.read_text(encoding="utf-8"))["tables"]
+        results = tables_in(json.loads(path.read_text(encoding="utf-8")))
         page = updated(page, results)
         rows += [(path.stem, each["title"], str(len(each["rows"]))) for each in results]
     if not quick:

@@ -42,12 +42,12 @@ QUICK = Plan(
     alone=20_000,
     longest=0.2,
     rounds=1,
-    batch=500,
-    batches=(500, 1_000),
+    batch=4_000,
+    batches=(4_000,),
     plain_batches=1,
     rate=2_000,
-    warming=0.5,
-    lasting=0.5,
+    warming=1.0,
+    lasting=1.5,
     is_quick=True,
 )
 

@@ -278,7 +278,7 @@ def test_a_class_cannot_have_a_null_character_in_its_name(kind: str) -> None:
 @pytest.mark.parametrize("names", [("RED", "RED"), ("mro",), ("_missing_",)])
 def test_an_enum_that_python_does_not_allow_is_refused(kind: str, names: tuple[str, ...]) -> None:
     constants = tuple(Constant(name, at) for at, name in enumerate(names, 1))
-    with pytest.raises(NotDecodable, match="no class can be made of it|name of a member"):
+    with pytest.raises(NotDecodable, match=r"no class can be made of it|name of a member"):
         Registry().made(Description(name="far.Away", kind=kind, constants=constants))
 
 
