@@ -64,6 +64,8 @@ def environment(interpreter: str, version: str) -> Path:
         install = [str(python), "-m", "pip", "install", *QUIETLY]
         subprocess.run([*install, "--require-hashes", "-r", str(LOCK)], check=True)
         ready.write_text(about, "utf-8")
+    for left in (ROOT / "build").glob("lib*"):  # of a build before, with modules that may have gone
+        shutil.rmtree(left)
     install = [str(python), "-m", "pip", "install", *QUIETLY, "--force-reinstall"]
     subprocess.run([*install, "--no-deps", "--no-build-isolation", str(ROOT)], check=True)
     return python
