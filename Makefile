@@ -6,14 +6,15 @@ KERNEL := $(wildcard src/polycast/matching/native/c/*)
 # Where there is a compiler, the matching kernel in C has to be there.
 NATIVE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),require,auto)
 WORKERS := 2
-# How long `make torture` looks for filters that are matched differently.
+# How long `make torture` looks for filters that are matched differently, and then fuzzes.
 HOURS := 2
 EXAMPLES := examples/talks.py examples/chat.py examples/alerts.py examples/orders.py \
 	examples/market_data.py examples/traffic.py examples/versions.py examples/hosts.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test java check bench torture docs lock clean lint sanitized
+.PHONY: help demo examples test java check dependencies bench proof torture docs lock clean lint \
+	sanitized
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,7 +28,7 @@ examples: $(VENV)/.ready  ## Run the small examples.
 		$(BIN)/python "$$example" || exit 1; \
 	done
 
-test: java lint  ## Everything: format, lint, types, then all tests.
+test: java lint dependencies  ## Everything: format, lint, types, then all tests.
 	@POLYCAST_NATIVE=$(NATIVE) $(BIN)/pytest -n $(WORKERS) --no-loadscope-reorder
 
 # Spark needs Java 17 or newer; JAVA_HOME is looked at first, as Spark does.
@@ -43,8 +44,13 @@ java:
 		echo "If it is installed elsewhere: JAVA_HOME=/path/to/java make ..."; \
 	} >&2; test "$${version:-0}" -ge 17
 
-check: lint  ## The fast part: format, lint, types, architecture rules.
+check: lint dependencies  ## The fast part: format, lint, types, dependencies, architecture rules.
 	@$(BIN)/pytest -q tests/architecture
+
+# The bill of materials, and whether a database knows of a vulnerability; without one, it says so.
+dependencies: $(VENV)/.ready
+	@$(BIN)/python tools/dependencies.py sbom
+	@$(BIN)/python tools/dependencies.py audit
 
 bench: java $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/in_process.py
@@ -57,16 +63,26 @@ bench: java $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/durable.py
 	@$(BIN)/python benchmarks/pipeline.py
 	@$(BIN)/python benchmarks/broker.py
+	@$(BIN)/python benchmarks/attacks.py
 	@$(BIN)/python benchmarks/contexts.py
 	@$(BIN)/python benchmarks/contexts_effort.py
 	@$(BIN)/python benchmarks/page.py
 
+proof: java $(VENV)/.ready  ## What is too long for each run: browser, kills, Python versions, old files.
+	@POLYCAST_PROOF=1 $(BIN)/pytest -q tests/proof/test_browser.py
+	@$(BIN)/pytest -q tests/stores/test_sqlite_files.py
+	@$(BIN)/python tests/proof/torture.py --only kills brokers pipelines \
+		--kills 60 --brokers 40 --pipelines 10
+	@$(BIN)/python tools/pythons.py
+
 torture: $(VENV)/.ready  ## Kill, pause, flood, cut the power, fail the disk, flip bits; and stress.
 	@$(BIN)/python tests/proof/torture.py
-	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress tests/contexts
+	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress tests/contexts tests/routing tests/wire \
+		tests/matching tests/filters/etcl tests/filters/xpath
 	@POLYCAST_FUZZ=$$(( $(HOURS) * 3600 )) POLYCAST_FUZZ_FOUND=build/found POLYCAST_NATIVE=$(NATIVE) \
 		$(BIN)/pytest tests/matching/test_agreement.py
 	@$(MAKE) --no-print-directory sanitized
+	@$(BIN)/python tests/fuzzing/fuzz.py --hours $(HOURS)
 
 # The kernel in C under the sanitizers. Leaks are not looked for: the interpreter keeps much until
 # it ends; the tests count what the kernel holds instead.

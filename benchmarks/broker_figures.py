@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from broker_setting import ALL, GOAL, KINDS, MOST, ONE, READY_HIGHEST, Plan, Report
+from broker_setting import ALL, GOAL, MOST, ONE, READY_HIGHEST, Plan, Report
 from broker_systems import FASTSTREAM, FILE, MEMORY, NATS, SHARED, Point, System, running
 from tables import Table
 
@@ -38,7 +38,7 @@ def measure(plan: Plan, folder: Path, report: Report) -> Results:
     found: Results = {}
     for who in (COUNTING, CLIENTS):
         found[FILE.name, who] = _curves(FILE, who, plan.consumers, plan, folder, report)
-    for system, who in COMPARED:
+    for system, who in () if plan.is_quick else COMPARED:
         if system.missing:
             print(f"left out: {system.name}; not installed: {system.missing}")
         else:
@@ -50,7 +50,7 @@ def _curves(
     system: System, who: str, counts: Sequence[int], plan: Plan, folder: Path, report: Report
 ) -> dict[str, Curves]:
     found: dict[str, Curves] = {}
-    for kind in KINDS:
+    for kind in plan.kinds:
         found[kind] = {}
         for consumers in counts:
             report(f"{system.name}, {consumers} consumers, {who}, {kind}")
@@ -94,14 +94,15 @@ def tables(found: Results) -> list[Table]:
 
 
 def _breaks(found: Results) -> Table:
-    columns = ("consumers", *(f"{kind}: {who}" for kind in KINDS for who in (COUNTING, CLIENTS)))
-    counts = found[FILE.name, COUNTING][ONE]
+    kinds = [*found[FILE.name, COUNTING]]
+    columns = ("consumers", *(f"{kind}: {who}" for kind in kinds for who in (COUNTING, CLIENTS)))
+    counts = found[FILE.name, COUNTING][kinds[0]]
     rows = [
         (
             f"{consumers}",
             *(
                 _kept(found[FILE.name, who][kind][consumers])
-                for kind in KINDS
+                for kind in kinds
                 for who in (COUNTING, CLIENTS)
             ),
         )
@@ -120,11 +121,12 @@ def _kept(points: Sequence[Point]) -> str:
 
 
 def _compared(found: Results) -> Table:
-    columns = (f"{MOST} consumers", "they are", *KINDS)
+    kinds = [*found[FILE.name, COUNTING]]
+    columns = (f"{MOST} consumers", "they are", *kinds)
     rows = [
-        (system, who, *(_kept(curves[kind][MOST]) for kind in KINDS))
+        (system, who, *(_kept(curves[kind][MOST]) for kind in kinds))
         for (system, who), curves in found.items()
-        if MOST in curves[ONE]
+        if MOST in curves[kinds[0]]
     ]
     return Table("The same with most consumers, and with others", columns, rows)
 
@@ -139,7 +141,7 @@ def _goals(found: Results) -> Table:
         "verdict",
     )
     rows = []
-    for kind in KINDS:
+    for kind in found[FILE.name, COUNTING]:
         points = found[FILE.name, COUNTING][kind].get(MOST, [])
         for point in points:
             if point.offered == GOAL:

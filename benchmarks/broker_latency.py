@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker_setting import GOAL, KINDS, MOST, Plan, Report
+from broker_setting import GOAL, MOST, Plan, Report
 from broker_systems import SYSTEMS, running
 from measure import duration
 from tables import Table
@@ -19,8 +19,8 @@ Results = dict[tuple[str, str], list[float]]
 def measure(plan: Plan, folder: Path, report: Report) -> Results:
     """Each system that is installed, with both kinds."""
     found: Results = {}
-    for kind in KINDS:
-        for system in SYSTEMS:
+    for kind in plan.kinds:
+        for system in SYSTEMS[:1] if plan.is_quick else SYSTEMS:
             if system.missing:
                 continue
             report(f"latency, {system.name}, {kind}")

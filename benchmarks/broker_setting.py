@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from measure import QUICK as QUICK_EFFORT
 from measure import Effort
 
 Report = Callable[[str], None]
@@ -75,6 +76,7 @@ EFFORT = Effort(rounds=12, slice=0.25, longest=30.0)
 class Plan:
     """How much of everything."""
 
+    kinds: tuple[str, ...] = KINDS
     consumers: tuple[int, ...] = (1, 2, 5, 10, 20, 50)
     rates: tuple[int, ...] = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 40_000)
     warming: float = 0.5  # seconds before the first point
@@ -89,13 +91,14 @@ class Plan:
 
 
 QUICK = Plan(
-    consumers=(1, MOST),
-    rates=(200, 2_000),
-    warming=0.3,
-    lasting=1.5,
+    kinds=(ALL,),
+    consumers=(MOST,),
+    rates=(200,),
+    warming=0.1,
+    lasting=0.2,
     tries=1,
-    latency=1.0,
-    effort=Effort(rounds=3, slice=0.03, longest=1.0),
+    latency=0.2,
+    effort=QUICK_EFFORT,
 )
 
 

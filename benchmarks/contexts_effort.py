@@ -259,10 +259,13 @@ def _figures(effort: Effort) -> tuple[int, int, int]:
 
 def main() -> None:
     """Count, write, show."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="try it out; nothing is written")
+    quick = parser.parse_args().quick
     found = table()
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps({"tables": [found.plain()]}, indent=1) + "\n")
+    if not quick:
+        RESULTS.parent.mkdir(parents=True, exist_ok=True)
+        RESULTS.write_text(json.dumps({"tables": [found.plain()]}, indent=1) + "\n")
     show([found])
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from measure import QUICK as QUICK_EFFORT
 from measure import Effort
 
 Report = Callable[[str], None]
@@ -121,16 +122,17 @@ class Plan:
 
 
 QUICK = Plan(
-    effort=Effort(rounds=3, slice=0.03, longest=1.0),
-    publishers=(1, 8),
-    finding_out=0.2,
-    lasting=0.5,
-    log=20_000,
+    effort=QUICK_EFFORT,
+    publishers=(1, 2),
+    batches=(1, 10),
+    finding_out=0.05,
+    lasting=0.1,
+    log=6_000,
     catching_up=1,
-    messages=(10, 100),
-    experiments=2,
-    idle=2_000,
-    attached=50,
+    messages=(10,),
+    experiments=1,
+    idle=100,
+    attached=10,
 )
 
 

@@ -57,6 +57,7 @@ RESULTS = HERE / "results" / "languages.json"
 
 COMPILING = "lxml"
 COUNTS = (1_000, 10_000)
+FEW = (500,)  # where it is only tried out
 READY10_KINDS = ((LAMBDA, TYPED), (ETCL, TYPED), (ETCL, STRUCTURED), (ETCL, DICT))
 READY10_EVENTS = 5_000
 NO_LXML = "lxml is not installed: XPath is not measured beside it. Accepted: pip install lxml"
@@ -255,6 +256,7 @@ def crowd(size: int, effort: Effort) -> Samples:
 def measure(effort: Effort, report: Callable[[str], None]) -> Found:
     """Everything, in order."""
     single, reading, crowds = {}, {}, {}
+    counts = FEW if effort.is_quick else COUNTS
     for form in FORMS:
         for test in TESTS:
             report(f"{form}: {test}")
@@ -263,11 +265,11 @@ def measure(effort: Effort, report: Callable[[str], None]) -> Found:
         report(f"reading: {test}")
         reading[test] = apart(parsing, test, effort)
     for form in FORMS:
-        for size in COUNTS:
+        for size in counts:
             report(f"{form}: {size:,} filters")
             crowds[form, size] = apart(many, form, size, effort)
     ten = {}
-    for size in COUNTS:
+    for size in counts:
         report(f"ready10: {size:,} filters")
         ten[size] = apart(crowd, size, effort)
     return {"one": single, "reading": reading, "many": crowds, "ten": ten}

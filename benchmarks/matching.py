@@ -27,7 +27,7 @@ from typing import Any
 
 import ready10
 from matching_figures import tables
-from measure import Effort, Run, Sample, Samples, apart, quiet_gc, race, setting
+from measure import QUICK, Effort, Run, Sample, Samples, apart, quiet_gc, race, setting
 from ready10 import MIXES, USUAL, Mix, Quote10
 from tables import Table, show
 
@@ -38,13 +38,14 @@ RESULTS = HERE / "results" / "matching.json"
 IMAGES = HERE.parent / "docs" / "images"
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
+FEW = (200,)  # where it is only tried out
 LARGEST_IN_PYTHON = 100_000
 SCANNED = 10_000  # lambdas; of more, the time is that of so many, times how many more they are
 BATCH = 10_000
 LONGEST_WARM_UP = 12  # times so many events
 LARGEST_RESULT = 8_000_000  # matches in one batch; a batch of fewer events has no more
 EFFORT = Effort(rounds=10, slice=0.2, longest=15.0)
-HASTE = Effort(rounds=3, slice=0.05, longest=3.0)
+
 
 SCAN = "scan of lambdas"
 SINGLE = "one by one"
@@ -366,14 +367,14 @@ def _asked() -> tuple[Effort, Plan]:
     parser.add_argument("--size", type=int, action="append", help="only so many subscriptions")
     parser.add_argument("--rate", choices=[*MIXES], action="append", help="only this match rate")
     options = parser.parse_args()
-    sizes = options.size or (SIZES[:2] if options.quick else SIZES)
+    sizes = options.size or (FEW if options.quick else SIZES)
     names = options.rate or ([USUAL.name] if options.quick else MIXES)
     mixes = tuple(MIXES[name] for name in names)
     engines = tuple(options.engine or ENGINES)
     ways = (SCAN, *(each for each in options.way or WAYS[1:] if each.startswith(engines)))
     only_some = options.size or options.rate or options.way or options.engine
     plan = Plan(tuple(sizes), mixes, ways, memory=not only_some)
-    return (HASTE if options.quick else EFFORT), plan
+    return (QUICK if options.quick else EFFORT), plan
 
 
 def main() -> None:

@@ -48,14 +48,19 @@ class Peer:
     tools: tuple[str, ...]
     build: Callable[[Peer, Path], Command]
     write: Callable[[Rule], str]
+    kept: str  # what is there once it has been fetched
     module: str = ""
 
-    def command(self, *, find: Callable[[str], str | None] = shutil.which) -> Command:
-        """How it is started; it is built first, if it is not there."""
+    def command(
+        self, *, find: Callable[[str], str | None] = shutil.which, fetch: bool = True
+    ) -> Command:
+        """How it is started; it is fetched first, if it is not there, and built."""
         lacking = [tool for tool in self.tools if find(tool) is None]
         if lacking:
             raise LeftOut(f"not installed: {', '.join(lacking)}")
         folder = CACHE / f"{self.name}-{self.version}"
+        if not (fetch or (folder / self.kept).exists()):
+            raise LeftOut("it has not been fetched: that takes a run without --quick")
         folder.mkdir(parents=True, exist_ok=True)
         return self.build(self, folder)
 
@@ -121,16 +126,20 @@ def _with_go(peer: Peer, folder: Path) -> Command:
 
 
 PEERS = (
-    Peer(RULER, "2.1.0", ("java", "javac", "mvn"), _with_maven, matching_rules.event_ruler),
+    Peer(RULER, "2.1.0", ("java", "javac", "mvn"), _with_maven, matching_rules.event_ruler, "lib"),
     Peer(
         HYPERMATCH,
         "v2.2.0",
         ("go",),
         _with_go,
         matching_rules.hypermatch,
+        "go.sum",
         "github.com/SchwarzDigits/hypermatch/v2",
     ),
-    Peer(QUAMINA, "v1.5.1", ("go",), _with_go, matching_rules.quamina, "quamina.net/go/quamina"),
+    Peer(
+        *(QUAMINA, "v1.5.1", ("go",), _with_go, matching_rules.quamina),
+        *("go.sum", "quamina.net/go/quamina"),
+    ),
 )
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import ready10
 from in_process import progress
-from measure import Effort, Run, Samples, figures, race, setting, wall_time
+from measure import QUICK, Effort, Run, Samples, figures, race, setting, wall_time
 from ready10 import USUAL, Quote10
 from tables import Table, show
 
@@ -39,8 +39,8 @@ HANDED = 2_000  # events that one pool hands to the other at a time
 CONSUMERS = 15
 FILTERS = (2, 4, 8, 12, 16, 20)
 SIZES = (1_000, 10_000, 100_000)
+FEW = (200,)  # where it is only tried out
 EFFORT = Effort(rounds=20, slice=0.15, longest=10.0)
-HASTE = Effort(rounds=3, slice=0.03, longest=1.0)
 
 ONE, EVENTS, SHARED = "one thread", "two share the events", "two share the filters"
 WAYS: dict[str, dict[str, Any]] = {
@@ -174,7 +174,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="try it out; nothing is written")
     quick = parser.parse_args().quick
-    effort, sizes, counts = (HASTE, SIZES[:2], FILTERS[::3]) if quick else (EFFORT, SIZES, FILTERS)
+    effort, sizes, counts = (QUICK, FEW, FILTERS[:1]) if quick else (EFFORT, SIZES, FILTERS)
     sharing, pools = {}, {}
     with progress() as report:
         for size in sizes:

@@ -1,7 +1,7 @@
 """Matching side by side with event-ruler, hypermatch and Quamina: their workloads, and ready10.
 
 python benchmarks/matching_peers.py              # half an hour
-python benchmarks/matching_peers.py --quick      # 1,000 rules, five minutes; nothing is written
+python benchmarks/matching_peers.py --quick      # a few rules; nothing is fetched or written
 python benchmarks/matching_peers.py --only ready10 --size 10000    # only this; nothing is written
 
 Each contender is a process of its own on the same core, and they take turns. The peers take JSON;
@@ -35,6 +35,7 @@ from matching_contenders import (
 )
 from matching_rules import NotExpressible
 from matching_workloads import GROWING, SIZES, SMALL, WORKLOADS, Workload
+from measure import QUICK as QUICK_EFFORT
 from measure import Effort, Sample, Samples, race, setting
 from tables import show
 
@@ -47,7 +48,6 @@ COUNTED = 2_000  # events that the mean of the matches is taken from
 
 OURS = (POLYCAST, POLYCAST_JSON)
 EFFORT = Effort(rounds=10, slice=0.3, longest=10.0)
-HASTE = Effort(rounds=3, slice=0.2, longest=2.0)
 
 Report = Callable[[str], None]
 Commands = dict[str, Command]
@@ -64,7 +64,13 @@ class Plan:
     names: tuple[str, ...] = tuple(WORKLOADS)
 
 
-QUICK = Plan(HASTE, warming=(0.4, 10.0), limit=30.0, sizes=SIZES[:1])
+QUICK = Plan(
+    QUICK_EFFORT,
+    warming=(0.001, 0.01),
+    limit=30.0,
+    sizes=(200,),
+    names=("city lots, COMBO", "ready10"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +106,13 @@ class Race:
 # -- measuring -------------------------------------------------------------------------------------
 
 
-def fetched(report: Report) -> tuple[Commands, dict[str, str]]:
+def fetched(report: Report, *, fetch: bool) -> tuple[Commands, dict[str, str]]:
     """How the peers are started, and why some cannot be."""
     commands, missing = Commands(), dict[str, str]()
     for peer in PEERS:
         report(f"fetching {peer.name}")
         try:
-            commands[peer.name] = peer.command()
+            commands[peer.name] = peer.command(fetch=fetch)
         except LeftOut as why:
             missing[peer.name] = str(why)
             print(left_out(peer.name, why))
@@ -256,7 +262,7 @@ def main() -> None:
     from in_process import progress  # here, because it loads other peers
 
     with progress() as report:
-        commands, missing = fetched(report)
+        commands, missing = fetched(report, fetch=not plan.effort.is_quick)
         found = measure(plan, commands, report)
     if everything:
         write(found, missing)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import ParamSpec, TypeVar
 
@@ -43,7 +44,8 @@ class Effort:
         return self.rounds < 10
 
 
-QUICK = Effort(rounds=4, slice=0.004, longest=0.5)
+QUICK = Effort(rounds=2, slice=0.0002, longest=0.02)
+"""Whether everything runs; the figures say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +153,24 @@ def _calibrated(run: Run, slice_: float) -> int:
 
 
 def apart(function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
-    """Call in a process of its own, so that nobody inherits the heap that others have scattered."""
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn, initializer=_silence) as child:
+    """Call in a process of its own, so that nobody inherits the heap that others have scattered.
+
+    What is only tried out shares one, as starting them is most of what that takes.
+    """
+    if any(getattr(each, "is_quick", False) for each in args):  # an effort or a plan
+        return _shared_child().submit(function, *args, **options).result()
+    with _child() as child:
         return child.submit(function, *args, **options).result()
+
+
+def _child() -> ProcessPoolExecutor:
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(1, mp_context=spawn, initializer=_silence)
+
+
+@cache
+def _shared_child() -> ProcessPoolExecutor:
+    return _child()
 
 
 def _silence() -> None:

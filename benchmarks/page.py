@@ -1,13 +1,17 @@
 """Puts the tables of all results into docs/benchmarks.md, in place of those with the same columns.
 
 python benchmarks/page.py            # after `make bench`
+python benchmarks/page.py --quick    # shows which tables there are; nothing is written
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
+
+from tables import Table, show
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
@@ -45,11 +49,24 @@ def updated(page: str, tables: list[dict[str, Any]]) -> str:
     return "\n".join(result) + "\n"
 
 
+def tables_in(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of a file of results: several, or the one."""
+    tables = results["tables"] if "tables" in results else [results["table"]]
+    return list(tables)
+
+
 def main() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="try it out; nothing is written")
+    quick = parser.parse_args().quick
+    page, rows = PAGE.read_text(encoding="utf-8"), []
     for path in sorted((HERE / "results").glob("*.json")):
-        page = updated(page, json.loads(path.read_text(encoding="utf-8"))["tables"])
-    PAGE.write_text(page, encoding="utf-8")
+        results = tables_in(json.loads(path.read_text(encoding="utf-8")))
+        page = updated(page, results)
+        rows += [(path.stem, each["title"], str(len(each["rows"]))) for each in results]
+    if not quick:
+        PAGE.write_text(page, encoding="utf-8")
+    show([Table("Tables of results", ("file", "table", "rows"), rows)])
 
 
 if __name__ == "__main__":

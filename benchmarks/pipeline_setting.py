@@ -38,15 +38,16 @@ class Plan:
 
 FULL = Plan({100: 800_000, 2_000: 300_000, 10_000: 200_000})
 QUICK = Plan(
-    {100: 200_000, 2_000: 50_000},
+    {20: 20_000},
     alone=20_000,
-    longest=1.5,
+    longest=0.2,
     rounds=1,
-    batch=20_000,
-    batches=(5_000, 50_000),
+    batch=4_000,
+    batches=(4_000,),
     plain_batches=1,
-    warming=3.0,
-    lasting=4.0,
+    rate=2_000,
+    warming=1.0,
+    lasting=1.5,
     is_quick=True,
 )
 

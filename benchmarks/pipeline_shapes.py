@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from polycast.events.codec import codec_for
 from polycast.pipeline.route import Piece, Row, Worker
+from polycast.pipeline.shipping import Shipment
 from polycast.pipeline.source import RouteReader, RouteSource, batch_of
 from polycast.routing import encode_takers
 
@@ -99,7 +100,7 @@ def worker_for(shape: str, path: str) -> Worker:
         for other in _workers.values():
             other.close()
         _workers.clear()
-        _workers[shape, path] = WORKERS[shape](path, ())
+        _workers[shape, path] = WORKERS[shape](path, Shipment())
     return _workers[shape, path]
 
 

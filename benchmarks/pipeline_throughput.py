@@ -53,8 +53,9 @@ class Results:
 def shapes_of(plan: Plan) -> list[Shape]:
     """Those that are compared."""
     least = min(plan.sizes)
+    small = (STUB,) if plan.is_quick else (READ, DECODE, STUB, STUB_ARROW)
     return [
-        *(Shape(what, least) for what in (READ, DECODE, STUB, STUB_ARROW)),
+        *(Shape(what, least) for what in small),
         *(Shape(MATCH, size) for size in plan.sizes),
     ]
 
@@ -77,7 +78,8 @@ def _shapes(cores: int, plan: Plan, folder: Path) -> dict[Shape, list[Run]]:
     wanted = shapes_of(plan)
     found: dict[Shape, list[Run]] = {shape: [] for shape in wanted}
     with spark_on(cores) as spark:
-        _run(spark, Shape(STUB, min(plan.sizes)), plan, folder)  # the JVM has to warm up
+        if not plan.is_quick:
+            _run(spark, Shape(STUB, min(plan.sizes)), plan, folder)  # the JVM has to warm up
         for number in range(plan.rounds):
             for shape in wanted if number % 2 == 0 else reversed(wanted):
                 found[shape].append(_run(spark, shape, plan, folder))
@@ -94,7 +96,8 @@ def _batches_and_peers(
 ) -> tuple[dict[int, Run], pipeline_plain.Results]:
     shape = Shape(STUB, min(plan.sizes))
     with spark_on(cores) as spark:
-        _run(spark, shape, plan, folder)
+        if not plan.is_quick:
+            _run(spark, shape, plan, folder)
         found = {size: _run(spark, shape, plan, folder, batch=size) for size in plan.batches}
         return found, pipeline_plain.measure(spark, plan, folder)
 

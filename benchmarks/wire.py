@@ -38,7 +38,7 @@ from polycast.events import JSON, MSGPACK, Codec, Identity, Record, decode_recor
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.routing import RoutingPlan
 from polycast.stores import Route, Stored
-from polycast.typesystem import Registry
+from polycast.typesystem import Description, Registry
 
 FIELDS = {
     "speaker": (str, "Guerraoui"),
@@ -205,7 +205,10 @@ class _View:
     """What a store would tell a plan."""
 
     def __init__(self, registry: Registry) -> None:
-        self.descriptions = registry.descriptions
+        self._registry = registry
+
+    def descriptions(self, *, after: int = 0) -> tuple[Description, ...]:
+        return self._registry.descriptions()[after:]
 
     def contexts(self) -> tuple[()]:
         return ()
@@ -309,7 +312,7 @@ def plain(found: Found) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a few short rounds")
+    parser.add_argument("--quick", action="store_true", help="try it out")
     parser.add_argument("--glances", action="store_true", help="only what filters look at")
     options = parser.parse_args()
     effort = QUICK if options.quick else Effort()

@@ -30,17 +30,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """Share out the tests of a run by several processes."""
-    from sharing import Sharing
+    from sharing import Sharing, Stopwatch
 
+    config.pluginmanager.register(Stopwatch())
     return Sharing(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the tests of a run by several processes."""
     if hasattr(config, "workerinput"):
-        from sharing import begin_with_the_longest
+        from sharing import begin_with_the_longest, known_seconds
 
-        begin_with_the_longest(items)
+        begin_with_the_longest(items, known_seconds())
 
 
 @pytest.fixture

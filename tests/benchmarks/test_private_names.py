@@ -17,6 +17,11 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in OF_TUPLES
 
 
+BY_NAME = {"getattr": 1, "setattr": 1, "hasattr": 1, "delattr": 1, "object": 1}
+BY_PATH = {"attrgetter": 0, "methodcaller": 0}
+"""Functions that take a name as text, and which argument it is; `object` is `patch.object`."""
+
+
 def reached(tree: ast.AST) -> Iterator[str]:
     """What is private to others: attributes of other objects, imports, and names as texts."""
     for node in ast.walk(tree):
@@ -25,24 +30,37 @@ def reached(tree: ast.AST) -> Iterator[str]:
                 pass
             case ast.Attribute(attr=name) if is_private(name):
                 yield f"{node.lineno}: {ast.unparse(node)}"
-            case ast.ImportFrom(module=module, names=names) if module != "__future__":
-                parts = [*(module or "").split("."), *(each.name for each in names)]
+            case ast.ImportFrom() | ast.Import():
+                parts = [part for name in _imported(node) for part in name.split(".")]
                 yield from (
                     f"{node.lineno}: import of {each}" for each in parts if is_private(each)
                 )
-            case ast.Import(names=names):
-                parts = [part for each in names for part in each.name.split(".")]
-                yield from (
-                    f"{node.lineno}: import of {each}" for each in parts if is_private(each)
-                )
-            case ast.Call(
-                func=ast.Name(id="getattr" | "setattr"), args=[_, ast.Constant(str(name)), *_]
-            ):
-                if is_private(name):
+            case ast.Call() | ast.Subscript():
+                if any(is_private(part) for name in _texts(node) for part in name.split(".")):
                     yield f"{node.lineno}: {ast.unparse(node)}"
-            case ast.Call(func=ast.Attribute(attr="object"), args=[_, ast.Constant(str(name)), *_]):
-                if is_private(name):  # patch.object
-                    yield f"{node.lineno}: {ast.unparse(node)}"
+
+
+def _imported(node: ast.ImportFrom | ast.Import) -> list[str]:
+    names = [each.name for each in node.names]
+    if isinstance(node, ast.Import):
+        return names
+    return [] if node.module == "__future__" else [node.module or "", *names]
+
+
+def _texts(node: ast.Call | ast.Subscript) -> list[str]:
+    """Names of attributes that are given as texts."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
+            first = BY_NAME.get(name, BY_PATH.get(name, len(args)))
+            given = args[first : first + 1] if name in BY_NAME else args[first:]
+        case ast.Subscript(value=ast.Call(func=ast.Name(id="vars")), slice=key):
+            given = [key]
+        case ast.Subscript(value=ast.Attribute(attr="__dict__"), slice=key):
+            given = [key]
+        case _:
+            given = []
+    found = (each.value for each in given if isinstance(each, ast.Constant))
+    return [each for each in found if isinstance(each, str)]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -59,6 +77,12 @@ def test_a_benchmark_reaches_into_nothing(script: Path) -> None:
         "from polycast._inside import thing",
         "import polycast._inside",
         "getattr(plan, '_decoded')",
+        "hasattr(plan, '_decoded')",
+        "delattr(plan, '_decoded')",
+        "operator.attrgetter('plan._decoded')(worker)",
+        "methodcaller('_begin')(worker)",
+        "vars(plan)['_decoded']",
+        "plan.__dict__['_decoded']",
         "patch.object(plan, '_decoded', 1)",
     ],
 )

@@ -4,8 +4,9 @@ python tests/fuzzing/fuzz.py                       # each target for a minute
 python tests/fuzzing/fuzz.py --seconds 600 etcl    # one of them, for longer
 python tests/fuzzing/fuzz.py --merge etcl          # keep what the runs found that covers more
 
-It needs atheris, which `make torture` installs. New inputs go to build/fuzzing/; one that breaks a
-target is told with its name, to be kept in tests/fuzzing/corpus/ with the mended code.
+It needs atheris, which is installed on demand: pip install 'polycast[fuzz]'. New inputs go to
+build/fuzzing/; one that breaks a target is told with its name, to be
+kept in tests/fuzzing/corpus/ with the mended code.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ import argparse
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
+MISSING = (
+    "fuzzers: not run, as atheris is not installed; "
+    "in the environment of the Makefile: .venv/bin/pip install -e '.[fuzz]'"
+)
 CORPUS = HERE / "corpus"
 FOUND = HERE.parents[1] / "build" / "fuzzing"
 SLOWEST, LARGEST = 10, 2_048  # seconds for one input, megabytes of a process
@@ -84,16 +90,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("targets", nargs="*", choices=[*names, []], help="default: all")
     parser.add_argument("--seconds", type=int, default=60, help="for each; default: %(default)s")
+    parser.add_argument("--hours", type=float, help="for all together, instead of --seconds")
     parser.add_argument("--seed", type=int, default=int(time.time()) % 10**6)
     parser.add_argument("--merge", metavar="TARGET", choices=names)
     parser.add_argument("--here", metavar="TARGET", choices=names, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if find_spec("atheris") is None:
+        print(MISSING)
+        return 0 if options.hours is not None else 1  # what else `make torture` does goes on
     if options.merge:
         merge(options.merge)
     elif options.here:
         run_one(options.here, options.seconds, options.seed)
     else:
-        done = [fuzz(name, options.seconds, options.seed) for name in options.targets or names]
+        targets = options.targets or names
+        seconds = options.seconds
+        if options.hours is not None:
+            seconds = max(1, round(options.hours * 3600 / len(targets)))
+        done = [fuzz(name, seconds, options.seed) for name in targets]
         return 0 if all(done) else 1
     return 0
 

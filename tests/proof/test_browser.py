@@ -1,7 +1,7 @@
 """A page of another origin in a real browser: it gets nothing from a broker on loopback.
 
-Needs Debian's Chromium and the Python package `playwright`; says so where one is missing. Part of
-`make proof`: with POLYCAST_PROOF=1.
+Needs Chromium and the Python package `playwright`, of `polycast[proof]`; says so where one is
+missing. Part of `make proof`: with POLYCAST_PROOF=1.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("no Chromium: apt-get install chromium")
     playwright = pytest.importorskip(
-        "playwright.sync_api", reason="no playwright: pip install 'polycast[dev]'"
+        "playwright.sync_api", reason="no playwright: .venv/bin/pip install -e '.[proof]'"
     )
     with playwright.sync_playwright() as started:
         found = started.chromium.launch(

@@ -268,6 +268,20 @@ def test_a_class_that_extends_a_built_in_one_still_does() -> None:
     assert made("a") == "a"
 
 
+@pytest.mark.parametrize("kind", ["class", "dataclass", "namedtuple", "enum", "flag"])
+def test_a_class_cannot_have_a_null_character_in_its_name(kind: str) -> None:
+    with pytest.raises(NotDecodable, match="null character"):
+        Registry().made(Description(name="far.Aw\0ay", kind=kind))
+
+
+@pytest.mark.parametrize("kind", ["enum", "flag"])
+@pytest.mark.parametrize("names", [("RED", "RED"), ("mro",), ("_missing_",)])
+def test_an_enum_that_python_does_not_allow_is_refused(kind: str, names: tuple[str, ...]) -> None:
+    constants = tuple(Constant(name, at) for at, name in enumerate(names, 1))
+    with pytest.raises(NotDecodable, match=r"no class can be made of it|name of a member"):
+        Registry().made(Description(name="far.Away", kind=kind, constants=constants))
+
+
 @pytest.mark.parametrize("name", ["", "a b", "class", "x=1): pass #", "__class__", "__del__"])
 def test_a_name_that_is_no_attribute_is_refused(name: str) -> None:
     with pytest.raises(NotDecodable):

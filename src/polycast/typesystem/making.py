@@ -32,6 +32,14 @@ __all__ = ["make_class"]
 def make_class(description: Description, bases: tuple[type, ...]) -> type:
     """A class with all fields of a description, derived from what this process has of its bases."""
     _check(description)
+    try:
+        return _made(description, bases)
+    except (TypeError, ValueError) as error:  # Python has rules of its own for names of classes
+        why = f"no class can be made of it: {error}"
+        raise NotDecodable(description.name, why=why) from error
+
+
+def _made(description: Description, bases: tuple[type, ...]) -> type:
     if description.kind in ("enum", "flag"):
         return _made_enum(description, bases)
     made, left_out = _derived(description, bases)
@@ -49,6 +57,10 @@ def _check(description: Description) -> None:
     for name in stored:
         if name.startswith("__") and name.endswith("__"):
             raise NotDecodable(description.name, why=f"{name!r} belongs to Python")
+    for constant in description.constants:
+        if constant.name.startswith("_") and constant.name.endswith("_"):
+            why = f"{constant.name!r} cannot be the name of a member"
+            raise NotDecodable(description.name, why=why)
 
 
 def _derived(description: Description, bases: tuple[type, ...]) -> tuple[type, list[type]]:

@@ -321,7 +321,7 @@ class Connection:
             self._turn += 1
             if self._turn % len(self._options.addresses) == 0:
                 # Jitter, so that those who lost it together do not all come back together.
-                self._closed.wait(pause * (0.5 + random.random()))
+                self._closed.wait(pause * (0.5 + random.random()))  # noqa: S311  (no secret)
                 pause = min(pause * 2, LATEST)
 
     def _connect(self) -> None:

@@ -362,7 +362,7 @@ class Index:
     def _worth(self, state: State, sample: Sample) -> bool:
         """Whether other anchors would spare much work, tried with some of the rows."""
         rows = state.rows()
-        rows = random.Random(0).sample(rows, min(TRIED, len(rows)))
+        rows = random.Random(0).sample(rows, min(TRIED, len(rows)))  # noqa: S311  (no secret)
         trial = Layout(rows, self._lock, state.keys, sample)
         now = better = 0.0
         for _, conjunction in rows:
