@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["application"]
 
 _log = server_log()
-PLAIN_TOKEN = (
+TOLD_IN_THE_OPEN = (
     "a token came without TLS, where others can read it, and is refused: revoke it. Use "
     "polycasts:// and TLS at the broker; `polycast serve --insecure` is for a network that "
     "something else protects\n"
@@ -121,7 +121,7 @@ class Doors:
         given, place = asked.headers.get("authorization"), _place(asked.scope)
         if given is not None and not (self._plain_tokens or _is_safe(asked)):
             _log.warning("%s sent a token without TLS; it should be revoked", place)
-            return PlainTextResponse(PLAIN_TOKEN, status_code=403)
+            return PlainTextResponse(TOLD_IN_THE_OPEN, status_code=403)
         scheme, _, secret = (given or "").partition(" ")
         who = self._broker.identify(secret.strip() if scheme.lower() == "bearer" else None)
         return self._refused(action, what, place, given) if who is None else who

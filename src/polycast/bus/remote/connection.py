@@ -226,7 +226,7 @@ class Connection:
             except Exception as error:
                 self._lost(error)
                 if _is_for_room(error):
-                    self._closed.wait(LATEST * (0.5 + random.random()))
+                    self._closed.wait(LATEST * (0.5 + random.random()))  # noqa: S311 - so that not all come at once
             if self._closed.is_set() or self.failure is not None:
                 return
             self._connect_again()
