@@ -159,6 +159,7 @@ WANTED: dict[str, Callable[[Who, str], str]] = {
     "bury": burying,
     **dict.fromkeys(("open_bus", "keep_bus", "remove_bus"), own_bus_change),
     **dict.fromkeys(("advertise", "withdraw"), own_bus_change),
+    "notices": anybody,
     "describe": describing,
     **dict.fromkeys(("put_context", "end_context", "give_root"), admins_change),
     **dict.fromkeys(("take_routing", "drop_stretches"), admins_change),

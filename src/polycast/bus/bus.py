@@ -112,9 +112,8 @@ class Bus:
         self._services = self._make_services(stuck, self._engine.letters())
         self._roster.services = self._services
         self._life = Life(self._roster)
-        self._contexts = self._engine.contexts
+        self._contexts, self._publishing = self._engine.contexts, self._engine.publishing
         self._contexts.letters = self._services.dead_letters
-        self._publishing = self._engine.publishing
         self._whole: Bus | None = None
         self._engine.start(self._services.timers)
         # Whoever has a subscription has the bus; threads alone do not keep it, nor outlive it.
@@ -135,7 +134,6 @@ class Bus:
             raise
 
     def _make_services(self, stuck_after: float, dead_letters: DeadLetters) -> Services:
-        roster = self._roster
         return Services(
             clock=self._clock,
             timers=Timers(self._clock),
@@ -144,7 +142,7 @@ class Bus:
             dead_letters=dead_letters,
             in_turn=self._dispatcher.turn.run,
             changed=self._dispatcher.change,
-            ended=roster.forget,
+            ended=self._roster.forget,
             quiet=threading.Condition(),
             source=self._engine.source,
         )

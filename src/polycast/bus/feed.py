@@ -8,7 +8,7 @@ from itertools import dropwhile, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.bus.stretches import Stretches
-from polycast.errors import StoreError
+from polycast.errors.failures import STORE_FAILURES
 from polycast.locks import Bell
 from polycast.matching import wanted_from_afar
 from polycast.stores import Batch, Coverage
@@ -69,7 +69,7 @@ class Feed:
         self.waits_since: float | None = None  # how long there is something that is not routed
         self._thread: threading.Thread | None = None
         self._closed = False
-        self.failure: StoreError | None = None
+        self.failure: Exception | None = None
         self.look: Callable[[], None] = lambda: None  # at what others have changed in the store
         store.watch(self.ring)
 
@@ -185,13 +185,13 @@ class Feed:
 
     def _step(self) -> bool:
         """Read a little; whether there may be more."""
-        failed: StoreError | None = None
+        failed: Exception | None = None
         more = False
         # One that fails does not stop the others.
         for read in (self._read_new, self._read_routed, self._read_older):
             try:
                 more = read() or more
-            except StoreError as error:
+            except STORE_FAILURES as error:
                 failed = error
             except BaseException:  # the thread is ours, so it stays
                 if not self._closed:
@@ -329,7 +329,7 @@ class Feed:
                 return found, first
             try:
                 batch = self._store.read(first, limit=last - first + 1, until=last + 1, size=much)
-            except StoreError:
+            except STORE_FAILURES:
                 if not found:
                     raise
                 return found, first
@@ -354,7 +354,7 @@ class Feed:
         elif room > 0:
             try:
                 wanted, upto = self._older(mailbox, start, room)
-            except StoreError:
+            except STORE_FAILURES:
                 with self._lock:
                     self._lagging[mailbox] = None
                 raise

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from polycast.delivery import DeadLetter, DeadLetters
 from polycast.delivery.keeping import letter_of, record_of
 from polycast.delivery.replaying import Passed, announce
-from polycast.errors import AccessDenied, BrokerRefused, StoreError
+from polycast.errors import AccessDenied, BrokerRefused
+from polycast.errors.failures import STORE_FAILURES
 from polycast.events import encode_record
 from polycast.matching import Definition
 from polycast.routing.borders.crossing import Astray, context_of_letter, reason_of
@@ -53,7 +54,7 @@ class StoredLetters(DeadLetters):
         try:
             with self._store.view() as view:
                 return view.count_letters()
-        except StoreError:  # nothing can be told of a store that is closed or gone
+        except STORE_FAILURES:  # nothing can be told of a store that is closed or gone
             return 0
 
     def __iter__(self) -> Iterator[DeadLetter]:

@@ -11,10 +11,9 @@ from msgspec.structs import replace as replaced
 
 from polycast.bus.attaching import GROUPS, Request, kept_name, rest_of_lease
 from polycast.bus.deadlines import follow_clock, keeper_of
-from polycast.bus.health import PipelineHealth
-from polycast.bus.keeping import fullness
 from polycast.bus.options import check_dispatch
 from polycast.bus.roster import Roster
+from polycast.bus.store_health import pipeline_health, store_problems
 from polycast.bus.watching import Watch, is_kept, record_at
 from polycast.delivery import CursorKeeper, Mailbox, SharedGroup, StoreKeeper
 from polycast.delivery.keeping import Fenced
@@ -25,10 +24,9 @@ from polycast.errors import (
     DurableChanged,
     LeaseExpired,
     NotSettled,
-    StoreClosed,
-    StoreError,
     TakenOver,
 )
+from polycast.errors.failures import STORE_FAILURES
 from polycast.matching import Definition, definition_of
 from polycast.stores import Advert
 from polycast.stores.bounds import start_of
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
 
     from polycast.bus.attaching import Attachment
     from polycast.bus.feed import Feed
+    from polycast.bus.health import PipelineHealth
     from polycast.bus.options import EngineName
     from polycast.bus.presence import Presence
     from polycast.bus.roster import Advertisement
@@ -377,7 +376,7 @@ class StoredRoster(Roster):
     def awaited(self) -> tuple[int, int]:
         """What flush() waits for: the newest position, and all that is routed so far."""
         routed = 0
-        with suppress(StoreError):
+        with suppress(*STORE_FAILURES):
             if self.feed.is_routed:
                 with self.store.view() as view:
                     routed = view.routed().high
@@ -426,7 +425,7 @@ class StoredRoster(Roster):
         try:
             with self.store.view() as view:
                 adverts = view.adverts()
-        except StoreError:
+        except STORE_FAILURES:
             return super().advertised()
         return sorted(each.what for each in adverts)
 
@@ -465,7 +464,7 @@ class StoredRoster(Roster):
     def published(self) -> int:
         """The newest position, as far as it can be known."""
         if self.store.is_up:
-            with suppress(StoreError):
+            with suppress(*STORE_FAILURES):
                 return self.store.newest()
         return self.dispatcher.routed - 1
 
@@ -475,28 +474,8 @@ class StoredRoster(Roster):
 
     def pipeline(self) -> PipelineHealth | None:
         """How far the pipeline has come, if it routes for anybody here."""
-        if not self.feed.is_routed or not self.store.is_up:
-            return None
-        try:
-            with self.store.view() as view:
-                routed, newest = view.routed(), view.newest()
-        except StoreError:
-            return None
-        since = self.feed.waits_since
-        still = 0.0 if since is None else self.services.clock.monotonic() - since
-        return PipelineHealth(routed.high, newest + 1 - routed.high, routed.token > 0, still)
+        return pipeline_health(self.store, self.feed, self.services.clock)
 
     def problems(self) -> list[str]:
         """What is wrong with the store."""
-        found: list[Exception | None] = [self.store.failure, self.feed.failure]
-        if not self.store.is_up and self.store.failure is None:
-            return ["no broker is connected; that is tried again, and nothing is lost meanwhile"]
-        try:
-            full = fullness(self.store)
-        except StoreClosed:
-            full = []
-        except StoreError as error:
-            full = [str(error)]
-        pipeline = self.pipeline()
-        idle = [str(pipeline)] if pipeline is not None and pipeline.is_idle else []
-        return [str(each) for each in found if each is not None] + full + idle
+        return store_problems(self.store, self.feed, self.pipeline())

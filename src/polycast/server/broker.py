@@ -29,7 +29,7 @@ from polycast.server.usage import Usage
 from polycast.server.vocabulary import Vocabulary
 from polycast.stores import MemoryStore, open_store
 from polycast.stores.urls import path_of
-from polycast.wire.calls import LOG, READS
+from polycast.wire.calls import LOG, NOTICES, READS
 from polycast.wire.frames import encode, encode_result
 from polycast.wire.messages import Limits
 
@@ -181,10 +181,16 @@ class Broker:
 
     def asked(self, name: str, given: dict[str, Any], guard: Guard) -> bytes:
         """The result of a question about the log or the state. In any thread."""
+        if name == NOTICES.name:
+            return encode_result(self.notices(guard.who.owner))
         if name in LOG:
             return encode(guard.answer_of_log(LOG[name], given))
         with self.store.view() as view:
             return encode_result(guard.answer(view, READS[name], given))
+
+    def notices(self, owner: str | None) -> list[str]:
+        """What is done otherwise than usual for an owner."""
+        return [str(each) for each in self.filter_budget.suspended() if each.owner == owner]
 
     def unread(self) -> int:
         """How many bytes of events clients have not read."""

@@ -62,7 +62,7 @@ MUCH_LATER = 0.25  # the same for one that has not asked for anything
 _QUICK = frozenset(
     {
         *("newest", "oldest", "revision", "subscription", "document", "route", "flight"),
-        *("members", "standing"),
+        *("members", "standing", "notices"),
     }
 )
 _LISTINGS = READS.keys() - _QUICK

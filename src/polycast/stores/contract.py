@@ -367,6 +367,9 @@ class Store(Protocol):
     def size(self) -> int:
         """How many bytes the store takes."""
 
+    def notices(self) -> list[str]:
+        """What it does otherwise than usual for who asks, in words; only a broker ever does."""
+
     # -- the state ---------------------------------------------------------------------------------
 
     def describe(self, descriptions: Sequence[Description]) -> Future[None]:

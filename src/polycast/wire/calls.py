@@ -24,7 +24,7 @@ from polycast.wire.frames import encode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CALLS", "ERRANDS", "LOG", "READ", "READS", "STEPS", "Verb"]
+__all__ = ["CALLS", "ERRANDS", "LOG", "NOTICES", "READ", "READS", "STEPS", "Verb"]
 
 _NAMES = {
     **vars(contract),
@@ -124,4 +124,7 @@ LOG = {
 """What can be asked of the log, but for reading it."""
 READ = Verb("read", contract.Store.read)
 """Reading the log; its result is a batch."""
-CALLS = READS | LOG | {READ.name: READ}
+
+NOTICES = Verb("notices", contract.Store.notices)
+"""What a broker does otherwise than usual, such as that it does not ask filters for a while."""
+CALLS = READS | LOG | {READ.name: READ, NOTICES.name: NOTICES}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from socket import SHUT_RDWR, SHUT_WR
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +31,10 @@ class Socket(ClientConnection):
     """That of the library, with a thread that writes."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self._bell = threading.Condition()
+        self._bell: SimpleQueue[None] = SimpleQueue()  # a signal handler may ring it while it rings
         self._own: deque[bytes] = deque()  # frames that are not messages: pings, answers, the end
         self._messages: Callable[[], Iterable[bytes]] = tuple
-        self._rung = self._over = False
+        self._over = False
         self.heard = 0  # frames, pieces of messages too
         super().__init__(*args, **options)
         self._writer = threading.Thread(target=self._write, name="polycast-send", daemon=True)
@@ -47,9 +48,7 @@ class Socket(ClientConnection):
 
     def ring(self) -> None:
         """There is something to say."""
-        with self._bell:
-            self._rung = True
-            self._bell.notify()
+        self._bell.put(None)
 
     def process_event(self, event: Event) -> None:
         """Whatever it is, the broker lives."""
@@ -58,10 +57,8 @@ class Socket(ClientConnection):
 
     def send_data(self) -> None:
         """Leave what the protocol has to say to the writer; who calls this has its lock."""
-        data = self.protocol.data_to_send()
-        with self._bell:
-            self._own.extend(data)
-            self._bell.notify()
+        self._own.extend(self.protocol.data_to_send())
+        self.ring()
 
     def cut(self) -> None:
         """End it without a word, also for who is just writing."""
@@ -74,9 +71,8 @@ class Socket(ClientConnection):
         with suppress(OSError):  # who writes would not be woken by closing alone
             self.socket.shutdown(SHUT_RDWR)
         super().close_socket()
-        with self._bell:
-            self._over = True
-            self._bell.notify()
+        self._over = True
+        self.ring()
 
     # -- the writer --------------------------------------------------------------------------------
 
@@ -93,8 +89,8 @@ class Socket(ClientConnection):
     def _to_write(self) -> Iterator[bytes]:
         pieces: Iterator[bytes] = iter(())
         while True:
-            while (own := self._next_own()) is not None:
-                yield own
+            while self._own:
+                yield self._own.popleft()
             piece = next(pieces, None)
             if piece is not None:
                 yield piece
@@ -103,16 +99,13 @@ class Socket(ClientConnection):
             else:
                 return
 
-    def _next_own(self) -> bytes | None:
-        with self._bell:
-            return self._own.popleft() if self._own else None
-
     def _waited(self) -> bool:
         """Wait until there is something to say; whether there ever will be."""
-        with self._bell:
-            self._bell.wait_for(lambda: self._own or self._rung or self._over)
-            self._rung = False
-            return not self._over
+        self._bell.get()
+        with suppress(Empty):  # what was rung for more than once is there by now, too
+            while True:
+                self._bell.get_nowait()
+        return not self._over
 
     def _pieces(self) -> Iterator[bytes]:
         """The messages that wait, as frames of at most one piece each."""

@@ -24,7 +24,7 @@ from polycast.errors import (
 from polycast.locks import Outcome, check_free
 from polycast.stores import Batch, Coverage, Draft, Run
 from polycast.stores.values import Asked
-from polycast.wire.calls import LOG, READ
+from polycast.wire.calls import LOG, NOTICES, READ
 from polycast.wire.frames import decode_batch, encode_description, encode_result
 from polycast.wire.messages import Append, Call, Describe, Want
 
@@ -263,6 +263,11 @@ class RemoteStore(Handlers):
     def size(self) -> int:
         """How many bytes the store takes."""
         return int(self._asked("size"))
+
+    def notices(self) -> list[str]:
+        """What the broker does otherwise than usual for the owner of the token, in words."""
+        found: list[str] = NOTICES.result(self._ask(NOTICES.name, NOTICES.arguments()))
+        return found
 
     # -- the state ---------------------------------------------------------------------------------
 

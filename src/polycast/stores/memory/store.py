@@ -152,6 +152,10 @@ class MemoryStore(Near):
         with self._lock:
             return sum(sum(map(len, _payloads_of(each.record))) for each in self._log)
 
+    def notices(self) -> list[str]:
+        """Nothing is done otherwise than usual."""
+        return []
+
     # -- the state ---------------------------------------------------------------------------------
 
     @contextmanager

@@ -89,3 +89,7 @@ class Readable(Near):
         with self.snapshot() as connection:
             pages = fetch_one(connection, "PRAGMA page_count")
             return int(pages * fetch_one(connection, "PRAGMA page_size"))
+
+    def notices(self) -> list[str]:
+        """Nothing is done otherwise than usual."""
+        return []
