@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import contextmanager
+from collections import deque
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import apsw
@@ -99,8 +100,8 @@ class Readers:
     def __init__(self, path: str, files: Files, *, vfs: str | None = None) -> None:
         self._path, self._vfs, self._files = path, vfs, files
         self._home = Home("this store")
-        self._idle: list[apsw.Connection] = []
-        self._lock = threading.RLock()
+        # No lock: a finaliser may publish in the midst of this, and wait for who waits for it.
+        self._idle: deque[apsw.Connection] = deque()
         self._closed = False
 
     @contextmanager
@@ -133,14 +134,11 @@ class Readers:
 
     def _take(self) -> apsw.Connection:
         self._home.check("reading a store")
-        with self._lock:
-            if self._closed:
-                raise StoreClosed()
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                connection = None
-        if connection is None:
+        if self._closed:
+            raise StoreClosed()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
             return self.open()
         try:
             self._files.check()
@@ -150,16 +148,19 @@ class Readers:
         return connection
 
     def _give_back(self, connection: apsw.Connection) -> None:
-        with self._lock:
-            if not self._closed and len(self._idle) < _KEPT:
-                self._idle.append(connection)
-                return
-        connection.close()
+        if len(self._idle) >= _KEPT:
+            connection.close()
+            return
+        self._idle.append(connection)
+        if self._closed:  # before it was kept, or meanwhile
+            self._close_idle()
 
     def close(self) -> None:
         """Close those that are idle; the others close when they are given back."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self._closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()

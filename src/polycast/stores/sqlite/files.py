@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from polycast.errors import StoreReplacedError
+from polycast.locks import note
 from polycast.stores.sqlite.rows import fetch
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Files:
 
     def _rewritten(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
         """A checkpoint has written the file, or somebody has copied another over it."""
+        note(self.lock)
         with self.lock:
             header = _read(self._real, 0, _HEADER)
             counter = int.from_bytes(header[24:28], "big")
@@ -109,6 +111,7 @@ class Files:
 
     def _cut(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
         """Shorter than it was: begun anew after a checkpoint, or emptied by somebody."""
+        note(self.lock)
         with self.lock:
             # Nobody has begun it anew yet while it is empty; that is seen after the next commit.
             self._was_cut = not now.st_size
