@@ -408,6 +408,7 @@ class Connection:
             with suppress(Exception):
                 socket.close()
             socket.cut()
+            socket.join(2.0)
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(2.0)
 

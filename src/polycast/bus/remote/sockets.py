@@ -74,6 +74,11 @@ class Socket(ClientConnection):
         self._over = True
         self.ring()
 
+    def join(self, timeout: float) -> None:
+        """Wait for the writer to end."""
+        if threading.current_thread() is not self._writer:
+            self._writer.join(timeout)
+
     # -- the writer --------------------------------------------------------------------------------
 
     def _write(self) -> None:
