@@ -121,6 +121,7 @@ def test_tokens_and_tls_are_said_and_wanted(
     assert run("tail", ready["url"], *trust).status == 1
     assert run("tail", ready["url"], "--token", secret).status == 1
     report = run("doctor", ready["url"], "--json", *trust, "--token", secret).data
+    assert "broker" in report, report
     assert report["broker"]["token"] == "clerk"
     status, err = ended(process, signal.SIGTERM)
     assert status == 0
