@@ -367,10 +367,11 @@ def test_attributes_that_nothing_produces() -> None:
     end = "a mapping for what it holds, or a default would"
     assert said(us, "nothing-produces") == [
         "error: us, mapping 'Line => Demanding ?': nothing produces Demanding.item from Line: Item "
-        f"is there, and USItem is wanted; a rule for Line.item, {end}",
+        "is there, and USItem is wanted; a rule for Line.item with f(x: Item) -> USItem, "
+        f"{end}",
         "error: us, mapping 'Line => Demanding ?': nothing produces Demanding.tax from Line: Line "
-        "has no attribute 'tax'; a default would, or context.whole(Line, f) with "
-        "f(x: Line) -> Demanding",
+        "has no attribute 'tax'; context.whole(Line, f) with f(x: Line) -> Demanding, or a "
+        "default would",
     ]
 
 
@@ -381,7 +382,7 @@ def test_none_where_none_is_not_wanted() -> None:
     us.map(source, target, "?")
     assert said(us, "nothing-produces") == [
         "error: us, mapping 'Source => Target ?': nothing produces Target.x from Source: 'x' may "
-        "be None, and float is wanted; a rule for Source.x, a mapping for what it holds, or a "
+        "be None, and float is wanted; context.whole(Source, f) with f(x: Source) -> Target, or a "
         "default would"
     ]
 
@@ -554,8 +555,8 @@ def test_attributes_that_are_dropped() -> None:
 
 # -- all of them -----------------------------------------------------------------------------------
 
-ELSEWHERE = {  # files and units have tests of their own
-    *("bad-xml", "unknown-function", "units-differ", "one-unit"),
+ELSEWHERE = {  # files, units and defaults have tests of their own
+    *("bad-xml", "unknown-function", "units-differ", "one-unit", "defaulted", "does-not-fit"),
 }
 
 

@@ -98,7 +98,7 @@ incoming: Box => USBox ?  declared in us
 └── size2: Size           Box.size2 > size_of
     └── width: float      shadowed: Box.size2.width > identity
 error: us, mapping 'Box => USBox ?': nothing produces USBox.needed from Box: Box has no attribute \
-'needed'; a default would, or context.whole(Box, f) with f(x: Box) -> USBox [nothing-produces]
+'needed'; context.whole(Box, f) with f(x: Box) -> USBox, or a default would [nothing-produces]
 """
 
 

@@ -18,6 +18,7 @@ from polycast.contexts.fitting import (
     shape_fits,
     takes_any,
 )
+from polycast.contexts.misfits import Misfit, alternatives, mended_by, whole_text, why_of
 from polycast.contexts.recipes import (
     Apply,
     Build,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from polycast.contexts.recipes import Recipe
     from polycast.contexts.resolution import Node, Resolver
     from polycast.contexts.shapes import Container
-    from polycast.typesystem.attributes import Default
 
 __all__ = ["Builder"]
 
@@ -50,10 +50,6 @@ T = TypeVar("T")
 
 _ANYTHING = Shape(Any, opaque=True)
 _DEEP = 16  # what is further in is left for later, so that Python's stack need not hold all
-
-
-class _Misfit(Exception):
-    """A value that the target does not take."""
 
 
 class Builder:
@@ -80,10 +76,13 @@ class Builder:
         try:
             node = choice.node.child(choice.attribute, met)
             return self._all_of(lambda: self._case(node, choice.shape, choice.wanted))
-        except _Misfit as error:
-            if choice.lenient:
-                return Missing()
+        except Misfit as error:
             path = choice.node.path.to(choice.attribute, met)
+            if choice.lenient:
+                if not any(map(_is_missing, choice.cases.values())):
+                    code = "defaulted" if self._settled.is_strict else "does-not-fit"
+                    self._error(code, f"at {path} met as {met.__name__}: {error}")
+                return Missing()
             self._error("bad-result", f"at {path} met as {met.__name__}: {error}")
             return Keep()
 
@@ -119,7 +118,7 @@ class Builder:
         if known is not None:
             known.recursive = known.recursive or known in self._unfilled
             return known
-        build = self._builds[node, target] = Build(node.met, target)
+        build = self._builds[node, target] = Build(node.met, target, mapping=mapping)
         self._unfilled.add(build)
         whole = None if mapping is None else self._settled.wholes.get(mapping.source)
         if whole is not None and self._runs_before(whole.function, node.met, target):
@@ -157,30 +156,55 @@ class Builder:
         except NoMaker as error:
             self._error("not-buildable", str(error))
             return
-        given = self._types.shapes(build.source)
-        defaults = declared_defaults(build.target)
         for name, wanted in self._types.shapes(build.target).items():
-            if name in maker.own:
-                continue
-            try:
-                if name not in given:
-                    raise _Misfit(f"{build.source.__name__} has no attribute {name!r}")
-                default = defaults[name]
-                build.parts[name] = self._attribute(node, name, given[name], wanted, default)
-            except _Misfit as error:
-                if name not in maker.optional:
-                    self._nothing_produces(node, build.target, name, str(error))
-        self._observe_dropped(node, build, given)
+            if name not in maker.own:
+                self._fill_part(node, build, name, wanted, is_optional=name in maker.optional)
+        self._observe_dropped(node, build, self._types.shapes(build.source))
 
-    def _nothing_produces(self, node: Node, target: type, name: str, why: str) -> None:
-        path, met = str(node.path), node.met.__name__
-        would = f"a rule for {path}.{name}, a mapping for what it holds, or a default would"
-        if name not in self._types.shapes(node.met):  # a pattern cannot name it either
-            would = (
-                f"a default would, or context.whole({met}, f) with f(x: {met}) -> {target.__name__}"
-            )
-        text = f"nothing produces {target.__name__}.{name} from {path}: {why}; {would}"
-        self._error("nothing-produces", text)
+    def _fill_part(
+        self, node: Node, build: Build, name: str, wanted: Shape, *, is_optional: bool
+    ) -> None:
+        """What an attribute gets; where there is a default, it stands in for what does not fit."""
+        shape = self._types.shapes(build.source).get(name)
+        if shape is None:
+            self._nothing_there(node, build, name, is_optional=is_optional)
+            return
+        default = declared_defaults(build.target)[name]
+        lost: list[Misfit] = []
+        found = self._convert(node, name, shape, wanted, lost, lenient=default is not None)
+        if not lost:
+            build.parts[name] = found
+            return
+        if default is not None and not _is_missing(found):
+            build.parts[name] = Otherwise(found, default)
+        build.lost[name] = why_of(lost)
+        self._not_all_fits(node, build, name, lost, is_optional=is_optional)
+
+    def _nothing_there(self, node: Node, build: Build, name: str, *, is_optional: bool) -> None:
+        source, target = build.source.__name__, build.target.__name__
+        why = f"{source} has no attribute {name!r}"
+        if not is_optional:
+            mends = f"{alternatives([*whole_text(build.mapping), 'a default'])} would"
+            text = f"nothing produces {target}.{name} from {node.path}: {why}; {mends}"
+            self._error("nothing-produces", text)
+        elif self._settled.is_strict:
+            text = f"{target}.{name} takes its default, because {why}"
+            self._error("defaulted", text)
+
+    def _not_all_fits(
+        self, node: Node, build: Build, name: str, lost: list[Misfit], *, is_optional: bool
+    ) -> None:
+        ways = mended_by(node, name, lost, self._types) or whole_text(build.mapping)
+        ways += [] if is_optional else ["a default"]
+        target, why = f"{build.target.__name__}.{name}", why_of(lost)
+        mends = f"; {alternatives(ways)} would" if ways else ""
+        if not is_optional:
+            code, text = "nothing-produces", f"nothing produces {target} from {node.path}: {why}"
+        else:
+            code = "defaulted" if self._settled.is_strict else "does-not-fit"
+            when = "takes" if name not in build.parts else "may take"
+            text = f"{target} {when} its default instead of {node.path}.{name}: {why}"
+        self._error(code, text + mends)
 
     def _observe_dropped(self, node: Node, build: Build, given: dict[str, Shape]) -> None:
         if build.target is build.source:
@@ -193,23 +217,17 @@ class Builder:
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _attribute(
-        self, node: Node, name: str, shape: Shape, wanted: Shape, default: Default | None
-    ) -> Recipe:
-        """What an attribute gets; where there is a default, it stands in for what does not fit."""
-        if default is None:
-            return self._convert(node, name, shape, wanted)
-        lenient = self._convert(node, name, shape, wanted, lenient=True)
-        if not _is_partly_missing(lenient):
-            return lenient
-        if _is_missing(lenient):
-            raise _Misfit(f"{name!r} holds {hint_text(shape.hint)}")
-        return Otherwise(lenient, default)
-
     def _convert(
-        self, node: Node, attribute: str, shape: Shape, wanted: Shape, *, lenient: bool = False
+        self,
+        node: Node,
+        attribute: str,
+        shape: Shape,
+        wanted: Shape,
+        lost: list[Misfit],
+        *,
+        lenient: bool,
     ) -> Recipe:
-        """What is done with what an attribute holds, so that the target takes it."""
+        """What is done with what an attribute holds; what the target does not take is lost."""
         if shape.opaque:  # what it holds is not looked into, but a rule may name the attribute
             unknown = node.child(attribute, object)
             return Duplicate() if unknown.winner is None else self._case(unknown, shape, wanted)
@@ -217,9 +235,8 @@ class Builder:
         def fitting(make: Callable[[], Recipe]) -> Recipe:
             try:
                 return make()
-            except _Misfit:
-                if not lenient:
-                    raise
+            except Misfit as misfit:
+                lost.append(misfit)
                 return Missing()
 
         none = fitting(lambda: _none(attribute, wanted)) if shape.none else None
@@ -231,7 +248,7 @@ class Builder:
         containers = tuple(
             (
                 each.kind,
-                fitting(partial(self._each, node, attribute, each, wanted, lenient=lenient)),
+                fitting(partial(self._each, node, attribute, each, wanted, lost, lenient=lenient)),
             )
             for each in shape.containers
         )
@@ -244,14 +261,21 @@ class Builder:
         return Choice(node, attribute, shape, wanted, cases, containers, none, lenient)
 
     def _each(
-        self, node: Node, attribute: str, container: Container, wanted: Shape, *, lenient: bool
+        self,
+        node: Node,
+        attribute: str,
+        container: Container,
+        wanted: Shape,
+        lost: list[Misfit],
+        *,
+        lenient: bool,
     ) -> Recipe:
         inner = _wanted_inside(container, wanted)
         if inner is None:
             keys = "" if container.keys is None else f" by {hint_text(container.keys.hint)}"
             text = f"{hint_text(wanted.hint)} is wanted, not {container.kind.__name__}{keys}"
-            raise _Misfit(f"{attribute!r} holds elements, and {text}")
-        found = self._convert(node, attribute, container.inner, inner, lenient=lenient)
+            raise Misfit(f"{attribute!r} holds elements, and {text}")
+        found = self._convert(node, attribute, container.inner, inner, lost, lenient=lenient)
         return Each(container.kind, found)
 
     def _case(self, node: Node, held: Shape, wanted: Shape) -> Recipe:
@@ -265,7 +289,15 @@ class Builder:
             return self._same(node)
         is_told = node.met is tuple or node.met in held.literal
         there = hint_text(held.hint) if is_told else node.met.__name__
-        raise _Misfit(f"{there} is there, and {hint_text(wanted.hint)} is wanted")
+        why = f"{there} is there, and {hint_text(wanted.hint)} is wanted"
+        form = (held.hint if is_told else node.met, wanted.hint)
+        raise Misfit(why, function=form, may_be_mapped=self._may_be_mapped(node.met, wanted))
+
+    def _may_be_mapped(self, met: type, wanted: Shape) -> bool:
+        """Whether a mapping could bring a class to what a target wants."""
+        return self._types.has_attributes(met) and any(
+            map(self._types.has_attributes, wanted.classes)
+        )
 
     def _mappings_for(self, met: type) -> list[Mapping]:
         found = self._mappings.get(met)
@@ -335,19 +367,8 @@ class Builder:
 
 def _none(attribute: str, wanted: Shape) -> Recipe:
     if not (wanted.none or wanted.opaque):
-        raise _Misfit(f"{attribute!r} may be None, and {hint_text(wanted.hint)} is wanted")
+        raise Misfit(f"{attribute!r} may be None, and {hint_text(wanted.hint)} is wanted")
     return Keep()
-
-
-def _is_partly_missing(recipe: Recipe | None) -> bool:
-    match recipe:
-        case Missing():
-            return True
-        case Each():
-            return _is_partly_missing(recipe.inner)
-        case Choice():
-            return any(map(_is_partly_missing, _ways(recipe)))
-    return False
 
 
 def _is_missing(recipe: Recipe | None) -> bool:

@@ -46,8 +46,11 @@ class Context:
         *,
         parent: Context | Iterable[Context] | None = None,
         types: Iterable[type] = (),
+        strict: bool = False,
     ) -> None:
+        """With `strict`, an attribute of a target that would take its default is an error."""
         self.name = check_name("name", name)
+        self.strict = _checked_strict(name, strict)
         self.parents = _checked_parents(name, parent)
         self.types = _checked_types(name, types)
         self.mapping_lines: list[MappingLine] = []
@@ -180,7 +183,9 @@ class Context:
     ) -> Context:
         """The same once more, to be changed; with another name, or other parents."""
         above = self.parents if parent is None else parent
-        made = Context(name or self.name, parent=above or None, types=self.types)
+        made = Context(
+            name or self.name, parent=above or None, types=self.types, strict=self.strict
+        )
         made.mapping_lines = list(self.mapping_lines)
         made.rule_lines = list(self.rule_lines)
         made.whole_lines = list(self.whole_lines)
@@ -209,6 +214,12 @@ def _checked_parents(name: str, parent: Context | Iterable[Context] | None) -> t
         accepted = f"a name that no context above it has ({', '.join(sorted(above))})"
         raise BadContext("the name of a context", name, accepted=accepted)
     return given
+
+
+def _checked_strict(name: str, strict: object) -> bool:
+    if not isinstance(strict, bool):
+        raise BadContext("strict", strict, accepted="True or False", where=name)
+    return strict
 
 
 def _checked_types(name: str, types: object) -> tuple[type, ...]:

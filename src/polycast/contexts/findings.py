@@ -36,6 +36,8 @@ CODES: dict[str, Severity] = {
     "bad-direction": "error",
     "not-buildable": "error",
     "nothing-produces": "error",
+    "defaulted": "error",
+    "does-not-fit": "warning",
     "too-many-paths": "error",
     "unrelated-mappings": "warning",
     # what is said twice, or in vain

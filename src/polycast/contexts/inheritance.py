@@ -44,6 +44,8 @@ class Settled:
     """Rules and what disables them."""
     mappings: dict[tuple[type, Direction], Mapping]
     wholes: dict[type, Whole]
+    is_strict: bool
+    """Whether each attribute of a target has to come from the source, here or in a parent."""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -118,6 +120,7 @@ def _settled(context: Context, parents: list[Settled]) -> Settled:
         {},
         {},
         {},
+        any(each.strict for each in context.lineage()),
         list(dict.fromkeys(each for parent in parents for each in parent.findings)),
     )
     _Settling(context, parents, settled).run(mappings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from polycast.contexts.functions import Function
-    from polycast.contexts.lines import Rule
+    from polycast.contexts.lines import Mapping, Rule
     from polycast.contexts.resolution import Node
     from polycast.contexts.shapes import Shape
     from polycast.typesystem.attributes import Default
@@ -70,6 +70,10 @@ class Build:
     target: type
     parts: dict[str, Recipe] = field(default_factory=dict)
     """What is not here is left to the class: it has a default, or computes it."""
+    lost: dict[str, str] = field(default_factory=dict)
+    """Attributes of which the target does not take all that the source holds, and why."""
+    mapping: Mapping | None = None
+    """What says so; None if objects stay of their class."""
     whole: Function | None = None
     """What is done with the object in the end."""
     recursive: bool = False

@@ -63,6 +63,12 @@ class Shown:
     type: str
     branches: tuple[Branch, ...]
     findings: tuple[Finding, ...]
+    strict: bool = False
+
+    @property
+    def title(self) -> str:
+        """Which type, and in which context."""
+        return f"{self.type} in context {self.context!r}{', which is strict' * self.strict}"
 
     def to_data(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -72,7 +78,7 @@ class Shown:
     def __str__(self) -> str:
         rows = [row for branch in self.branches for row in _rows(branch)]
         width = max((len(left) for left, _ in rows), default=0)
-        lines = [f"{self.type} in context {self.context!r}"]
+        lines = [self.title]
         lines += [f"{left.ljust(width)}  {branch.what}".rstrip() for left, branch in rows]
         return "\n".join([*lines, *(f"{each.severity}: {each}" for each in self.findings)])
 
@@ -80,7 +86,7 @@ class Shown:
         from rich.text import Text
         from rich.tree import Tree
 
-        top = Tree(Text(f"{self.type} in context {self.context!r}", "bold"))
+        top = Tree(Text(self.title, "bold"))
         width = max((len(left) for each in self.branches for left, _ in _rows(each)), default=0)
         for branch in self.branches:
             self._hang(top, branch, width)
@@ -124,7 +130,7 @@ def show(context: Context, cls: type) -> Shown:
         if each.severity != "observation" or word.search(f"{each.text} {each.where}")
     ]
     findings.sort(key=lambda each: get_args(Severity).index(each.severity))
-    return Shown(context.name, cls.__name__, tuple(branches), tuple(findings))
+    return Shown(context.name, cls.__name__, tuple(branches), tuple(findings), settled.is_strict)
 
 
 def _direction(settled: Settled, cls: type, direction: Direction) -> Branch | None:
@@ -156,7 +162,7 @@ class _Showing:
             if name in build.parts:
                 yield from self._attribute(node, name, given[name], build.parts[name])
             else:
-                yield self._unfilled(build.target, name)
+                yield self._unfilled(build, name)
         for name in given:
             if name not in wanted:
                 what = f"dropped: {build.target.__name__} has no such attribute"
@@ -165,7 +171,8 @@ class _Showing:
             yield Branch("(the whole)", "rule", f"then {build.whole.name}")
         self._open.discard(id(build))
 
-    def _unfilled(self, target: type, name: str) -> Branch:
+    def _unfilled(self, build: Build, name: str) -> Branch:
+        target, lost = build.target, build.lost.get(name)
         try:
             maker = maker_of(target)
         except NoMaker as error:
@@ -173,7 +180,8 @@ class _Showing:
         if name in maker.own:
             return Branch(name, "default", f"set by {target.__name__} itself")
         if name in maker.optional:
-            return Branch(name, "default", f"the default of {target.__name__}")
+            why = "" if lost is None else f", because {lost}"
+            return Branch(name, "default", f"the default of {target.__name__}{why}")
         return Branch(name, "missing", "nothing produces it")
 
     def _attribute(self, node: Node, name: str, shape: Shape, recipe: Recipe) -> Iterator[Branch]:

@@ -151,6 +151,8 @@ class Translator:
             )
         new = self._builder.findings[before:]
         wrong = [each for each in new if each.severity == "error"]
-        for each in wrong:
+        is_new = cls not in self._settled.types.types  # else all but errors was said ahead
+        doubtful = [each for each in new if each.severity == "warning" and is_new]
+        for each in dict.fromkeys((*wrong, *doubtful)):
             self._report(each)
         return None if wrong else found
