@@ -288,8 +288,8 @@ def test_a_function_of_whole_events_is_checked_like_the_others() -> None:
         "error: us, mapping 'Line => USLine ?': to_dollars gives Money, not USLine"
     ]
     assert said(us, "bad-argument") == [
-        "error: us, mapping 'Line => USLine ?': to_dollars takes Money, which is neither USLine "
-        "nor Line"
+        "error: us, mapping 'Line => USLine ?': to_dollars takes Money, and is given the event as "
+        "it is, Line, to make the whole USLine of it"
     ]
 
 
@@ -536,6 +536,35 @@ def test_a_decision_by_declared_order_alone() -> None:
         "observation: us, rule 'Big': at Line.item 'Big' wins over 'Heavy' only because its "
         "supertype is declared first"
     )
+
+
+def test_a_rule_whose_result_is_thrown_away() -> None:
+    us = make_us()
+    us.rule("Line.count", pc.identity)
+    assert said(us, "unused-result") == [
+        "warning: us, rule 'Line.count': Line.count > identity wins at Line.count, and what it "
+        "gives is thrown away: USLine has no attribute 'count'",
+    ]
+    assert said(us, "never-wins") == []
+
+
+def test_a_rule_that_is_never_called() -> None:
+    us = make_us()
+    us.rule("int", pc.identity)
+    assert said(us, "unused-result") == [
+        "warning: us, rule 'int': int > identity wins at Line.count, and is never called: "
+        "Line => USLine ? has no place for it"
+    ]
+    us.rule("Line.price", to_dollars)
+    us.whole(Line, of_line)
+    assert said(us, "unused-result") == [
+        f"warning: us, rule '{rule}': {rule} > {function} wins at {path}, and is never called: "
+        "of_line makes the whole USLine"
+        for rule, function, path in (
+            ("int", "identity", "Line.count"),
+            ("Line.price", "to_dollars", "Line.price"),
+        )
+    ]
 
 
 def test_attributes_that_are_dropped() -> None:

@@ -336,7 +336,7 @@ def test_classes_that_may_change_what_they_are_given_are_refused() -> None:
 def test_functions_of_whole_events_are_refused() -> None:
     us = american()
     us.whole(Parcel, pc.unchecked(lambda parcel: parcel))
-    with pytest.raises(NoSparkForm, match="is done with OwnParcel as a whole"):
+    with pytest.raises(NoSparkForm, match="makes OwnParcel as a whole"):
         translated(us, Parcel)
 
 

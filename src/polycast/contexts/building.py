@@ -28,7 +28,9 @@ from polycast.contexts.recipes import (
     Keep,
     Missing,
     Otherwise,
+    Whole,
 )
+from polycast.contexts.results import expected
 from polycast.contexts.shapes import Shape, shape_of
 from polycast.contexts.values import NoMaker, is_closed, is_unchangeable, maker_of
 from polycast.typesystem.attributes import declared_defaults
@@ -37,7 +39,6 @@ from polycast.typesystem.standard import is_machinery, is_standard
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.contexts.functions import Function
     from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction, Mapping, Rule
     from polycast.contexts.recipes import Recipe
@@ -65,11 +66,15 @@ class Builder:
         self._shapes: dict[int, tuple[Any, Shape]] = {}
         self._where = ""
         self.findings: list[Finding] = []
+        self.applied: set[Rule] = set()
+        """The rules that some recipe has."""
+        self.thrown_away: set[Rule] = set()
+        """Those for an attribute that no target has: there is a finding for each."""
 
-    def event(self, cls: type, mapping: Mapping) -> Build:
+    def event(self, cls: type, mapping: Mapping) -> Recipe:
         """How an event of a class is made what a mapping says."""
         self._where = mapping.where
-        return self._all_of(lambda: self._build(self._resolver.root(cls), mapping.target, mapping))
+        return self._all_of(lambda: self._mapped(self._resolver.root(cls), mapping))
 
     def case(self, choice: Choice, met: type) -> Recipe:
         """What is done with a value of a class that was not known when a choice was made."""
@@ -120,31 +125,30 @@ class Builder:
             return known
         build = self._builds[node, target] = Build(node.met, target, mapping=mapping)
         self._unfilled.add(build)
-        whole = None if mapping is None else self._settled.wholes.get(mapping.source)
-        if whole is not None and self._runs_before(whole.function, node.met, target):
-            build.target, build.whole = node.met, whole.function
-        elif whole is not None:
-            build.whole = whole.function
         if len(node.path.attributes) > _DEEP:
             self._later.append((node, build))
         else:
             self._fill(node, build)
         return build
 
-    def _runs_before(self, function: Function, source: type, target: type) -> bool:
-        """Whether a function of whole events takes the source, its attributes being translated."""
-        if not fits(function.result, target):
-            text = f"{function.name} gives {hint_text(function.result)}, not {target.__name__}"
+    def _mapped(self, node: Node, mapping: Mapping) -> Recipe:
+        """What a mapping makes: attribute by attribute, unless a function makes the whole."""
+        whole = self._settled.wholes.get(mapping.source)
+        if whole is None:
+            return self._build(node, mapping.target, mapping)
+        function, target, met = whole.function, mapping.target, node.met
+        result = met if function.is_identity else function.result
+        if not fits(result, target):
+            text = f"{function.name} gives {hint_text(result)}, not {target.__name__}"
             self._error("bad-result", text)
-        if fits(target, function.argument):
-            return False
-        if not fits(source, function.argument):
+        if not fits(met, function.argument):
             text = (
-                f"{function.name} takes {hint_text(function.argument)}, which is neither "
-                f"{target.__name__} nor {source.__name__}"
+                f"{function.name} takes {hint_text(function.argument)}, and is given the event as "
+                f"it is, {met.__name__}, to make the whole {target.__name__} of it"
             )
             self._error("bad-argument", text)
-        return True
+        where = expected(function, self._shape_of(target), str(node.path))
+        return Whole(mapping, function, _copied(met), where)
 
     def _fill(self, node: Node, build: Build) -> None:
         self._fill_parts(node, build)
@@ -214,6 +218,24 @@ class Builder:
             text = f"{build.target.__name__} has no {', '.join(dropped)}, so it is dropped"
             text = text if len(dropped) == 1 else text.replace("it is", "they are")
             self._error("dropped", f"at {node.path}: {text}")
+        for name in dropped:
+            self._observe_unused(node, build, name)
+
+    def _observe_unused(self, node: Node, build: Build, name: str) -> None:
+        """A rule for an attribute that the target does not have."""
+        shape = self._types.shapes(build.source)[name]
+        held = {met for each in shape.all_classes() for met in self._types.subtypes(each)}
+        nodes = [node.child(name, met) for met in (*held, *([object] if shape.opaque else []))]
+        for rule in dict.fromkeys(each.winner for each in nodes):
+            if rule is None or rule.generated or not rule.pattern.qualifiers:
+                continue  # of a type, at whatever attribute
+            if rule.pattern.last.attribute == name:
+                text = (
+                    f"{rule} wins at {node.path}.{name}, and what it gives is thrown away: "
+                    f"{build.target.__name__} has no attribute {name!r}"
+                )
+                self.findings.append(Finding("unused-result", text, rule.where))
+                self.thrown_away.add(rule)
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -284,7 +306,7 @@ class Builder:
             return self._applied(node, node.winner, held, wanted)
         for mapping in self._mappings_for(node.met):
             if class_fits(mapping.target, wanted):
-                return self._build(node.first or node, mapping.target, mapping)
+                return self._mapped(node.first or node, mapping)
         if met_fits(node.met, held, wanted):
             return self._same(node)
         is_told = node.met is tuple or node.met in held.literal
@@ -318,7 +340,10 @@ class Builder:
             )
             self._error("bad-result", text)
         before = _copied(node.met)
-        return before if function.is_identity else Apply(rule, before)
+        self.applied.add(rule)
+        if function.is_identity:
+            return before
+        return Apply(rule, before, expected(function, wanted, str(node.path)))
 
     def _shape_of(self, result: Any) -> Shape:
         """What functions give is asked at every path where they win."""

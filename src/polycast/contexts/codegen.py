@@ -25,6 +25,7 @@ from polycast.contexts.recipes import (
     Keep,
     Missing,
     Otherwise,
+    Whole,
 )
 from polycast.contexts.values import copied, is_closed, maker_of, open_attributes, put_together
 
@@ -85,6 +86,7 @@ class _Writer:
         self._locals: set[str] = set()  # in any of them
         self._parts: list[str] = []  # functions that come last
         self._tables: list[str] = []  # of functions, by the class of what they are given
+        self._sets: dict[frozenset[type], frozenset[type]] = {}
         self._kept: list[object] = []  # what is known by its id stays alive
 
     def module(self, recipe: Recipe) -> str:
@@ -151,9 +153,7 @@ class _Writer:
             made = f"put_together({target}, {group('{', items, '}')})"
         else:
             made = group(f"{target}(", _arguments(maker.places, dict(maker.names), parts), ")")
-        if build.whole is None:
-            return made
-        return f"{self._function_name(build.whole)}({made})"
+        return made
 
     def _build(self, build: Build) -> str:
         """The function that makes an object."""
@@ -174,9 +174,8 @@ class _Writer:
             case Duplicate():
                 self.names.setdefault("copied", copied)
                 return f"copied({value})"
-            case Apply():
-                name = self._function_name(recipe.function)
-                return f"{name}({self._expression(recipe.before, value)})"
+            case Apply() | Whole():
+                return self._called(recipe, value)
             case Build():
                 return f"{self._build(recipe)}({value})"
             case Each():
@@ -191,6 +190,32 @@ class _Writer:
 
     def _function_name(self, function: Function) -> str:
         return self._name(function.call, function.name.rpartition(".")[2])
+
+    def _called(self, recipe: Apply | Whole, value: str, opening: str = "") -> str:
+        """What a function gives, if it is of the class that it should be; else it is looked at."""
+        function, result = self._function_name(recipe.function), recipe.result
+        call = f"{function}({self._expression(recipe.before, value)})"
+        if result is None:
+            return call
+        self._kept.append(result)
+        check, sure = self._name(result.checked, f"checked_{function}"), result.sure
+        if not sure:
+            return f"{check}({call})"
+        made = self._fresh("made")
+        test = f"is {self._class(sure[0])}" if len(sure) == 1 else f"in {self._classes(sure)}"
+        pieces = [f"{made} if type({made} := {call}) {test}", f"else {check}({made})"]
+        return chain(opening, pieces, ")" if opening else "")
+
+    def _classes(self, classes: tuple[type, ...]) -> str:
+        """The global for several classes of which one is met."""
+        found = self._sets.setdefault(frozenset(classes), frozenset(classes))
+        return self._name(found, "_or_".join(each.__name__ for each in classes))
+
+    def _operand(self, recipe: Recipe, value: str) -> str:
+        """An expression that stands before an `if`."""
+        if isinstance(recipe, Apply | Whole):
+            return self._called(recipe, value, "(")
+        return self._expression(recipe, value)
 
     def _each(self, each: Each, value: str) -> str:
         item = self._fresh("x")
@@ -241,7 +266,7 @@ class _Writer:
         name = value if value.isidentifier() else self._fresh(choice.attribute)
         tests: list[tuple[str, str]] = []
         if choice.none is not None:
-            none = "None" if isinstance(choice.none, Keep) else self._expression(choice.none, name)
+            none = "None" if isinstance(choice.none, Keep) else self._operand(choice.none, name)
             tests.append(("{1} is None", none))
         tests += list(self._tests(choice, name))
         if not tests:
@@ -260,14 +285,14 @@ class _Writer:
             is_last = not choice.cases and place == len(choice.containers) - 1
             kinds = "(list, tuple)" if kind is collections.abc.Sequence else kind.__name__
             test = "" if is_last else f"isinstance({{0}}, {kinds})"
-            yield test, self._expression(recipe, name)
+            yield test, self._operand(recipe, name)
         cases = list(choice.cases.items())
         if len(cases) > _INLINE_CASES:
             return
         for met, recipe in cases:
             alone = len(cases) == 1 and is_closed(met)
             test = "" if alone else f"type({{0}}) is {self._class(met)}"
-            yield test, self._expression(recipe, name)
+            yield test, self._operand(recipe, name)
 
     def _case(self, choice: Choice, met: type, recipe: Recipe) -> str:
         """The function for values of one class."""
@@ -314,7 +339,7 @@ def _alone(choice: Choice) -> Recipe | None:
 
 def _kept_if(build: Build, value: str, class_name: Callable[[type], str]) -> str | None:
     """When an object that nobody can change is what would be made of it; None: one cannot say."""
-    is_same = build.source is build.target and build.whole is None and not build.recursive
+    is_same = build.source is build.target and not build.recursive
     names = open_attributes(build.source)
     if not is_same or names is None or not build.parts.keys() >= set(names):
         return None

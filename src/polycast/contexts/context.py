@@ -112,9 +112,9 @@ class Context:
     def whole(
         self, source: type, function: Callable[[Any], Any], *, place: Place | None = None
     ) -> None:
-        """Apply a function to events of a type as a whole, after the rules of its mapping.
+        """Let a function make the whole target of events of a type.
 
-        It takes the event that the mapping has made, or if it is annotated so, the source.
+        It takes the source as it is: no rule and no unit of its mapping applies to it.
         """
         self._check_open("whole()")
         cls = _checked_type(self.name, source)
@@ -144,7 +144,11 @@ class Context:
     def resolve(self, cls: type) -> list[Row]:
         """The rule that applies at each path of events of a type, and why that one."""
         settled = settle(self)
-        return Resolver(settled.rules, settled.types).rows(_checked_type(self.name, cls))
+        cls = _checked_type(self.name, cls)
+        found = [mapping for way in DIRECTIONS if (mapping := settled.mapping_for(cls, way))]
+        if found and all(mapping.source in settled.wholes for mapping in found):
+            return []  # a function makes all of it
+        return Resolver(settled.rules, settled.types).rows(cls)
 
     def source(self, cls: type, direction: Direction | None = None) -> str:
         """The generated code for events of a type."""

@@ -38,6 +38,7 @@ CODES: dict[str, Severity] = {
     "nothing-produces": "error",
     "defaulted": "error",
     "does-not-fit": "warning",
+    "unused-result": "warning",
     "too-many-paths": "error",
     "unrelated-mappings": "warning",
     # what is said twice, or in vain

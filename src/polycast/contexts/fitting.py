@@ -19,6 +19,7 @@ __all__ = [
     "fits",
     "hint_text",
     "holds",
+    "is_one",
     "keys_fit",
     "met_fits",
     "shape_fits",
@@ -66,7 +67,7 @@ def class_fits(cls: type, wanted: Shape) -> bool:
     if cls in CONTAINERS and any(holds(cls, each.kind) for each in wanted.containers):
         return True  # a bare `list`: nobody knows of what
     whole = [each for each in wanted.classes if each not in wanted.literal]
-    return wanted.opaque or any(_is_one(cls, target) for target in whole)
+    return wanted.opaque or any(is_one(cls, target) for target in whole)
 
 
 def container_fits(given: Container, wanted: Shape) -> bool:
@@ -82,7 +83,7 @@ def container_fits(given: Container, wanted: Shape) -> bool:
 def takes_any(kind: type, wanted: Shape) -> bool:
     """Whether a shape takes a kind of container whatever is in it."""
     bare = [each for each in wanted.classes if each is not tuple or not wanted.places]
-    return wanted.opaque or any(_is_one(kind, each) for each in bare)
+    return wanted.opaque or any(is_one(kind, each) for each in bare)
 
 
 def keys_fit(given: Container, wanted: Container) -> bool:
@@ -111,7 +112,8 @@ def holds(given: type, wanted: type) -> bool:
     return given is wanted
 
 
-def _is_one(cls: type, target: type) -> bool:
+def is_one(cls: type, target: type) -> bool:
+    """Whether objects of a class are of another one, or taken for such as numbers are."""
     if target in cls.__mro__:
         return True
     if any(target in _WIDER.get(base, ()) for base in cls.__mro__):

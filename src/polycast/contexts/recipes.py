@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from polycast.contexts.functions import Function
     from polycast.contexts.lines import Mapping, Rule
     from polycast.contexts.resolution import Node
+    from polycast.contexts.results import Result
     from polycast.contexts.shapes import Shape
     from polycast.typesystem.attributes import Default
 
@@ -22,6 +23,7 @@ __all__ = [
     "Missing",
     "Otherwise",
     "Recipe",
+    "Whole",
 ]
 
 
@@ -54,6 +56,8 @@ class Apply:
 
     rule: Rule
     before: Recipe
+    result: Result | None = None
+    """What it has to give; None if that may be anything."""
 
     @property
     def function(self) -> Function:
@@ -74,9 +78,17 @@ class Build:
     """Attributes of which the target does not take all that the source holds, and why."""
     mapping: Mapping | None = None
     """What says so; None if objects stay of their class."""
-    whole: Function | None = None
-    """What is done with the object in the end."""
     recursive: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """What a function of whole events makes of the source; no rule applies, no unit, no mapping."""
+
+    mapping: Mapping
+    function: Function
+    before: Recipe
+    result: Result | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,4 +118,4 @@ class Choice:
     """Whether what the target does not take is missing, or an error."""
 
 
-Recipe = Keep | Duplicate | Missing | Otherwise | Apply | Build | Each | Choice
+Recipe = Keep | Duplicate | Missing | Otherwise | Apply | Build | Whole | Each | Choice

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.derivation import is_subtype
-from polycast.contexts.fitting import class_fits, fits, holds, keys_fit, met_fits, takes_any
+from polycast.contexts.fitting import class_fits, holds, keys_fit, met_fits, takes_any
 from polycast.contexts.priorities import Path, strength
+from polycast.contexts.results import expected
 from polycast.contexts.shapes import Shape, attribute_hints, has_attributes, shape_of
 from polycast.contexts.values import NoMaker, copied, maker_of, put_together
 
@@ -43,10 +44,7 @@ class _Reflection:
         whole = self._settled.wholes.get(mapping.source)
         if whole is None:
             return self._made(value, path, mapping.target)
-        target = mapping.target
-        if not fits(target, whole.function.argument):
-            target = type(value)
-        return whole.function.call(self._made(value, path, target))
+        return _called(whole.function, value, path, shape_of(mapping.target))
 
     def _made(self, value: Any, path: Path, target: type) -> Any:
         maker, given = maker_of(target), attribute_hints(type(value))
@@ -67,10 +65,9 @@ class _Reflection:
 
     def _converted(self, value: Any, path: Path, name: str, shape: Shape, wanted: Shape) -> Any:
         if shape.opaque:
-            function = self._winner(path.to(name, object))
-            if function is None or function.is_identity:
-                return copied(value)
-            return function.call(copied(value))
+            there = path.to(name, object)
+            function = self._winner(there)
+            return copied(value) if function is None else _called(function, value, there, wanted)
         if value is None and shape.none:
             if not (wanted.none or wanted.opaque):
                 raise _Misfit
@@ -85,7 +82,7 @@ class _Reflection:
     def _value(self, value: Any, path: Path, held: Shape, wanted: Shape) -> Any:
         function = self._winner(path)
         if function is not None:
-            return copied(value) if function.is_identity else function.call(copied(value))
+            return _called(function, value, path, wanted)
         met = path.types[-1]
         place = _folded(path)
         for mapping in self._settled.mappings_for(met, self._direction):
@@ -105,6 +102,15 @@ class _Reflection:
         if not fitting:
             return None
         return min(fitting, key=lambda each: each[0])[1].function
+
+
+def _called(function: Function, value: Any, path: Path, wanted: Shape) -> Any:
+    """What a function gives, if it is what it should be."""
+    if function.is_identity:
+        return copied(value)
+    result = expected(function, wanted, str(path))
+    made = function.call(copied(value))
+    return made if result is None else result.checked(made)
 
 
 class _Misfit(Exception):

@@ -12,7 +12,7 @@ from polycast.contexts.findings import Severity
 from polycast.contexts.fitting import hint_text
 from polycast.contexts.inheritance import settle
 from polycast.contexts.lines import DIRECTIONS
-from polycast.contexts.recipes import Build, Choice, Each, Missing, Otherwise
+from polycast.contexts.recipes import Build, Choice, Each, Missing, Otherwise, Whole
 from polycast.contexts.resolution import Resolver, TooManyPaths
 from polycast.contexts.values import NoMaker, maker_of
 
@@ -139,9 +139,9 @@ def _direction(settled: Settled, cls: type, direction: Direction) -> Branch | No
         return None
     resolver = Resolver(settled.rules, settled.types)
     try:
-        build = Builder(settled, resolver, direction).event(cls, mapping)
+        recipe = Builder(settled, resolver, direction).event(cls, mapping)
         showing = _Showing(settled, direction)
-        inside = tuple(showing.attributes(resolver.root(cls), build))
+        inside = tuple(showing.event(resolver.root(cls), recipe))
     except TooManyPaths as error:
         return Branch(cls.__name__, "missing", str(error))
     way = "incoming" if direction == "?" else "outgoing"
@@ -153,6 +153,14 @@ class _Showing:
         self._settled, self._types, self._direction = settled, settled.types, direction
         self._open: set[int] = set()
         self._shown: set[int] = set()
+
+    def event(self, node: Node, recipe: Recipe) -> Iterator[Branch]:
+        """What becomes of an event."""
+        if isinstance(recipe, Whole):
+            what = f"{_whole_text(recipe)}: no rule or unit applies"
+            yield Branch("(the whole)", "rule", what)
+        elif isinstance(recipe, Build):
+            yield from self.attributes(node, recipe)
 
     def attributes(self, node: Node, build: Build) -> Iterator[Branch]:
         """What becomes of the attributes of an object."""
@@ -167,8 +175,6 @@ class _Showing:
             if name not in wanted:
                 what = f"dropped: {build.target.__name__} has no such attribute"
                 yield Branch(name, "dropped", what)
-        if build.whole is not None:
-            yield Branch("(the whole)", "rule", f"then {build.whole.name}")
         self._open.discard(id(build))
 
     def _unfilled(self, build: Build, name: str) -> Branch:
@@ -220,6 +226,8 @@ class _Showing:
         if node.winner is not None:
             what = _rule_text(node, node.winner)
             return Branch(label, "rule", what, tuple(_shadowed(node, set())))
+        if isinstance(recipe, Whole):
+            return Branch(label, "rule", f"as {recipe.mapping}, {_whole_text(recipe)}")
         if isinstance(recipe, Build):
             return self._rebuilt(node, label, recipe)
         if isinstance(recipe, Missing):
@@ -240,6 +248,10 @@ class _Showing:
                 return Branch(label, "mapped", f"{what}, as above")
             self._shown.add(id(build))
         return Branch(label, "mapped", what, tuple(self.attributes(node.first or node, build)))
+
+
+def _whole_text(recipe: Whole) -> str:
+    return f"made by {recipe.function.name}"
 
 
 def _rule_text(node: Node, rule: Rule) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from polycast.contexts.codegen import Code
     from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction, Mapping
-    from polycast.contexts.recipes import Build, Choice, Recipe
+    from polycast.contexts.recipes import Choice, Recipe
 
 __all__ = ["Translator"]
 
@@ -98,7 +98,7 @@ class Translator:
                 self._codes[cls] = found
             return found
 
-    def recipe(self, cls: type) -> Build:
+    def recipe(self, cls: type) -> Recipe:
         """How events of a class are made those of the other side."""
         mapping = self.mapping(cls)
         assert mapping is not None

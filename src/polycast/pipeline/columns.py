@@ -23,6 +23,7 @@ from polycast.contexts.recipes import (
     Keep,
     Missing,
     Otherwise,
+    Whole,
 )
 from polycast.contexts.translating import Translator
 from polycast.contexts.values import maker_of, open_attributes
@@ -154,6 +155,9 @@ def _made(recipe: Recipe, value: Value, wanted: Kind) -> Value:
             return fitted(applied(recipe.rule, value), wanted)
         case Build():
             return _built(recipe, value, wanted)
+        case Whole():
+            why = f"{recipe.function.name} makes {recipe.mapping.target.__name__} as a whole"
+            raise Refusal(why, accepted="rules for attributes")
         case Each():
             inner, element = recipe.inner, wanted.element
             if element is None:
@@ -244,9 +248,6 @@ def _default(default: Default | None, wanted: Kind) -> Value:
 def _check_maker(build: Build) -> None:
     """Refuse classes whose objects may have something else than what they are made from."""
     name, accepted = build.target.__name__, "dataclasses, attrs classes and Structs without code"
-    if build.whole is not None:
-        why = f"{build.whole.name} is done with {name} as a whole"
-        raise Refusal(why, accepted="rules for attributes")
     if build.recursive:
         raise Refusal(f"{name} is made of itself", accepted="classes whose parts have an end")
     maker = maker_of(build.target)
