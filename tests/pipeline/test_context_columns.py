@@ -333,6 +333,28 @@ def test_classes_that_may_change_what_they_are_given_are_refused() -> None:
             translated(context, source)
 
 
+@dataclass(frozen=True)
+class Remark:
+    text: str | None
+
+
+def text_of(remark: Remark) -> str:
+    return remark.text  # type: ignore[return-value]
+
+
+def as_half(x: int) -> int:
+    return x / 2  # type: ignore[return-value]
+
+
+def test_what_a_function_gives_that_it_does_not_say_makes_no_event(spark: SparkSession) -> None:
+    remarks = [Remark("a"), Remark(None)]
+    context, cls, events = one_rule(text_of, Remark, str | None, *remarks)
+    assert [row and row.x for row in results(spark, context, cls, events)] == ["a", None]
+    context, cls, _ = one_rule(as_half, int, float)
+    with pytest.raises(NoSparkForm, match="float is there, and int is wanted"):
+        translated(context, cls)
+
+
 def test_functions_of_whole_events_are_refused() -> None:
     us = american()
     us.whole(Parcel, pc.unchecked(lambda parcel: parcel))

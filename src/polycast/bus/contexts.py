@@ -49,9 +49,13 @@ class BusContexts:
             raise BadOption("federation", federation, accepted="a pc.Federation")
         self._check(federation.members)
         self._dispatcher.crossing.federation = federation
+        try:
+            self._changed()
+        except BaseException:
+            self._dispatcher.crossing.federation = None
+            raise
         federation.guard(self._check)
         federation.watch(self._changed)
-        self._changed()
 
     def enter(self, context: object) -> str | None:
         """The name of a context that may be new here; None for the root."""
@@ -64,13 +68,26 @@ class BusContexts:
         if not isinstance(context, Context):
             raise BadContext("a context", context, accepted="a pc.Context, or the name of one")
         if federation is None:
-            federation = Federation(context.root)
-            self.use(federation)
+            federation = self._first(context)
         if context is federation.root:
             return None
         if not federation.knows(context):
             federation.add(context)
         return context.name
+
+    def _first(self, context: Context) -> Federation:
+        """A federation of a context, and the root; if it cannot be used, nothing has changed."""
+        free = [each for each in context.lineage() if not each.is_frozen]
+        try:
+            federation = Federation(context.root)
+            if context.parents:
+                federation.add(context)
+            self.use(federation)
+        except BaseException:
+            for each in free:
+                each.thaw()
+            raise
+        return federation
 
     def _check(self, members: dict[str, Member]) -> None:
         """Refuse contexts that this bus cannot have."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.config import check_name
 from polycast.contexts.checking import check
-from polycast.contexts.inheritance import settle
+from polycast.contexts.inheritance import forget, settle
 from polycast.contexts.lines import (
     DIRECTIONS,
     DISABLED,
@@ -181,6 +181,11 @@ class Context:
     def freeze(self) -> None:
         """Let it change no more: others rely on it."""
         self._frozen = True
+
+    def thaw(self) -> None:
+        """Let it change again: it did not get into the federation for which it was frozen."""
+        self._frozen = False
+        forget(self)
 
     def copy(
         self, name: str | None = None, *, parent: Context | Iterable[Context] | None = None

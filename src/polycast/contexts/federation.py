@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
 import weakref
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.context import Context
+from polycast.contexts.depth import check_depth
 from polycast.contexts.inheritance import from_above, settle
 from polycast.contexts.names import registered
 from polycast.contexts.translating import Translator
@@ -105,8 +107,7 @@ class Federation:
                         accepted = f"a parent that is in: federation.member({each.name!r}).context"
                     raise BadContext("the name of a context", each.name, accepted=accepted)
             reports = {each: _accepted(each) for each in new or [context]}
-            for each in new:  # all of them, or nothing
-                self._put(each)
+            self._put(new)
             return reports[context]
 
     def replace(self, context: Context) -> Report:
@@ -120,7 +121,7 @@ class Federation:
                 if parent is not self.root and not self._has(parent):
                     accepted = "parents that are in the federation"
                     raise BadContext("parent", parent.name, accepted=accepted, where=context.name)
-            self._put(context)
+            self._put([context])
             return report
 
     def remove(self, context: Context | str) -> None:
@@ -141,18 +142,30 @@ class Federation:
         known = self.members.get(context.name)
         return known is not None and known.context is context
 
-    def _put(self, context: Context) -> None:
-        """Compile a context and all below it aside, then have them in effect in one step."""
-        context.freeze()
-        self._accepted.add(context)
-        members = dict(self.members)
-        members[context.name] = Member(context, self._report)
-        self._follow(context, members)
+    def _put(self, contexts: list[Context]) -> None:
+        """Compile contexts and all below them aside, then have them in effect in one step."""
         before = self.members
-        self._swap(members)
+        made: list[Context] = []  # what is in effect if this succeeds, and frozen here
+        try:
+            members = dict(before)
+            for context in contexts:
+                self._freeze(context, made)
+                members[context.name] = Member(context, self._report)
+                self._follow(context, members)
+            self._swap(members)
+        except BaseException:
+            for each in made:
+                each.thaw()
+            raise
+        self._accepted.update(contexts)
         for name, member in before.items():
             if members[name].incoming is not member.incoming:
                 self._counts[name] = self._statistics(member)  # its successor goes on from there
+
+    def _freeze(self, context: Context, made: list[Context]) -> None:
+        if not context.is_frozen:
+            made.append(context)
+        context.freeze()
 
     def _follow(self, parent: Context, members: dict[str, Member]) -> None:
         """Contexts below a new parent are made anew; one that breaks keeps its old code."""
@@ -175,14 +188,24 @@ class Federation:
             self._follow(child, members)
 
     def _swap(self, members: dict[str, Member]) -> None:
+        """Have all of a change, or nothing: who cannot have it says so, and nobody does."""
         for guard in self._guards:
             if (check := guard()) is not None:
                 check(members)
-        self.members = members
+        before, self.members = self.members, members
+        told: list[Callable[[], None]] = []
         alive = [(each, changed) for each in self._watchers if (changed := each()) is not None]
         self._watchers = [each for each, _ in alive]
-        for _, changed in alive:
-            changed()
+        try:
+            for _, changed in alive:
+                told.append(changed)
+                changed()
+        except BaseException:
+            self.members = before
+            for changed in told:
+                with contextlib.suppress(Exception):  # what went wrong is said already
+                    changed()
+            raise
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Have a method called after each change, as long as its object lives."""
@@ -276,6 +299,10 @@ class Federation:
             raise self._stays(member, way, event)
         try:
             found = run(event)
+        except RecursionError:
+            self._count(member, "failed", cls.__name__)
+            check_depth(event)
+            raise
         except Exception:
             self._count(member, "failed", cls.__name__)
             raise

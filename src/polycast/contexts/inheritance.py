@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polycast.contexts.functions import Function
     from polycast.contexts.lines import Direction, MappingLine, RuleLine
 
-__all__ = ["Settled", "from_above", "settle"]
+__all__ = ["Settled", "forget", "from_above", "settle"]
 
 Entry = TypeVar("Entry", Rule, Mapping, Whole)
 
@@ -89,6 +89,12 @@ def settle(context: Context) -> Settled:
                 _kept[each] = settled
         found[each] = settled
     return found[context]
+
+
+def forget(context: Context) -> None:
+    """Resolve a context anew, and those below it: it may change."""
+    for each in [each for each in _kept if context in each.lineage()]:
+        _kept.pop(each, None)
 
 
 def from_above(context: Context) -> list[Context]:

@@ -25,6 +25,7 @@ from polycast.contexts.recipes import (
     Otherwise,
     Whole,
 )
+from polycast.contexts.shapes import shape_of
 from polycast.contexts.translating import Translator
 from polycast.contexts.values import maker_of, open_attributes
 from polycast.errors import (
@@ -37,6 +38,7 @@ from polycast.errors import (
 from polycast.filters.backends.spark import struct_of, terms
 from polycast.filters.backends.spark.columns import DEEPEST, LARGEST
 from polycast.filters.backends.spark.kinds import Kind, attribute_kind
+from polycast.filters.backends.spark.kinds import kind_of as hint_kind
 from polycast.filters.backends.spark.refusals import Refusal
 from polycast.filters.backends.spark.terms import NULL, both
 from polycast.filters.backends.spark.values import Value
@@ -152,7 +154,7 @@ def _made(recipe: Recipe, value: Value, wanted: Kind) -> Value:
         case Keep() | Duplicate():
             return fitted(value, wanted)
         case Apply():
-            return fitted(applied(recipe.rule, value), wanted)
+            return fitted(_as_said(recipe, applied(recipe.rule, value)), wanted)
         case Build():
             return _built(recipe, value, wanted)
         case Whole():
@@ -169,6 +171,12 @@ def _made(recipe: Recipe, value: Value, wanted: Kind) -> Value:
             return _or_default(choice, recipe.default, value, wanted)
     why = "not all that it may be has a place in the target, and a row does not say which it is"
     raise Refusal(why, accepted="types that the target takes, or maps")
+
+
+def _as_said(recipe: Apply, made: Value) -> Value:
+    """What a function gives, if it is what its annotation says; else there is no event."""
+    said = recipe.function.result
+    return made if shape_of(said).opaque else fitted(made, hint_kind(said))
 
 
 def _or_default(choice: Choice, default: Default, value: Value, wanted: Kind) -> Value:
