@@ -351,7 +351,7 @@ def test_what_a_function_gives_that_it_does_not_say_makes_no_event(spark: SparkS
     context, cls, events = one_rule(text_of, Remark, str | None, *remarks)
     assert [row and row.x for row in results(spark, context, cls, events)] == ["a", None]
     context, cls, _ = one_rule(as_half, int, float)
-    with pytest.raises(NoSparkForm, match="float is there, and int is wanted"):
+    with pytest.raises(NoSparkForm, match="a float is there, and an int is wanted"):
         translated(context, cls)
 
 
