@@ -37,7 +37,7 @@ from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard import is_machinery, is_standard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction, Mapping, Rule
@@ -173,6 +173,7 @@ class Builder:
         if shape is None:
             self._nothing_there(node, build, name, is_optional=is_optional)
             return
+        self._observe_hidden(node, build, name, shape)
         default = declared_defaults(build.target)[name]
         lost: list[Misfit] = []
         found = self._convert(node, name, shape, wanted, lost, lenient=default is not None)
@@ -183,6 +184,41 @@ class Builder:
             build.parts[name] = Otherwise(found, default)
         build.lost[name] = why_of(lost)
         self._not_all_fits(node, build, name, lost, is_optional=is_optional)
+
+    def _observe_hidden(self, node: Node, build: Build, name: str, shape: Shape) -> None:
+        """Say which rules and mappings do not get to what an attribute holds."""
+        hidden = dict.fromkeys(shape.hidden_classes())
+        if any(node.child(name, cls).winner is not None for cls in shape.classes):
+            return  # a rule sees the whole
+        inside = self._types.reached(hidden) if hidden else set()
+        lines = {
+            str(line): None for cls in (*hidden, *inside) for line in self._lines_for(node, cls)
+        }
+        at, held = f"{node.path}.{name}", hint_text(shape.hint)
+        if lines:
+            build.hidden[name] = f"{' and '.join(lines)} not applied inside {held}"
+            text = f"{at} is {held}, which is not looked into: {', '.join(lines)} not applied there"
+            self._error("not-looked-into", text)
+        elif shape.opaque and not shape.typed and node.child(name, object).winner is None:
+            floating = [str(rule) for rule in self._resolver.rules if _is_floating(rule)]
+            if floating:
+                build.hidden[name] = (
+                    f"nobody knows what it holds, and no rule is applied inside {held}"
+                )
+                text = f"{at} is {held}: if it holds what {floating[0]} is for, that stays as it is"
+                self._error("unknown-inside", text)
+
+    def _lines_for(self, node: Node, cls: type) -> Iterator[Rule | Mapping]:
+        """The rules and mappings for a type, wherever it is met in an event."""
+        head = node.path.types[0]
+        for rule in self._resolver.rules:
+            named = rule.pattern.last.types if rule.pattern.qualifiers else (rule.pattern.head,)
+            fits_event = not rule.pattern.qualifiers or is_subtype(head, rule.pattern.head)
+            if _is_floating(rule) and fits_event and any(is_subtype(cls, one) for one in named):
+                yield rule
+        for mapping in self._mappings_for(cls):
+            if mapping.target is not cls:
+                yield mapping
 
     def _nothing_there(self, node: Node, build: Build, name: str, *, is_optional: bool) -> None:
         source, target = build.source.__name__, build.target.__name__
@@ -252,7 +288,13 @@ class Builder:
         """What is done with what an attribute holds; what the target does not take is lost."""
         if shape.opaque:  # what it holds is not looked into, but a rule may name the attribute
             unknown = node.child(attribute, object)
-            return Duplicate() if unknown.winner is None else self._case(unknown, shape, wanted)
+            if unknown.winner is not None:
+                return self._case(unknown, shape, wanted)
+            if not shape.typed or shape_fits(shape, wanted):
+                return Duplicate()
+            why = f"{hint_text(shape.hint)} is there, and {hint_text(wanted.hint)} is wanted"
+            lost.append(Misfit(why, function=(shape.hint, wanted.hint)))
+            return Missing()
 
         def fitting(make: Callable[[], Recipe]) -> Recipe:
             try:
@@ -309,7 +351,8 @@ class Builder:
                 return self._mapped(node.first or node, mapping)
         if met_fits(node.met, held, wanted):
             return self._same(node)
-        is_told = node.met is tuple or node.met in held.literal
+        generic = any(cls is node.met for cls, _ in held.parameters)
+        is_told = node.met is tuple or node.met in held.literal or generic
         there = hint_text(held.hint) if is_told else node.met.__name__
         why = f"{there} is there, and {hint_text(wanted.hint)} is wanted"
         form = (held.hint if is_told else node.met, wanted.hint)
@@ -406,6 +449,13 @@ def _is_missing(recipe: Recipe | None) -> bool:
 def _ways(choice: Choice) -> list[Recipe]:
     containers = [recipe for _, recipe in choice.containers]
     return [*choice.cases.values(), *containers, *([] if choice.none is None else [choice.none])]
+
+
+def _is_floating(rule: Rule) -> bool:
+    """Whether a rule is for a type, at whatever attribute."""
+    if rule.generated or rule.function is None or rule.function.is_identity:
+        return False
+    return not rule.pattern.qualifiers or rule.pattern.last.attribute is None
 
 
 def _may_reach(rule: Rule, node: Node) -> bool:

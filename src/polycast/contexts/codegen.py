@@ -7,6 +7,7 @@ texts by their `repr`; all values come in as globals.
 from __future__ import annotations
 
 import builtins
+import collections
 import collections.abc
 import keyword
 import linecache
@@ -27,7 +28,14 @@ from polycast.contexts.recipes import (
     Otherwise,
     Whole,
 )
-from polycast.contexts.values import copied, is_closed, maker_of, open_attributes, put_together
+from polycast.contexts.values import (
+    alike,
+    copied,
+    is_closed,
+    maker_of,
+    open_attributes,
+    put_together,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -220,6 +228,13 @@ class _Writer:
     def _each(self, each: Each, value: str) -> str:
         item = self._fresh("x")
         inner = self._expression(each.inner, item)
+        if each.kind in _ALIKE:
+            self.names.setdefault("alike", alike)
+            if issubclass(each.kind, dict):
+                key = self._fresh("k")
+                pieces = [f"{key}: {inner}", f"for {key}, {item} in {value}.items()"]
+                return f"alike({value}, {chain('{', pieces, '}')})"
+            return f"alike({value}, {chain('[', [inner, f'for {item} in {value}'], ']')})"
         if inner == item:
             if each.kind is collections.abc.Sequence:
                 self.names.setdefault("as_sequence", as_sequence)
@@ -284,6 +299,7 @@ class _Writer:
         for place, (kind, recipe) in enumerate(choice.containers):
             is_last = not choice.cases and place == len(choice.containers) - 1
             kinds = "(list, tuple)" if kind is collections.abc.Sequence else kind.__name__
+            kinds = self._class(kind) if kind in _ALIKE else kinds
             test = "" if is_last else f"isinstance({{0}}, {kinds})"
             yield test, self._operand(recipe, name)
         cases = list(choice.cases.items())
@@ -372,6 +388,7 @@ def _part_kept_if(recipe: Recipe, value: str, class_name: Callable[[type], str])
     return f"({value} is None or {condition})" if isinstance(recipe.none, Keep) else None
 
 
+_ALIKE = (collections.deque, collections.OrderedDict, collections.defaultdict)
 _COPIES: dict[type, str] = {
     list: "[*{0}]",
     dict: "{{**{0}}}",
@@ -404,7 +421,7 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text) and is_plain
 
 
-_OURS = re.compile(r"e|v|translate|copied|put_together|as_sequence|missing|Lacking")
+_OURS = re.compile(r"e|v|translate|copied|alike|put_together|as_sequence|missing|Lacking")
 
 
 def _identifier(text: str) -> str:

@@ -39,6 +39,7 @@ CODES: dict[str, Severity] = {
     "defaulted": "error",
     "does-not-fit": "warning",
     "unused-result": "warning",
+    "not-looked-into": "warning",
     "too-many-paths": "error",
     "unrelated-mappings": "warning",
     # what is said twice, or in vain
@@ -57,6 +58,7 @@ CODES: dict[str, Severity] = {
     "shadowed": "observation",
     "declared-order": "observation",
     "dropped": "observation",
+    "unknown-inside": "observation",
 }
 
 

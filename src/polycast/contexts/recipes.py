@@ -76,6 +76,8 @@ class Build:
     """What is not here is left to the class: it has a default, or computes it."""
     lost: dict[str, str] = field(default_factory=dict)
     """Attributes of which the target does not take all that the source holds, and why."""
+    hidden: dict[str, str] = field(default_factory=dict)
+    """Attributes that hold what is not looked into, and the rules that are not applied there."""
     mapping: Mapping | None = None
     """What says so; None if objects stay of their class."""
     recursive: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from polycast.contexts.building import Builder
@@ -168,7 +168,10 @@ class _Showing:
         given, wanted = self._types.shapes(build.source), self._types.shapes(build.target)
         for name in wanted:
             if name in build.parts:
-                yield from self._attribute(node, name, given[name], build.parts[name])
+                hidden = build.hidden.get(name)
+                for each in self._attribute(node, name, given[name], build.parts[name]):
+                    is_kept = hidden is not None and each.kind in ("copied", "mapped")
+                    yield replace(each, what=f"{each.what}; {hidden}") if is_kept else each
             else:
                 yield self._unfilled(build, name)
         for name in given:
@@ -192,7 +195,10 @@ class _Showing:
 
     def _attribute(self, node: Node, name: str, shape: Shape, recipe: Recipe) -> Iterator[Branch]:
         if shape.opaque:
-            yield Branch(f"{name}: {hint_text(shape.hint)}", "copied", "copied")
+            label, unknown = f"{name}: {hint_text(shape.hint)}", node.child(name, object)
+            rule = unknown.winner
+            what = "copied" if rule is None else _rule_text(unknown, rule)
+            yield Branch(label, "copied" if rule is None else "rule", what)
             return
         seen: set[tuple[str, type]] = set()
         for label, met, part in self._cases(name, shape, recipe):
