@@ -584,9 +584,9 @@ def test_attributes_that_are_dropped() -> None:
 
 # -- all of them -----------------------------------------------------------------------------------
 
-ELSEWHERE = {  # files, units, defaults and containers have tests of their own
+ELSEWHERE = {  # files, units, defaults, containers, stores have tests of their own
     *("bad-xml", "unknown-function", "units-differ", "one-unit", "defaulted", "does-not-fit"),
-    *("not-looked-into", "unknown-inside"),
+    *("not-looked-into", "unknown-inside", "replaced"),
 }
 
 

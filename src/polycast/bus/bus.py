@@ -6,6 +6,7 @@ import asyncio
 import threading
 import uuid
 import weakref
+from dataclasses import replace as with_other
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -76,6 +77,7 @@ class Bus:
         clock: Clock | None = None,
         context: object = None,
         federation: object = None,
+        replace: bool = False,
         stuck_after: float | timedelta = 30.0,
         dead_letters: int = 10_000,
         publish_within: float | timedelta = 30.0,
@@ -119,15 +121,15 @@ class Bus:
         self._roster.owner = weakref.ref(self)
         threads = (self._services.timers, self._services.pool, self._services.loop)
         self._finalizer = weakref.finalize(self, stop_threads, self._engine, *threads)
-        self._join(context, federation)
+        self._join(context, federation, replace=replace)
 
-    def _join(self, context: object, federation: object) -> None:
+    def _join(self, context: object, federation: object, *, replace: bool) -> None:
         self._stand_in(None)
         try:
             if federation is not None:
                 self._contexts.use(federation)
             if context is not None:
-                self._stand_in(self._contexts.enter(context))
+                self._stand_in(self._contexts.enter(context, replace=replace))
         except BaseException:
             self.close(0.0)
             raise
@@ -420,14 +422,15 @@ class Bus:
             advertisement.renew(lease)
         return advertisement
 
-    def within(self, context: object) -> Bus:
+    def within(self, context: object, *, replace: bool = False) -> Bus:
         """This bus as seen from a context, which is added if it is new; closing either closes both.
 
-        What is published there is of its types, and what is subscribed to is, too.
+        What is published there is of its types, and what is subscribed to is, too. With `replace`
+        it stands in place of another context of its name, which may be in the store.
         """
         view = Bus.__new__(type(self))
         view.__dict__.update(self.__dict__)
-        view._stand_in(self._contexts.enter(context))
+        view._stand_in(self._contexts.enter(context, replace=replace))
         view._whole = self  # whoever has a view has the bus
         return view
 
@@ -449,7 +452,8 @@ class Bus:
 
     def health(self) -> Health:
         """How the bus and its subscriptions are doing."""
-        return health_of(self._roster, closed=self._life.state == "closed")
+        found = health_of(self._roster, closed=self._life.state == "closed")
+        return with_other(found, problems=(*found.problems, *self._contexts.problems()))
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all that was published is handled; False if that took too long."""

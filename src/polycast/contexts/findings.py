@@ -47,6 +47,7 @@ CODES: dict[str, Severity] = {
     "rule-twice": "warning",
     "nothing-to-disable": "warning",
     "parents-differ": "warning",
+    "replaced": "warning",
     # units
     "units-differ": "error",
     "one-unit": "warning",
