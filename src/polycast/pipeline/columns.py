@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from polycast.contexts.fitting import hint_text, holds, takes_any
 from polycast.contexts.inheritance import settle
 from polycast.contexts.lines import DIRECTIONS
 from polycast.contexts.recipes import (
@@ -41,7 +42,7 @@ from polycast.filters.backends.spark.kinds import Kind, attribute_kind
 from polycast.filters.backends.spark.kinds import kind_of as hint_kind
 from polycast.filters.backends.spark.refusals import Refusal
 from polycast.filters.backends.spark.terms import NULL, both
-from polycast.filters.backends.spark.values import Value
+from polycast.filters.backends.spark.values import ABSENT, Value
 from polycast.pipeline.applying import applied
 from polycast.pipeline.fitting import (
     data,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction
     from polycast.contexts.recipes import Recipe
+    from polycast.contexts.shapes import Shape
     from polycast.typesystem.attributes import Default
 
 __all__ = ["translated"]
@@ -175,8 +177,28 @@ def _made(recipe: Recipe, value: Value, wanted: Kind) -> Value:
 
 def _as_said(recipe: Apply, made: Value) -> Value:
     """What a function gives, if it is what its annotation says; else there is no event."""
+    name = made.kind.name
+    if name == "other" and made.constant is not ABSENT:
+        name = type(made.constant).__name__
+    if recipe.result is not None and name in _COUNTED:
+        _check_container(name, recipe.result.shape)
     said = recipe.function.result
     return made if shape_of(said).opaque else fitted(made, hint_kind(said))
+
+
+_COUNTED = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "dict": dict}
+
+
+def _check_container(name: str, shape: Shape) -> None:
+    """Refuse a list where a tuple is wanted, or the like: a row does not tell them apart."""
+    kind = _COUNTED[name]
+    is_set = kind is set and any(each.kind is frozenset for each in shape.containers)
+    if is_set or takes_any(kind, shape) or any(holds(kind, each.kind) for each in shape.containers):
+        return
+    if kind is tuple and shape.places:
+        return
+    wanted = hint_text(shape.hint)
+    raise Refusal(f"a {name} is given, and {wanted} is wanted", accepted=wanted)
 
 
 def _or_default(choice: Choice, default: Default, value: Value, wanted: Kind) -> Value:
