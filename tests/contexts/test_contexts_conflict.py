@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import polycast as pc
+from polycast.server.broker import Broker
+from polycast.server.serving import Serving
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,14 @@ def declared(function: Any = twice, *, strict: bool = False) -> pc.Context:
     return us
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/events.db"
+@pytest.fixture(params=["sqlite", "remote"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    found = f"sqlite:///{tmp_path}/events.db"
+    if request.param == "sqlite":
+        yield found
+        return
+    with Serving(Broker(found)) as serving:
+        yield serving.url
 
 
 def by_bus(url: str, us: pc.Context, **more: Any) -> pc.Bus:
@@ -139,6 +146,12 @@ def test_replacing_is_in_effect_for_all_from_the_next_event_on_and_seen(url: str
 
 def replaced(bus: pc.Bus) -> list[str]:
     return [each for each in bus.health().problems if "was replaced" in each]
+
+
+def test_a_bus_that_only_publishes_sees_it_too(url: str) -> None:
+    with by_bus(url, declared()) as one, by_bus(url, declared(thrice), replace=True):
+        assert len(replaced(one)) == 1
+    assert len(replaced(one)) == 1  # and may be asked when it is closed
 
 
 def test_what_others_have_replaced_is_not_put_back_by_another_change(url: str) -> None:

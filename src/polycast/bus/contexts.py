@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from concurrent.futures import wait
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from polycast.contexts.findings import Finding
 from polycast.contexts.state import state_of
 from polycast.delivery import DeadLetter
 from polycast.delivery.keeping import record_of
-from polycast.errors import BadContext, BadOption, ContextConflictError
+from polycast.errors import BadContext, BadOption, ContextConflictError, StoreError
 from polycast.routing.borders.crossing import Astray, letter_name, reason_of
 from polycast.routing.borders.versions import ContextHistory, StoredCrossing
 from polycast.stores import Letter, Stored
@@ -179,6 +180,10 @@ class StoredContexts(BusContexts):
 
     def problems(self) -> list[str]:
         """The contexts that others have replaced since this process has declared them."""
+        if self._said:
+            # A bus without subscriptions does not follow the store; one that is closed cannot.
+            with contextlib.suppress(StoreError), self._store.view() as view:
+                self._notice(view.contexts())
         return [f"context {name!r} {text}" for name, text in self._others.items()]
 
     def _notice(self, versions: list[ContextVersion]) -> None:
