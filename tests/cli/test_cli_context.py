@@ -68,6 +68,15 @@ def test_a_context_of_a_file_is_checked(run: Any) -> None:
     assert (ran.status, ran.out, ran.err) == (0, SAID, "")
 
 
+def test_a_strict_context_is_said_to_be_so(run: Any) -> None:
+    Path("us.xml").write_text(XML.replace("<context>", '<context strict="true">'))
+    ran = run("context", "check", "us.xml", *NAMED)
+    assert ran.out == SAID.replace("\ncontext 'us'", "\nstrict context 'us'")
+    assert '"strict":true' in run("context", "check", "us.xml", *NAMED, "--json").out.replace(
+        " ", ""
+    )
+
+
 def test_errors_are_an_exit_status(run: Any) -> None:
     ran = run("context", "check", "corner_shop:broken")
     assert ran.status == 1

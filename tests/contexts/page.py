@@ -342,21 +342,16 @@ class Translation:
         return cls
 
     def mapped(self, mapping: type, value: Any, met: Types, names: Names) -> Any:
-        """An object of a mapping's target; its function of whole events comes last.
-
-        Such a function takes the target, or else the source with its attributes translated.
-        """
+        """An object of a mapping's target: a function of whole events makes all of it."""
         target, whole = self.table[mapping], self.wholes.get(mapping)
         if whole is None:
             return self.build(target, value, met, names)
         hints = typing.get_type_hints(whole)
-        takes, returned = hints["x"], hints["return"]
-        if not fits(returned, target):
-            raise Refused(f"{returned} does not fit {target}")
-        before = target if fits(target, takes) else met[-1]
-        if not fits(before, takes):
-            raise Refused(f"{before} does not fit {takes}")
-        return whole(copy.deepcopy(self.build(before, value, met, names)))
+        if not fits(hints["return"], target):
+            raise Refused(f"{hints['return']} does not fit {target}")
+        if not fits(met[-1], hints["x"]):
+            raise Refused(f"{met[-1]} does not fit {hints['x']}")
+        return whole(copy.deepcopy(value))
 
     def build(self, target: type, source: Any, met: Types, names: Names) -> Any:
         """An object of the target type; the source itself if it is that already."""

@@ -288,8 +288,8 @@ def test_a_function_of_whole_events_is_checked_like_the_others() -> None:
         "error: us, mapping 'Line => USLine ?': to_dollars gives Money, not USLine"
     ]
     assert said(us, "bad-argument") == [
-        "error: us, mapping 'Line => USLine ?': to_dollars takes Money, which is neither USLine "
-        "nor Line"
+        "error: us, mapping 'Line => USLine ?': to_dollars takes Money, and is given the event as "
+        "it is, Line, to make the whole USLine of it"
     ]
 
 
@@ -367,10 +367,11 @@ def test_attributes_that_nothing_produces() -> None:
     end = "a mapping for what it holds, or a default would"
     assert said(us, "nothing-produces") == [
         "error: us, mapping 'Line => Demanding ?': nothing produces Demanding.item from Line: Item "
-        f"is there, and USItem is wanted; a rule for Line.item, {end}",
+        "is there, and USItem is wanted; a rule for Line.item with f(x: Item) -> USItem, "
+        f"{end}",
         "error: us, mapping 'Line => Demanding ?': nothing produces Demanding.tax from Line: Line "
-        "has no attribute 'tax'; a default would, or context.whole(Line, f) with "
-        "f(x: Line) -> Demanding",
+        "has no attribute 'tax'; context.whole(Line, f) with f(x: Line) -> Demanding, or a "
+        "default would",
     ]
 
 
@@ -381,7 +382,7 @@ def test_none_where_none_is_not_wanted() -> None:
     us.map(source, target, "?")
     assert said(us, "nothing-produces") == [
         "error: us, mapping 'Source => Target ?': nothing produces Target.x from Source: 'x' may "
-        "be None, and float is wanted; a rule for Source.x, a mapping for what it holds, or a "
+        "be None, and float is wanted; context.whole(Source, f) with f(x: Source) -> Target, or a "
         "default would"
     ]
 
@@ -537,6 +538,35 @@ def test_a_decision_by_declared_order_alone() -> None:
     )
 
 
+def test_a_rule_whose_result_is_thrown_away() -> None:
+    us = make_us()
+    us.rule("Line.count", pc.identity)
+    assert said(us, "unused-result") == [
+        "warning: us, rule 'Line.count': Line.count > identity wins at Line.count, and what it "
+        "gives is thrown away: USLine has no attribute 'count'",
+    ]
+    assert said(us, "never-wins") == []
+
+
+def test_a_rule_that_is_never_called() -> None:
+    us = make_us()
+    us.rule("int", pc.identity)
+    assert said(us, "unused-result") == [
+        "warning: us, rule 'int': int > identity wins at Line.count, and is never called: "
+        "Line => USLine ? has no place for it"
+    ]
+    us.rule("Line.price", to_dollars)
+    us.whole(Line, of_line)
+    assert said(us, "unused-result") == [
+        f"warning: us, rule '{rule}': {rule} > {function} wins at {path}, and is never called: "
+        "of_line makes the whole USLine"
+        for rule, function, path in (
+            ("int", "identity", "Line.count"),
+            ("Line.price", "to_dollars", "Line.price"),
+        )
+    ]
+
+
 def test_attributes_that_are_dropped() -> None:
     us = make_us()
     assert said(us, "dropped") == [
@@ -554,8 +584,9 @@ def test_attributes_that_are_dropped() -> None:
 
 # -- all of them -----------------------------------------------------------------------------------
 
-ELSEWHERE = {  # files and units have tests of their own
-    *("bad-xml", "unknown-function", "units-differ", "one-unit"),
+ELSEWHERE = {  # files, units, defaults, containers, stores have tests of their own
+    *("bad-xml", "unknown-function", "units-differ", "one-unit", "defaulted", "does-not-fit"),
+    *("not-looked-into", "unknown-inside", "replaced"),
 }
 
 

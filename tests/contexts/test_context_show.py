@@ -21,7 +21,6 @@ def test_each_path_has_its_rule_and_why() -> None:
     us = logistics.make_us()
     us.rule("Money", logistics.to_todays_dollars)
     us.rule("Money.amount", pc.identity)
-    us.whole(logistics.InvoiceLine, logistics.signed)
     assert text_of(us.show(logistics.InvoiceLine)) == [
         "InvoiceLine in context 'us'",
         "incoming: InvoiceLine => USInvoiceLine ?  declared in us",
@@ -29,11 +28,20 @@ def test_each_path_has_its_rule_and_why() -> None:
         "├── spec: WeightedItemSpec                ItemSpecification > to_us",
         "├── amountToPay: Money                    InvoiceLine.amountToPay > to_dollars  "
         "(P1 over Money)",
-        "├── note                                  dropped: USInvoiceLine has no such attribute",
-        "└── (the whole)                           then signed",
+        "└── note                                  dropped: USInvoiceLine has no such attribute",
         "observation: us, mapping 'InvoiceLine => USInvoiceLine ?': at InvoiceLine: USInvoiceLine "
         "has no note, so it is dropped [dropped]",
     ]
+
+
+def test_a_function_of_the_whole_event_is_shown_alone() -> None:
+    us = logistics.make_us()
+    us.whole(logistics.InvoiceLine, logistics.signed)
+    assert text_of(us.show(logistics.InvoiceLine))[1:3] == [
+        "incoming: InvoiceLine => USInvoiceLine ?  declared in us",
+        "└── (the whole)                           made by signed: no rule or unit applies",
+    ]
+    assert us.resolve(logistics.InvoiceLine) == []
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,7 @@ incoming: Box => USBox ?  declared in us
 └── size2: Size           Box.size2 > size_of
     └── width: float      shadowed: Box.size2.width > identity
 error: us, mapping 'Box => USBox ?': nothing produces USBox.needed from Box: Box has no attribute \
-'needed'; a default would, or context.whole(Box, f) with f(x: Box) -> USBox [nothing-produces]
+'needed'; context.whole(Box, f) with f(x: Box) -> USBox, or a default would [nothing-produces]
 """
 
 

@@ -197,7 +197,7 @@ def refused(path: Path, **more: Any) -> list[str]:
         ),
         (
             "<context colour='red'/>",
-            "us.xml:1: <context> has no attribute 'colour'; it has name",
+            "us.xml:1: <context> has no attribute 'colour'; it has name, strict",
         ),
         (
             "<context><types id='1'/></context>",

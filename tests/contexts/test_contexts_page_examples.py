@@ -269,26 +269,6 @@ def test_of_two_parents_the_first_decides_and_the_child_over_both() -> None:
         assert not child.check().warnings
 
 
-def test_a_whole_event_function_takes_what_the_mapping_made() -> None:
-    def with_tax(line: USInvoiceLine) -> USInvoiceLine:
-        return replace(line, amountToPay=Money(line.price.amount + 1))
-
-    made = context(("Money", double))
-    made.whole(InvoiceLine, with_tax)
-    line = InvoiceLine(Money(4.0), Money(4.0), ItemSpecification())
-    assert seen(made, line).amountToPay == Money(9.0)
-
-
-def test_a_whole_event_function_may_take_the_source_with_its_rules_applied() -> None:
-    def made_anew(line: InvoiceLine) -> USInvoiceLine:
-        return USInvoiceLine(line.price, line.price, line.spec)
-
-    made = context(("Money", double))
-    made.whole(InvoiceLine, made_anew)
-    line = InvoiceLine(Money(1.0), Money(4.0), ItemSpecification())
-    assert seen(made, line) == USInvoiceLine(Money(8.0), Money(8.0), ItemSpecification())
-
-
 def test_a_class_on_both_sides_is_mapped_to_itself() -> None:
     made = pc.Context("us", parent=ROOT, types=[Invoice])
     made.map(Invoice, Invoice, "?")

@@ -268,11 +268,11 @@ def _some_rule(dice: Dice, world: World, name: str, number: int, line: Written) 
 
 
 def _some_wholes(dice: Dice, lines: list[tuple[type, type, str]]) -> list[tuple[type, Any]]:
-    """Functions of whole events: they take the target, or the source."""
+    """Functions of whole events: they take the source; a few are wrong, and want the target."""
     found = []
     for number, (source, target, _) in enumerate(lines):
         if dice.chance(10):
-            takes = dice.pick([target, source])
+            takes = source if dice.chance(90) else target
             found.append((source, tagged(f"w{number}", takes, target)))
     return found
 

@@ -137,7 +137,8 @@ def test_what_has_no_mapping_comes_in_as_it_is(spark: SparkSession) -> None:
         (pc.unchecked(lambda x: None), int, int | None, [1], [None]),
         (pc.unchecked(lambda x: None), int, int, [1], ["no event"]),
         (pc.unchecked(lambda x: x % 2), set[int], set[int], [{1, 3, 2}, set()], [[0, 1], []]),
-        (pc.unchecked(lambda x: (1, 2)), int, list[int], [1], [[1, 2]]),
+        (pc.unchecked(lambda x: [1, 2]), int, list[int], [1], [[1, 2]]),
+        (pc.unchecked(lambda x: (1, 2)), int, tuple[int, ...], [1], [[1, 2]]),
         (
             pc.unchecked(lambda x: 1 / x),
             list[float],
@@ -333,10 +334,48 @@ def test_classes_that_may_change_what_they_are_given_are_refused() -> None:
             translated(context, source)
 
 
+@dataclass(frozen=True)
+class Remark:
+    text: str | None
+
+
+def text_of(remark: Remark) -> str:
+    return remark.text  # type: ignore[return-value]
+
+
+def as_half(x: int) -> int:
+    return x / 2  # type: ignore[return-value]
+
+
+def test_what_a_function_gives_that_it_does_not_say_makes_no_event(spark: SparkSession) -> None:
+    remarks = [Remark("a"), Remark(None)]
+    context, cls, events = one_rule(text_of, Remark, str | None, *remarks)
+    assert [row and row.x for row in results(spark, context, cls, events)] == ["a", None]
+    context, cls, _ = one_rule(as_half, int, float)
+    with pytest.raises(NoSparkForm, match="a float is there, and an int is wanted"):
+        translated(context, cls)
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda x: (1, 2), list[int]),
+        (lambda x: [1, 2], tuple[int, ...]),
+        (lambda x: {1, 2}, list[int]),
+        (lambda x: ["a"], list[int]),
+    ],
+)
+def test_another_container_than_is_wanted_is_refused(function: Any, wanted: Any) -> None:
+    context, cls, events = one_rule(pc.unchecked(function), int, wanted, 1)
+    assert expected_of(context, events, context.mapping_lines[0].target) == [None]
+    with pytest.raises(NoSparkForm):
+        translated(context, cls)
+
+
 def test_functions_of_whole_events_are_refused() -> None:
     us = american()
     us.whole(Parcel, pc.unchecked(lambda parcel: parcel))
-    with pytest.raises(NoSparkForm, match="is done with OwnParcel as a whole"):
+    with pytest.raises(NoSparkForm, match="makes OwnParcel as a whole"):
         translated(us, Parcel)
 
 

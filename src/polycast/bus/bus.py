@@ -41,7 +41,6 @@ from polycast.typesystem import Registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
     from datetime import timedelta
-    from types import TracebackType
     from typing import Self
 
     from typing_extensions import TypeForm, Unpack
@@ -76,6 +75,7 @@ class Bus:
         clock: Clock | None = None,
         context: object = None,
         federation: object = None,
+        replace: bool = False,
         stuck_after: float | timedelta = 30.0,
         dead_letters: int = 10_000,
         publish_within: float | timedelta = 30.0,
@@ -120,15 +120,15 @@ class Bus:
         self._roster.owner = weakref.ref(self)
         threads = (self._services.timers, self._services.pool, self._services.loop)
         self._finalizer = weakref.finalize(self, stop_threads, self._engine, *threads)
-        self._join(context, federation)
+        self._join(context, federation, replace=replace)
 
-    def _join(self, context: object, federation: object) -> None:
+    def _join(self, context: object, federation: object, *, replace: bool) -> None:
         self._stand_in(None)
         try:
             if federation is not None:
                 self._contexts.use(federation)
             if context is not None:
-                self._stand_in(self._contexts.enter(context))
+                self._stand_in(self._contexts.enter(context, replace=replace))
         except BaseException:
             self.close(0.0)
             raise
@@ -419,15 +419,16 @@ class Bus:
             advertisement.renew(lease)
         return advertisement
 
-    def within(self, context: object) -> Bus:
+    def within(self, context: object, *, replace: bool = False) -> Bus:
         """This bus as seen from a context, which is added if it is new; closing either closes both.
 
-        What is published there is of its types, and what is subscribed to is, too.
+        What is published there is of its types, and what is subscribed to is, too. With `replace`
+        it stands in place of another context of its name, which may be in the store.
         """
         self._dispatcher.home.check("within()")
         view = Bus.__new__(type(self))
         view.__dict__.update(self.__dict__)
-        view._stand_in(self._contexts.enter(context))
+        view._stand_in(self._contexts.enter(context, replace=replace))
         view._whole = self  # whoever has a view has the bus
         return view
 
@@ -451,7 +452,8 @@ class Bus:
     def health(self) -> Health:
         """How the bus and its subscriptions are doing."""
         self._dispatcher.home.check("health()")
-        return health_of(self._roster, closed=self._life.state == "closed")
+        is_closed = self._life.state == "closed"
+        return health_of(self._roster, closed=is_closed, more=self._contexts.problems())
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all that was published is handled; False if that took too long."""
@@ -476,23 +478,13 @@ class Bus:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await asyncio.to_thread(self.close)
 
     def __repr__(self) -> str:

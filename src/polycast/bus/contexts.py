@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from concurrent.futures import wait
 from typing import TYPE_CHECKING
 
 from polycast.contexts import Context, Federation
 from polycast.contexts.annotations import annotated_mappings
+from polycast.contexts.differing import differences
+from polycast.contexts.findings import Finding
 from polycast.contexts.state import state_of
 from polycast.delivery import DeadLetter
 from polycast.delivery.keeping import record_of
-from polycast.errors import BadContext, BadOption
+from polycast.errors import BadContext, BadOption, ContextConflictError, StoreError
 from polycast.routing.borders.crossing import Astray, letter_name, reason_of
 from polycast.routing.borders.versions import ContextHistory, StoredCrossing
 from polycast.stores import Letter, Stored
@@ -49,11 +52,15 @@ class BusContexts:
             raise BadOption("federation", federation, accepted="a pc.Federation")
         self._check(federation.members)
         self._dispatcher.crossing.federation = federation
+        try:
+            self._changed()
+        except BaseException:
+            self._dispatcher.crossing.federation = None
+            raise
         federation.guard(self._check)
         federation.watch(self._changed)
-        self._changed()
 
-    def enter(self, context: object) -> str | None:
+    def enter(self, context: object, *, replace: bool = False) -> str | None:
         """The name of a context that may be new here; None for the root."""
         federation = self.federation
         if isinstance(context, str):
@@ -64,13 +71,34 @@ class BusContexts:
         if not isinstance(context, Context):
             raise BadContext("a context", context, accepted="a pc.Context, or the name of one")
         if federation is None:
-            federation = Federation(context.root)
-            self.use(federation)
+            federation = self._first(context, replace=replace)
         if context is federation.root:
             return None
-        if not federation.knows(context):
-            federation.add(context)
+        if not federation.knows(context) or (replace and self._is_newer(federation, context)):
+            federation.add(context, replace=replace)
         return context.name
+
+    def _is_newer(self, federation: Federation, context: Context) -> bool:
+        """Whether something else stands in place of a context, of which it shall take the place."""
+        return federation.members[context.name].context is not context or bool(self.problems())
+
+    def problems(self) -> list[str]:
+        """What is not as this process declares it."""
+        return []
+
+    def _first(self, context: Context, *, replace: bool) -> Federation:
+        """A federation of a context, and the root; if it cannot be used, nothing has changed."""
+        free = [each for each in context.lineage() if not each.is_frozen]
+        try:
+            federation = Federation(context.root)
+            if context.parents:
+                federation.add(context, replace=replace)
+            self.use(federation)
+        except BaseException:
+            for each in free:
+                each.thaw()
+            raise
+        return federation
 
     def _check(self, members: dict[str, Member]) -> None:
         """Refuse contexts that this bus cannot have."""
@@ -95,6 +123,8 @@ class StoredContexts(BusContexts):
         self._history = ContextHistory(dispatcher.registry, self._function)
         dispatcher.crossing = StoredCrossing(self._history)
         self._burying: set[Future[None]] = set()
+        self._said: dict[str, bytes] = {}  # what this bus has declared last
+        self._others: dict[str, str] = {}  # contexts that others have replaced, and how
 
     def _function(self, name: str) -> Callable[..., object] | None:
         """What contexts of the store may name beyond the functions of those that are here."""
@@ -115,25 +145,69 @@ class StoredContexts(BusContexts):
             self._registry.bind(cls)
         bodies = {each.name: state_of(each) for each in contexts}
         gone = self._kept - bodies.keys()
+        replaced: list[tuple[str, list[str]]] = []
 
         def keep(tx: Transaction) -> list[ContextVersion]:
+            known = {each.name: each.body for each in tx.contexts() if each.until is None}
+            replaced.clear()
             for context in contexts:
+                name, body = context.name, bodies[context.name]
+                there, said = known.get(name), self._said.get(name)
+                is_own = context is federation.root or there in (None, body, said)
+                if said == body and (is_own or name not in federation.renewed):
+                    continue  # nothing new; if others have replaced it since, it is theirs
+                if there is not None and not is_own:
+                    lines = differences(there, body)
+                    if name not in federation.overriding:
+                        raise ContextConflictError(name, lines)
+                    replaced.append((name, lines))
                 for each in _described(context):
                     tx.describe(each)
-                tx.put_context(context.name, bodies[context.name])
+                tx.put_context(name, body)
             for name in gone:
                 tx.end_context(name)
             return tx.contexts()
 
-        self._history.learn(self._store.write(keep).result())
+        versions = self._store.write(keep).result()
+        self._history.learn(versions)
         self._history.offer(federation)
-        self._kept = set(bodies)
+        self._kept, self._said = set(bodies), bodies
+        for name, lines in replaced:
+            text = f"it takes the place of what the store had: {'; '.join(lines)}"
+            federation.report(name, Finding("replaced", text, name))
+        self._notice(versions)
         self._dispatcher.replan()
+
+    def problems(self) -> list[str]:
+        """The contexts that others have replaced since this process has declared them."""
+        if self._said:
+            # A bus without subscriptions does not follow the store; one that is closed cannot.
+            with contextlib.suppress(StoreError), self._store.view() as view:
+                self._notice(view.contexts())
+        return [f"context {name!r} {text}" for name, text in self._others.items()]
+
+    def _notice(self, versions: list[ContextVersion]) -> None:
+        """See which contexts others have declared otherwise."""
+        federation = self.federation
+        assert federation is not None
+        live = {each.name: each for each in versions if each.until is None}
+        self._others = {
+            name: (
+                f"was replaced in the store, from position {live[name].start} on: "
+                f"{'; '.join(differences(live[name].body, body))}"
+            )
+            for name, body in self._said.items()
+            if name != federation.root.name and name in live and live[name].body != body
+        }
+        for name, text in self._others.items():
+            federation.report(name, Finding("replaced", f"it {text}", name))
 
     def look(self, view: View) -> None:
         """Others may have changed contexts."""
         if self.federation is not None:
-            self._history.learn(view.contexts())
+            versions = view.contexts()
+            self._history.learn(versions)
+            self._notice(versions)
 
     def _astray(self, entry: Entry, context: str, error: BaseException) -> None:
         """The same; several buses may find out, and one letter is enough."""

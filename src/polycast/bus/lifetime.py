@@ -17,7 +17,7 @@ from polycast.errors import BusClosed, SubscriptionEnded, WouldDeadlock
 from polycast.metrics import Counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from polycast.bus.engines import Engine
     from polycast.bus.roster import Roster
@@ -101,7 +101,7 @@ def _wait(
     return True
 
 
-def health_of(roster: Roster, *, closed: bool) -> Health:
+def health_of(roster: Roster, *, closed: bool, more: Iterable[str] = ()) -> Health:
     """How everybody is doing."""
     boxes = list(roster.mailboxes.values())
     stuck = tuple(_stuck(boxes, roster.services))
@@ -114,7 +114,7 @@ def health_of(roster: Roster, *, closed: bool) -> Health:
         stuck=stuck,
         dead_letters=len(letters),
         counts=reduce(add, (box.counts for box in [*boxes, *roster.cut_off]), Counts()),
-        problems=tuple(_problems(roster, boxes, stuck)),
+        problems=(*_problems(roster, boxes, stuck), *more),
         pipeline=roster.pipeline(),
     )
 

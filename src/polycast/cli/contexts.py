@@ -37,8 +37,9 @@ _STEP = 20_000  # positions between two looks at the progress
 
 def check_context(given: Namespace, terminal: Terminal) -> int:
     """Say what is wrong, doubtful or worth knowing; 1 if there are errors."""
-    report = _context(given).check()
-    terminal.show(_data(report), _lines(report))
+    context = _context(given)
+    report, strict = context.check(), settle(context).is_strict
+    terminal.show({**_data(report), "strict": strict}, _lines(report, strict=strict))
     return 1 if report.errors else 0
 
 
@@ -47,7 +48,7 @@ def _data(report: Report) -> dict[str, Any]:
     return {"context": report.context, "ok": not report.errors, "findings": findings}
 
 
-def _lines(report: Report) -> Iterable[str]:
+def _lines(report: Report, *, strict: bool) -> Iterable[str]:
     if report.findings:
         yield from str(report).splitlines()
     words = (
@@ -55,7 +56,7 @@ def _lines(report: Report) -> Iterable[str]:
         (report.warnings, "warning"),
         (report.observations, "observation"),
     )
-    yield f"context {report.context!r}: " + ", ".join(
+    yield f"{'strict ' * strict}context {report.context!r}: " + ", ".join(
         count(len(each), word) for each, word in words
     )
 

@@ -18,6 +18,7 @@ from polycast.contexts.fitting import (
     shape_fits,
     takes_any,
 )
+from polycast.contexts.misfits import Misfit, alternatives, mended_by, whole_text, why_of
 from polycast.contexts.recipes import (
     Apply,
     Build,
@@ -27,22 +28,22 @@ from polycast.contexts.recipes import (
     Keep,
     Missing,
     Otherwise,
+    Whole,
 )
+from polycast.contexts.results import expected
 from polycast.contexts.shapes import Shape, shape_of
 from polycast.contexts.values import NoMaker, is_closed, is_unchangeable, maker_of
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard import is_machinery, is_standard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from polycast.contexts.functions import Function
     from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction, Mapping, Rule
     from polycast.contexts.recipes import Recipe
     from polycast.contexts.resolution import Node, Resolver
     from polycast.contexts.shapes import Container
-    from polycast.typesystem.attributes import Default
 
 __all__ = ["Builder"]
 
@@ -50,10 +51,6 @@ T = TypeVar("T")
 
 _ANYTHING = Shape(Any, opaque=True)
 _DEEP = 16  # what is further in is left for later, so that Python's stack need not hold all
-
-
-class _Misfit(Exception):
-    """A value that the target does not take."""
 
 
 class Builder:
@@ -69,21 +66,28 @@ class Builder:
         self._shapes: dict[int, tuple[Any, Shape]] = {}
         self._where = ""
         self.findings: list[Finding] = []
+        self.applied: set[Rule] = set()
+        """The rules that some recipe has."""
+        self.thrown_away: set[Rule] = set()
+        """Those for an attribute that no target has: there is a finding for each."""
 
-    def event(self, cls: type, mapping: Mapping) -> Build:
+    def event(self, cls: type, mapping: Mapping) -> Recipe:
         """How an event of a class is made what a mapping says."""
         self._where = mapping.where
-        return self._all_of(lambda: self._build(self._resolver.root(cls), mapping.target, mapping))
+        return self._all_of(lambda: self._mapped(self._resolver.root(cls), mapping))
 
     def case(self, choice: Choice, met: type) -> Recipe:
         """What is done with a value of a class that was not known when a choice was made."""
         try:
             node = choice.node.child(choice.attribute, met)
             return self._all_of(lambda: self._case(node, choice.shape, choice.wanted))
-        except _Misfit as error:
-            if choice.lenient:
-                return Missing()
+        except Misfit as error:
             path = choice.node.path.to(choice.attribute, met)
+            if choice.lenient:
+                if not any(map(_is_missing, choice.cases.values())):
+                    code = "defaulted" if self._settled.is_strict else "does-not-fit"
+                    self._error(code, f"at {path} met as {met.__name__}: {error}")
+                return Missing()
             self._error("bad-result", f"at {path} met as {met.__name__}: {error}")
             return Keep()
 
@@ -119,33 +123,32 @@ class Builder:
         if known is not None:
             known.recursive = known.recursive or known in self._unfilled
             return known
-        build = self._builds[node, target] = Build(node.met, target)
+        build = self._builds[node, target] = Build(node.met, target, mapping=mapping)
         self._unfilled.add(build)
-        whole = None if mapping is None else self._settled.wholes.get(mapping.source)
-        if whole is not None and self._runs_before(whole.function, node.met, target):
-            build.target, build.whole = node.met, whole.function
-        elif whole is not None:
-            build.whole = whole.function
         if len(node.path.attributes) > _DEEP:
             self._later.append((node, build))
         else:
             self._fill(node, build)
         return build
 
-    def _runs_before(self, function: Function, source: type, target: type) -> bool:
-        """Whether a function of whole events takes the source, its attributes being translated."""
-        if not fits(function.result, target):
-            text = f"{function.name} gives {hint_text(function.result)}, not {target.__name__}"
+    def _mapped(self, node: Node, mapping: Mapping) -> Recipe:
+        """What a mapping makes: attribute by attribute, unless a function makes the whole."""
+        whole = self._settled.wholes.get(mapping.source)
+        if whole is None:
+            return self._build(node, mapping.target, mapping)
+        function, target, met = whole.function, mapping.target, node.met
+        result = met if function.is_identity else function.result
+        if not fits(result, target):
+            text = f"{function.name} gives {hint_text(result)}, not {target.__name__}"
             self._error("bad-result", text)
-        if fits(target, function.argument):
-            return False
-        if not fits(source, function.argument):
+        if not fits(met, function.argument):
             text = (
-                f"{function.name} takes {hint_text(function.argument)}, which is neither "
-                f"{target.__name__} nor {source.__name__}"
+                f"{function.name} takes {hint_text(function.argument)}, and is given the event as "
+                f"it is, {met.__name__}, to make the whole {target.__name__} of it"
             )
             self._error("bad-argument", text)
-        return True
+        where = expected(function, self._shape_of(target), str(node.path))
+        return Whole(mapping, function, _copied(met), where)
 
     def _fill(self, node: Node, build: Build) -> None:
         self._fill_parts(node, build)
@@ -157,30 +160,91 @@ class Builder:
         except NoMaker as error:
             self._error("not-buildable", str(error))
             return
-        given = self._types.shapes(build.source)
-        defaults = declared_defaults(build.target)
         for name, wanted in self._types.shapes(build.target).items():
-            if name in maker.own:
-                continue
-            try:
-                if name not in given:
-                    raise _Misfit(f"{build.source.__name__} has no attribute {name!r}")
-                default = defaults[name]
-                build.parts[name] = self._attribute(node, name, given[name], wanted, default)
-            except _Misfit as error:
-                if name not in maker.optional:
-                    self._nothing_produces(node, build.target, name, str(error))
-        self._observe_dropped(node, build, given)
+            if name not in maker.own:
+                self._fill_part(node, build, name, wanted, is_optional=name in maker.optional)
+        self._observe_dropped(node, build, self._types.shapes(build.source))
 
-    def _nothing_produces(self, node: Node, target: type, name: str, why: str) -> None:
-        path, met = str(node.path), node.met.__name__
-        would = f"a rule for {path}.{name}, a mapping for what it holds, or a default would"
-        if name not in self._types.shapes(node.met):  # a pattern cannot name it either
-            would = (
-                f"a default would, or context.whole({met}, f) with f(x: {met}) -> {target.__name__}"
-            )
-        text = f"nothing produces {target.__name__}.{name} from {path}: {why}; {would}"
-        self._error("nothing-produces", text)
+    def _fill_part(
+        self, node: Node, build: Build, name: str, wanted: Shape, *, is_optional: bool
+    ) -> None:
+        """What an attribute gets; where there is a default, it stands in for what does not fit."""
+        shape = self._types.shapes(build.source).get(name)
+        if shape is None:
+            self._nothing_there(node, build, name, is_optional=is_optional)
+            return
+        self._observe_hidden(node, build, name, shape)
+        default = declared_defaults(build.target)[name]
+        lost: list[Misfit] = []
+        found = self._convert(node, name, shape, wanted, lost, lenient=default is not None)
+        if not lost:
+            build.parts[name] = found
+            return
+        if default is not None and not _is_missing(found):
+            build.parts[name] = Otherwise(found, default)
+        build.lost[name] = why_of(lost)
+        self._not_all_fits(node, build, name, lost, is_optional=is_optional)
+
+    def _observe_hidden(self, node: Node, build: Build, name: str, shape: Shape) -> None:
+        """Say which rules and mappings do not get to what an attribute holds."""
+        hidden = dict.fromkeys(shape.hidden_classes())
+        if any(node.child(name, cls).winner is not None for cls in shape.classes):
+            return  # a rule sees the whole
+        inside = self._types.reached(hidden) if hidden else set()
+        lines = {
+            str(line): None for cls in (*hidden, *inside) for line in self._lines_for(node, cls)
+        }
+        at, held = f"{node.path}.{name}", hint_text(shape.hint)
+        if lines:
+            build.hidden[name] = f"{' and '.join(lines)} not applied inside {held}"
+            text = f"{at} is {held}, which is not looked into: {', '.join(lines)} not applied there"
+            self._error("not-looked-into", text)
+        elif shape.opaque and not shape.typed and node.child(name, object).winner is None:
+            floating = [str(rule) for rule in self._resolver.rules if _is_floating(rule)]
+            if floating:
+                build.hidden[name] = (
+                    f"nobody knows what it holds, and no rule is applied inside {held}"
+                )
+                text = f"{at} is {held}: if it holds what {floating[0]} is for, that stays as it is"
+                self._error("unknown-inside", text)
+
+    def _lines_for(self, node: Node, cls: type) -> Iterator[Rule | Mapping]:
+        """The rules and mappings for a type, wherever it is met in an event."""
+        head = node.path.types[0]
+        for rule in self._resolver.rules:
+            named = rule.pattern.last.types if rule.pattern.qualifiers else (rule.pattern.head,)
+            fits_event = not rule.pattern.qualifiers or is_subtype(head, rule.pattern.head)
+            if _is_floating(rule) and fits_event and any(is_subtype(cls, one) for one in named):
+                yield rule
+        for mapping in self._mappings_for(cls):
+            if mapping.target is not cls:
+                yield mapping
+
+    def _nothing_there(self, node: Node, build: Build, name: str, *, is_optional: bool) -> None:
+        source, target = build.source.__name__, build.target.__name__
+        why = f"{source} has no attribute {name!r}"
+        if not is_optional:
+            mends = f"{alternatives([*whole_text(build.mapping), 'a default'])} would"
+            text = f"nothing produces {target}.{name} from {node.path}: {why}; {mends}"
+            self._error("nothing-produces", text)
+        elif self._settled.is_strict:
+            text = f"{target}.{name} takes its default, because {why}"
+            self._error("defaulted", text)
+
+    def _not_all_fits(
+        self, node: Node, build: Build, name: str, lost: list[Misfit], *, is_optional: bool
+    ) -> None:
+        ways = mended_by(node, name, lost, self._types) or whole_text(build.mapping)
+        ways += [] if is_optional else ["a default"]
+        target, why = f"{build.target.__name__}.{name}", why_of(lost)
+        mends = f"; {alternatives(ways)} would" if ways else ""
+        if not is_optional:
+            code, text = "nothing-produces", f"nothing produces {target} from {node.path}: {why}"
+        else:
+            code = "defaulted" if self._settled.is_strict else "does-not-fit"
+            when = "takes" if name not in build.parts else "may take"
+            text = f"{target} {when} its default instead of {node.path}.{name}: {why}"
+        self._error(code, text + mends)
 
     def _observe_dropped(self, node: Node, build: Build, given: dict[str, Shape]) -> None:
         if build.target is build.source:
@@ -190,36 +254,53 @@ class Builder:
             text = f"{build.target.__name__} has no {', '.join(dropped)}, so it is dropped"
             text = text if len(dropped) == 1 else text.replace("it is", "they are")
             self._error("dropped", f"at {node.path}: {text}")
+        for name in dropped:
+            self._observe_unused(node, build, name)
+
+    def _observe_unused(self, node: Node, build: Build, name: str) -> None:
+        """A rule for an attribute that the target does not have."""
+        shape = self._types.shapes(build.source)[name]
+        held = {met for each in shape.all_classes() for met in self._types.subtypes(each)}
+        nodes = [node.child(name, met) for met in (*held, *([object] if shape.opaque else []))]
+        for rule in dict.fromkeys(each.winner for each in nodes):
+            if rule is None or rule.generated or not rule.pattern.qualifiers:
+                continue  # of a type, at whatever attribute
+            if rule.pattern.last.attribute == name:
+                text = (
+                    f"{rule} wins at {node.path}.{name}, and what it gives is thrown away: "
+                    f"{build.target.__name__} has no attribute {name!r}"
+                )
+                self.findings.append(Finding("unused-result", text, rule.where))
+                self.thrown_away.add(rule)
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _attribute(
-        self, node: Node, name: str, shape: Shape, wanted: Shape, default: Default | None
-    ) -> Recipe:
-        """What an attribute gets; where there is a default, it stands in for what does not fit."""
-        if default is None:
-            return self._convert(node, name, shape, wanted)
-        lenient = self._convert(node, name, shape, wanted, lenient=True)
-        if not _is_partly_missing(lenient):
-            return lenient
-        if _is_missing(lenient):
-            raise _Misfit(f"{name!r} holds {hint_text(shape.hint)}")
-        return Otherwise(lenient, default)
-
     def _convert(
-        self, node: Node, attribute: str, shape: Shape, wanted: Shape, *, lenient: bool = False
+        self,
+        node: Node,
+        attribute: str,
+        shape: Shape,
+        wanted: Shape,
+        lost: list[Misfit],
+        *,
+        lenient: bool,
     ) -> Recipe:
-        """What is done with what an attribute holds, so that the target takes it."""
+        """What is done with what an attribute holds; what the target does not take is lost."""
         if shape.opaque:  # what it holds is not looked into, but a rule may name the attribute
             unknown = node.child(attribute, object)
-            return Duplicate() if unknown.winner is None else self._case(unknown, shape, wanted)
+            if unknown.winner is not None:
+                return self._case(unknown, shape, wanted)
+            if not shape.typed or shape_fits(shape, wanted):
+                return Duplicate()
+            why = f"{hint_text(shape.hint)} is there, and {hint_text(wanted.hint)} is wanted"
+            lost.append(Misfit(why, function=(shape.hint, wanted.hint)))
+            return Missing()
 
         def fitting(make: Callable[[], Recipe]) -> Recipe:
             try:
                 return make()
-            except _Misfit:
-                if not lenient:
-                    raise
+            except Misfit as misfit:
+                lost.append(misfit)
                 return Missing()
 
         none = fitting(lambda: _none(attribute, wanted)) if shape.none else None
@@ -231,7 +312,7 @@ class Builder:
         containers = tuple(
             (
                 each.kind,
-                fitting(partial(self._each, node, attribute, each, wanted, lenient=lenient)),
+                fitting(partial(self._each, node, attribute, each, wanted, lost, lenient=lenient)),
             )
             for each in shape.containers
         )
@@ -244,14 +325,21 @@ class Builder:
         return Choice(node, attribute, shape, wanted, cases, containers, none, lenient)
 
     def _each(
-        self, node: Node, attribute: str, container: Container, wanted: Shape, *, lenient: bool
+        self,
+        node: Node,
+        attribute: str,
+        container: Container,
+        wanted: Shape,
+        lost: list[Misfit],
+        *,
+        lenient: bool,
     ) -> Recipe:
         inner = _wanted_inside(container, wanted)
         if inner is None:
             keys = "" if container.keys is None else f" by {hint_text(container.keys.hint)}"
             text = f"{hint_text(wanted.hint)} is wanted, not {container.kind.__name__}{keys}"
-            raise _Misfit(f"{attribute!r} holds elements, and {text}")
-        found = self._convert(node, attribute, container.inner, inner, lenient=lenient)
+            raise Misfit(f"{attribute!r} holds elements, and {text}")
+        found = self._convert(node, attribute, container.inner, inner, lost, lenient=lenient)
         return Each(container.kind, found)
 
     def _case(self, node: Node, held: Shape, wanted: Shape) -> Recipe:
@@ -260,12 +348,21 @@ class Builder:
             return self._applied(node, node.winner, held, wanted)
         for mapping in self._mappings_for(node.met):
             if class_fits(mapping.target, wanted):
-                return self._build(node.first or node, mapping.target, mapping)
+                return self._mapped(node.first or node, mapping)
         if met_fits(node.met, held, wanted):
             return self._same(node)
-        is_told = node.met is tuple or node.met in held.literal
+        generic = any(cls is node.met for cls, _ in held.parameters)
+        is_told = node.met is tuple or node.met in held.literal or generic
         there = hint_text(held.hint) if is_told else node.met.__name__
-        raise _Misfit(f"{there} is there, and {hint_text(wanted.hint)} is wanted")
+        why = f"{there} is there, and {hint_text(wanted.hint)} is wanted"
+        form = (held.hint if is_told else node.met, wanted.hint)
+        raise Misfit(why, function=form, may_be_mapped=self._may_be_mapped(node.met, wanted))
+
+    def _may_be_mapped(self, met: type, wanted: Shape) -> bool:
+        """Whether a mapping could bring a class to what a target wants."""
+        return self._types.has_attributes(met) and any(
+            map(self._types.has_attributes, wanted.classes)
+        )
 
     def _mappings_for(self, met: type) -> list[Mapping]:
         found = self._mappings.get(met)
@@ -286,7 +383,10 @@ class Builder:
             )
             self._error("bad-result", text)
         before = _copied(node.met)
-        return before if function.is_identity else Apply(rule, before)
+        self.applied.add(rule)
+        if function.is_identity:
+            return before
+        return Apply(rule, before, expected(function, wanted, str(node.path)))
 
     def _shape_of(self, result: Any) -> Shape:
         """What functions give is asked at every path where they win."""
@@ -335,19 +435,8 @@ class Builder:
 
 def _none(attribute: str, wanted: Shape) -> Recipe:
     if not (wanted.none or wanted.opaque):
-        raise _Misfit(f"{attribute!r} may be None, and {hint_text(wanted.hint)} is wanted")
+        raise Misfit(f"{attribute!r} may be None, and {hint_text(wanted.hint)} is wanted")
     return Keep()
-
-
-def _is_partly_missing(recipe: Recipe | None) -> bool:
-    match recipe:
-        case Missing():
-            return True
-        case Each():
-            return _is_partly_missing(recipe.inner)
-        case Choice():
-            return any(map(_is_partly_missing, _ways(recipe)))
-    return False
 
 
 def _is_missing(recipe: Recipe | None) -> bool:
@@ -360,6 +449,13 @@ def _is_missing(recipe: Recipe | None) -> bool:
 def _ways(choice: Choice) -> list[Recipe]:
     containers = [recipe for _, recipe in choice.containers]
     return [*choice.cases.values(), *containers, *([] if choice.none is None else [choice.none])]
+
+
+def _is_floating(rule: Rule) -> bool:
+    """Whether a rule is for a type, at whatever attribute."""
+    if rule.generated or rule.function is None or rule.function.is_identity:
+        return False
+    return not rule.pattern.qualifiers or rule.pattern.last.attribute is None
 
 
 def _may_reach(rule: Rule, node: Node) -> bool:

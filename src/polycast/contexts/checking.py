@@ -51,6 +51,8 @@ class _Checking:
         self._resolver = Resolver(settled.rules, settled.types)
         self._won: dict[Direction, dict[Rule, Row]] = {"?": {}, "!": {}}
         self._rows: list[Row] = []
+        self._passed: list[Row] = []  # of events that a function makes as a whole
+        self._applied: set[Rule] = set()
 
     def run(self) -> Iterator[Finding]:
         for direction in DIRECTIONS:
@@ -58,6 +60,7 @@ class _Checking:
             for cls in event_types(self._settled, direction):
                 yield from self._event(builder, cls, direction)
             yield from builder.findings
+            self._applied |= builder.applied | builder.thrown_away
         yield from self._annotations()
         yield from self._wholes()
         yield from self._about_mappings()
@@ -77,6 +80,9 @@ class _Checking:
             rows = self._resolver.rows(cls)
         except TooManyPaths as error:
             yield Finding("too-many-paths", f"{cls.__name__}: {error}", mappings[0].where)
+            return
+        if mappings[0].source in self._settled.wholes:
+            self._passed += rows
             return
         self._rows += rows
         for row in rows:
@@ -120,9 +126,12 @@ class _Checking:
                 yield Finding("cannot-leave", text, context.name)
 
     def _about_rules(self) -> Iterator[Finding]:
-        wins = {row.rule for row in self._rows}
+        wins = {row.rule: row for row in (*self._passed, *self._rows) if _is_reached(row)}
+        known = {row.rule for row in (*self._passed, *self._rows)}
         for rule in self._settled.rules:
-            if rule not in wins:
+            if rule in wins and rule not in self._applied and not rule.generated:
+                yield from self._about_unused(rule, wins[rule])
+            if rule not in known:
                 text = f"{rule} never wins at any path of any mapping"
                 yield Finding("never-wins", text, rule.where)
             if all(rule in self._won[way] for way in DIRECTIONS):
@@ -142,6 +151,20 @@ class _Checking:
                     "its supertype is declared first"
                 )
                 yield Finding("declared-order", text, row.rule.where)
+
+    def _about_unused(self, rule: Rule, row: Row) -> Iterator[Finding]:
+        mapping = next(m for d in DIRECTIONS if (m := self._settled.mapping_for(row.types[0], d)))
+        whole = self._settled.wholes.get(mapping.source)
+        why = f"{mapping} has no place for it"
+        if whole is not None:
+            why = f"{whole.function.name} makes the whole {mapping.target.__name__}"
+        text = f"{rule} wins at {_path(row)}, and is never called: {why}"
+        yield Finding("unused-result", text, rule.where)
+
+
+def _is_reached(row: Row) -> bool:
+    """Whether somebody may get to a path; what is inside an abstract type is met in others."""
+    return not row.shadowed and all(map(_is_concrete, row.types[1:-1]))
 
 
 def _path(row: Row) -> str:

@@ -7,6 +7,7 @@ texts by their `repr`; all values come in as globals.
 from __future__ import annotations
 
 import builtins
+import collections
 import collections.abc
 import keyword
 import linecache
@@ -25,8 +26,16 @@ from polycast.contexts.recipes import (
     Keep,
     Missing,
     Otherwise,
+    Whole,
 )
-from polycast.contexts.values import copied, is_closed, maker_of, open_attributes, put_together
+from polycast.contexts.values import (
+    alike,
+    copied,
+    is_closed,
+    maker_of,
+    open_attributes,
+    put_together,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,6 +94,7 @@ class _Writer:
         self._locals: set[str] = set()  # in any of them
         self._parts: list[str] = []  # functions that come last
         self._tables: list[str] = []  # of functions, by the class of what they are given
+        self._sets: dict[frozenset[type], frozenset[type]] = {}
         self._kept: list[object] = []  # what is known by its id stays alive
 
     def module(self, recipe: Recipe) -> str:
@@ -151,9 +161,7 @@ class _Writer:
             made = f"put_together({target}, {group('{', items, '}')})"
         else:
             made = group(f"{target}(", _arguments(maker.places, dict(maker.names), parts), ")")
-        if build.whole is None:
-            return made
-        return f"{self._function_name(build.whole)}({made})"
+        return made
 
     def _build(self, build: Build) -> str:
         """The function that makes an object."""
@@ -174,9 +182,8 @@ class _Writer:
             case Duplicate():
                 self.names.setdefault("copied", copied)
                 return f"copied({value})"
-            case Apply():
-                name = self._function_name(recipe.function)
-                return f"{name}({self._expression(recipe.before, value)})"
+            case Apply() | Whole():
+                return self._called(recipe, value)
             case Build():
                 return f"{self._build(recipe)}({value})"
             case Each():
@@ -192,9 +199,42 @@ class _Writer:
     def _function_name(self, function: Function) -> str:
         return self._name(function.call, function.name.rpartition(".")[2])
 
+    def _called(self, recipe: Apply | Whole, value: str, opening: str = "") -> str:
+        """What a function gives, if it is of the class that it should be; else it is looked at."""
+        function, result = self._function_name(recipe.function), recipe.result
+        call = f"{function}({self._expression(recipe.before, value)})"
+        if result is None:
+            return call
+        self._kept.append(result)
+        check, sure = self._name(result.checked, f"checked_{function}"), result.sure
+        if not sure:
+            return f"{check}({call})"
+        made = self._fresh("made")
+        test = f"is {self._class(sure[0])}" if len(sure) == 1 else f"in {self._classes(sure)}"
+        pieces = [f"{made} if type({made} := {call}) {test}", f"else {check}({made})"]
+        return chain(opening, pieces, ")" if opening else "")
+
+    def _classes(self, classes: tuple[type, ...]) -> str:
+        """The global for several classes of which one is met."""
+        found = self._sets.setdefault(frozenset(classes), frozenset(classes))
+        return self._name(found, "_or_".join(each.__name__ for each in classes))
+
+    def _operand(self, recipe: Recipe, value: str) -> str:
+        """An expression that stands before an `if`."""
+        if isinstance(recipe, Apply | Whole):
+            return self._called(recipe, value, "(")
+        return self._expression(recipe, value)
+
     def _each(self, each: Each, value: str) -> str:
         item = self._fresh("x")
         inner = self._expression(each.inner, item)
+        if each.kind in _ALIKE:
+            self.names.setdefault("alike", alike)
+            if issubclass(each.kind, dict):
+                key = self._fresh("k")
+                pieces = [f"{key}: {inner}", f"for {key}, {item} in {value}.items()"]
+                return f"alike({value}, {chain('{', pieces, '}')})"
+            return f"alike({value}, {chain('[', [inner, f'for {item} in {value}'], ']')})"
         if inner == item:
             if each.kind is collections.abc.Sequence:
                 self.names.setdefault("as_sequence", as_sequence)
@@ -241,7 +281,7 @@ class _Writer:
         name = value if value.isidentifier() else self._fresh(choice.attribute)
         tests: list[tuple[str, str]] = []
         if choice.none is not None:
-            none = "None" if isinstance(choice.none, Keep) else self._expression(choice.none, name)
+            none = "None" if isinstance(choice.none, Keep) else self._operand(choice.none, name)
             tests.append(("{1} is None", none))
         tests += list(self._tests(choice, name))
         if not tests:
@@ -259,15 +299,16 @@ class _Writer:
         for place, (kind, recipe) in enumerate(choice.containers):
             is_last = not choice.cases and place == len(choice.containers) - 1
             kinds = "(list, tuple)" if kind is collections.abc.Sequence else kind.__name__
+            kinds = self._class(kind) if kind in _ALIKE else kinds
             test = "" if is_last else f"isinstance({{0}}, {kinds})"
-            yield test, self._expression(recipe, name)
+            yield test, self._operand(recipe, name)
         cases = list(choice.cases.items())
         if len(cases) > _INLINE_CASES:
             return
         for met, recipe in cases:
             alone = len(cases) == 1 and is_closed(met)
             test = "" if alone else f"type({{0}}) is {self._class(met)}"
-            yield test, self._expression(recipe, name)
+            yield test, self._operand(recipe, name)
 
     def _case(self, choice: Choice, met: type, recipe: Recipe) -> str:
         """The function for values of one class."""
@@ -314,7 +355,7 @@ def _alone(choice: Choice) -> Recipe | None:
 
 def _kept_if(build: Build, value: str, class_name: Callable[[type], str]) -> str | None:
     """When an object that nobody can change is what would be made of it; None: one cannot say."""
-    is_same = build.source is build.target and build.whole is None and not build.recursive
+    is_same = build.source is build.target and not build.recursive
     names = open_attributes(build.source)
     if not is_same or names is None or not build.parts.keys() >= set(names):
         return None
@@ -347,6 +388,7 @@ def _part_kept_if(recipe: Recipe, value: str, class_name: Callable[[type], str])
     return f"({value} is None or {condition})" if isinstance(recipe.none, Keep) else None
 
 
+_ALIKE = (collections.deque, collections.OrderedDict, collections.defaultdict)
 _COPIES: dict[type, str] = {
     list: "[*{0}]",
     dict: "{{**{0}}}",
@@ -379,7 +421,7 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text) and is_plain
 
 
-_OURS = re.compile(r"e|v|translate|copied|put_together|as_sequence|missing|Lacking")
+_OURS = re.compile(r"e|v|translate|copied|alike|put_together|as_sequence|missing|Lacking")
 
 
 def _identifier(text: str) -> str:

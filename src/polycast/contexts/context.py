@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.config import check_name
 from polycast.contexts.checking import check
-from polycast.contexts.inheritance import settle
+from polycast.contexts.inheritance import forget, settle
 from polycast.contexts.lines import (
     DIRECTIONS,
     DISABLED,
@@ -46,8 +46,11 @@ class Context:
         *,
         parent: Context | Iterable[Context] | None = None,
         types: Iterable[type] = (),
+        strict: bool = False,
     ) -> None:
+        """With `strict`, an attribute of a target that would take its default is an error."""
         self.name = check_name("name", name)
+        self.strict = _checked_strict(name, strict)
         self.parents = _checked_parents(name, parent)
         self.types = _checked_types(name, types)
         self.mapping_lines: list[MappingLine] = []
@@ -109,9 +112,9 @@ class Context:
     def whole(
         self, source: type, function: Callable[[Any], Any], *, place: Place | None = None
     ) -> None:
-        """Apply a function to events of a type as a whole, after the rules of its mapping.
+        """Let a function make the whole target of events of a type.
 
-        It takes the event that the mapping has made, or if it is annotated so, the source.
+        It takes the source as it is: no rule and no unit of its mapping applies to it.
         """
         self._check_open("whole()")
         cls = _checked_type(self.name, source)
@@ -141,7 +144,11 @@ class Context:
     def resolve(self, cls: type) -> list[Row]:
         """The rule that applies at each path of events of a type, and why that one."""
         settled = settle(self)
-        return Resolver(settled.rules, settled.types).rows(_checked_type(self.name, cls))
+        cls = _checked_type(self.name, cls)
+        found = [mapping for way in DIRECTIONS if (mapping := settled.mapping_for(cls, way))]
+        if found and all(mapping.source in settled.wholes for mapping in found):
+            return []  # a function makes all of it
+        return Resolver(settled.rules, settled.types).rows(cls)
 
     def source(self, cls: type, direction: Direction | None = None) -> str:
         """The generated code for events of a type."""
@@ -175,12 +182,19 @@ class Context:
         """Let it change no more: others rely on it."""
         self._frozen = True
 
+    def thaw(self) -> None:
+        """Let it change again: it did not get into the federation for which it was frozen."""
+        self._frozen = False
+        forget(self)
+
     def copy(
         self, name: str | None = None, *, parent: Context | Iterable[Context] | None = None
     ) -> Context:
         """The same once more, to be changed; with another name, or other parents."""
         above = self.parents if parent is None else parent
-        made = Context(name or self.name, parent=above or None, types=self.types)
+        made = Context(
+            name or self.name, parent=above or None, types=self.types, strict=self.strict
+        )
         made.mapping_lines = list(self.mapping_lines)
         made.rule_lines = list(self.rule_lines)
         made.whole_lines = list(self.whole_lines)
@@ -209,6 +223,12 @@ def _checked_parents(name: str, parent: Context | Iterable[Context] | None) -> t
         accepted = f"a name that no context above it has ({', '.join(sorted(above))})"
         raise BadContext("the name of a context", name, accepted=accepted)
     return given
+
+
+def _checked_strict(name: str, strict: object) -> bool:
+    if not isinstance(strict, bool):
+        raise BadContext("strict", strict, accepted="True or False", where=name)
+    return strict
 
 
 def _checked_types(name: str, types: object) -> tuple[type, ...]:

@@ -54,7 +54,8 @@ class _Converting:
         # The general ones first: a type below needs a rule only if it is to be treated otherwise.
         for cls in sorted(self._types.types, key=lambda each: len(each.__mro__)):
             mapping = self._settled.mapping_for(cls, direction)
-            if mapping is not None and self._types.has_attributes(cls):
+            by_attribute = mapping is not None and mapping.source not in self._settled.wholes
+            if mapping is not None and by_attribute and self._types.has_attributes(cls):
                 self._where = mapping.where
                 try:
                     self._walk(self._resolver.root(cls), mapping.target)
@@ -90,7 +91,7 @@ class _Converting:
     def _target(self, met: type, takes: Shape) -> type | None:
         for mapping in self._settled.mappings_for(met, self._direction):
             if class_fits(mapping.target, takes):
-                return mapping.target
+                return None if mapping.source in self._settled.wholes else mapping.target
         return met if class_fits(met, takes) else None
 
     # -- one attribute -----------------------------------------------------------------------------

@@ -35,7 +35,7 @@ class _Form:
 
 
 _FORMS = {
-    "context": _Form("", optional=("name",)),
+    "context": _Form("", optional=("name", "strict")),
     "types": _Form("context", has_text=True),
     "type": _Form("types", needed=("name",)),
     "mappings": _Form("context"),
@@ -58,6 +58,7 @@ class Declared:
     """What a file declares; nothing of it is known to exist."""
 
     name: str | None = None
+    strict: bool = False
     types: list[Element] = field(default_factory=list)
     mappings: list[Element] = field(default_factory=list)
     rules: list[Element] = field(default_factory=list)
@@ -195,6 +196,7 @@ class _Reader:
         match name:
             case "context":
                 declared.name = element.values.get("name")
+                declared.strict = self._truth("strict", element)
             case "type":
                 declared.types.append(element)
             case "mapping":
@@ -208,6 +210,12 @@ class _Reader:
                 declared.rules.append(element)
             case "whole":
                 declared.wholes.append(element)
+
+    def _truth(self, attribute: str, element: Element) -> bool:
+        text = element.values.get(attribute, "false")
+        if text not in ("true", "false"):
+            self._error(f"{attribute!r} is 'true' or 'false', not {text!r}")
+        return text == "true"
 
     def _end(self, name: str) -> None:
         if self._unknown:

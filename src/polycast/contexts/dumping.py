@@ -21,7 +21,8 @@ __all__ = ["dump"]
 
 def dump(context: Context) -> str:
     """The XML of a context's own lines; what annotations stand for is not among them."""
-    lines = [f"<context name={quoteattr(context.name)}>"]
+    strict = ' strict="true"' if context.strict else ""
+    lines = [f"<context name={quoteattr(context.name)}{strict}>"]
     lines += _section("types", _types(context))
     lines += _section("mappings", _mappings(context))
     lines += _section("rules", _rules(context))

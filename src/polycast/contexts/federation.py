@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.context import Context
+from polycast.contexts.depth import check_depth
 from polycast.contexts.inheritance import from_above, settle
 from polycast.contexts.names import registered
 from polycast.contexts.translating import Translator
@@ -88,26 +90,32 @@ class Federation:
         self._guards: list[weakref.WeakMethod[Callable[[dict[str, Member]], None]]] = []
         self._accepted: weakref.WeakSet[Context] = weakref.WeakSet()
         self._counts: dict[str, Statistics] = {}
+        self.overriding: set[str] = set()
+        """The contexts that stand in place of what a store has under their names."""
+        self.renewed: frozenset[str] = frozenset()
+        """Those of them that the change that is under way is about."""
         self.findings: list[tuple[str, Finding]] = []
         """What was found wrong with types that were met while events flowed, by context."""
 
     # -- contexts ----------------------------------------------------------------------------------
 
-    def add(self, context: Context) -> Report:
-        """Check a context, and let events flow through it; its parents come with it."""
+    def add(self, context: Context, *, replace: bool = False) -> Report:
+        """Check a context, and let events flow through it; its parents come with it.
+
+        With `replace`, it stands in place of one of its name, here or in the store of a bus.
+        """
         with self._lock:
             self._check_belongs(context)
             above = [each for each in from_above(context) if each is not self.root]
             new = [each for each in above if not self._has(each)]
             for each in new:
-                if each.name in self.members:
-                    accepted = "a new name, or federation.replace()"
+                if each.name in self.members and not replace:
+                    accepted = "a new name, federation.replace(), or replace=True"
                     if each is not context:
                         accepted = f"a parent that is in: federation.member({each.name!r}).context"
                     raise BadContext("the name of a context", each.name, accepted=accepted)
             reports = {each: _accepted(each) for each in new or [context]}
-            for each in new:  # all of them, or nothing
-                self._put(each)
+            self._put(new or [context] if replace else new, overriding=replace)
             return reports[context]
 
     def replace(self, context: Context) -> Report:
@@ -121,7 +129,7 @@ class Federation:
                 if parent is not self.root and not self._has(parent):
                     accepted = "parents that are in the federation"
                     raise BadContext("parent", parent.name, accepted=accepted, where=context.name)
-            self._put(context)
+            self._put([context], overriding=True)
             return report
 
     def remove(self, context: Context | str) -> None:
@@ -136,24 +144,44 @@ class Federation:
                 raise BadContext("a context to remove", name, accepted=accepted)
             self._swap({key: each for key, each in self.members.items() if key != name})
             self._counts.pop(name, None)
+            self.overriding = self.overriding - {name}
 
     def _has(self, context: Context) -> bool:
         """Whether a context itself is in, not another one of its name."""
         known = self.members.get(context.name)
         return known is not None and known.context is context
 
-    def _put(self, context: Context) -> None:
-        """Compile a context and all below it aside, then have them in effect in one step."""
-        context.freeze()
-        self._accepted.add(context)
-        members = dict(self.members)
-        members[context.name] = Member(context, self._report)
-        self._follow(context, members)
+    def _put(self, contexts: list[Context], *, overriding: bool) -> None:
+        """Compile contexts and all below them aside, then have them in effect in one step."""
         before = self.members
-        self._swap(members)
+        made: list[Context] = []  # what is in effect if this succeeds, and frozen here
+        overridden = self.overriding
+        if overriding:
+            self.renewed = frozenset(each.name for each in contexts)
+            self.overriding = overridden | self.renewed
+        try:
+            members = dict(before)
+            for context in contexts:
+                self._freeze(context, made)
+                members[context.name] = Member(context, self._report)
+                self._follow(context, members)
+            self._swap(members)
+        except BaseException:
+            self.overriding = overridden
+            for each in made:
+                each.thaw()
+            raise
+        finally:
+            self.renewed = frozenset()
+        self._accepted.update(contexts)
         for name, member in before.items():
             if members[name].incoming is not member.incoming:
                 self._counts[name] = self._statistics(member)  # its successor goes on from there
+
+    def _freeze(self, context: Context, made: list[Context]) -> None:
+        if not context.is_frozen:
+            made.append(context)
+        context.freeze()
 
     def _follow(self, parent: Context, members: dict[str, Member]) -> None:
         """Contexts below a new parent are made anew; one that breaks keeps its old code."""
@@ -176,14 +204,24 @@ class Federation:
             self._follow(child, members)
 
     def _swap(self, members: dict[str, Member]) -> None:
+        """Have all of a change, or nothing: who cannot have it says so, and nobody does."""
         for guard in self._guards:
             if (check := guard()) is not None:
                 check(members)
-        self.members = members
+        before, self.members = self.members, members
+        told: list[Callable[[], None]] = []
         alive = [(each, changed) for each in self._watchers if (changed := each()) is not None]
         self._watchers = [each for each, _ in alive]
-        for _, changed in alive:
-            changed()
+        try:
+            for _, changed in alive:
+                told.append(changed)
+                changed()
+        except BaseException:
+            self.members = before
+            for changed in told:
+                with contextlib.suppress(Exception):  # what went wrong is said already
+                    changed()
+            raise
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Have a method called after each change, as long as its object lives."""
@@ -217,6 +255,11 @@ class Federation:
         names = [*([self.root.name] if root else []), *self.members]
         accepted = " or ".join(names) or "none yet: add() brings one in, and the root stays"
         return BadContext("a context of this federation", name, accepted=accepted)
+
+    def report(self, name: str, finding: Finding) -> None:
+        """Have something found that concerns a context at work, and said once."""
+        if (name, finding) not in self.findings:
+            self._report(name, finding)
 
     def _report(self, name: str, finding: Finding) -> None:
         self.findings.append((name, finding))
@@ -277,6 +320,10 @@ class Federation:
             raise self._stays(member, way, event)
         try:
             found = run(event)
+        except RecursionError:
+            self._count(member, "failed", cls.__name__)
+            check_depth(event)
+            raise
         except FAILURES:
             self._count(member, "failed", cls.__name__)
             raise

@@ -36,6 +36,10 @@ CODES: dict[str, Severity] = {
     "bad-direction": "error",
     "not-buildable": "error",
     "nothing-produces": "error",
+    "defaulted": "error",
+    "does-not-fit": "warning",
+    "unused-result": "warning",
+    "not-looked-into": "warning",
     "too-many-paths": "error",
     "unrelated-mappings": "warning",
     # what is said twice, or in vain
@@ -43,6 +47,7 @@ CODES: dict[str, Severity] = {
     "rule-twice": "warning",
     "nothing-to-disable": "warning",
     "parents-differ": "warning",
+    "replaced": "warning",
     # units
     "units-differ": "error",
     "one-unit": "warning",
@@ -54,6 +59,7 @@ CODES: dict[str, Severity] = {
     "shadowed": "observation",
     "declared-order": "observation",
     "dropped": "observation",
+    "unknown-inside": "observation",
 }
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polycast.contexts.functions import Function
     from polycast.contexts.lines import Direction, MappingLine, RuleLine
 
-__all__ = ["Settled", "from_above", "settle"]
+__all__ = ["Settled", "forget", "from_above", "settle"]
 
 Entry = TypeVar("Entry", Rule, Mapping, Whole)
 
@@ -44,6 +44,8 @@ class Settled:
     """Rules and what disables them."""
     mappings: dict[tuple[type, Direction], Mapping]
     wholes: dict[type, Whole]
+    is_strict: bool
+    """Whether each attribute of a target has to come from the source, here or in a parent."""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -89,6 +91,12 @@ def settle(context: Context) -> Settled:
     return found[context]
 
 
+def forget(context: Context) -> None:
+    """Resolve a context anew, and those below it: it may change."""
+    for each in [each for each in _kept if context in each.lineage()]:
+        _kept.pop(each, None)
+
+
 def from_above(context: Context) -> list[Context]:
     """A context and all above it, parents before their children."""
     found: dict[Context, None] = {}
@@ -118,6 +126,7 @@ def _settled(context: Context, parents: list[Settled]) -> Settled:
         {},
         {},
         {},
+        any(each.strict for each in context.lineage()),
         list(dict.fromkeys(each for parent in parents for each in parent.findings)),
     )
     _Settling(context, parents, settled).run(mappings)

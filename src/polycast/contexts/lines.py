@@ -68,7 +68,7 @@ class RuleLine:
 
 @dataclass(frozen=True)
 class WholeLine:
-    """What is done with an event as a whole, after the rules."""
+    """What makes the whole target of events of a type."""
 
     source: type
     function: Any

@@ -99,15 +99,16 @@ class _Loading:
     def _made(self, name: str, parents: tuple[Context, ...]) -> Context:
         declared = self._declared
         types = [self._type(each, "name") for each in declared.types]
-        made = Context(name, parent=parents, types=[cls for cls in types if cls is not None])
+        known = [cls for cls in types if cls is not None]
+        made = Context(name, parent=parents, types=known, strict=declared.strict)
         for each in declared.mappings:
             ends = self._type(each, "from"), self._type(each, "to")
             if ends[0] is not None and ends[1] is not None:
                 direction = cast("Direction", each.values["dir"])
                 made.map(ends[0], ends[1], direction, place=self._place(name, each))
-        known = settle(made).types
+        vocabulary = settle(made).types
         for each in declared.rules:
-            function = self._function(each, self._types_at(each, known))
+            function = self._function(each, self._types_at(each, vocabulary))
             if function is not None:
                 made.rule(each.values["pattern"], function, place=self._place(name, each))
         for each in declared.wholes:

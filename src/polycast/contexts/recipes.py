@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from polycast.contexts.functions import Function
-    from polycast.contexts.lines import Rule
+    from polycast.contexts.lines import Mapping, Rule
     from polycast.contexts.resolution import Node
+    from polycast.contexts.results import Result
     from polycast.contexts.shapes import Shape
     from polycast.typesystem.attributes import Default
 
@@ -22,6 +23,7 @@ __all__ = [
     "Missing",
     "Otherwise",
     "Recipe",
+    "Whole",
 ]
 
 
@@ -54,6 +56,8 @@ class Apply:
 
     rule: Rule
     before: Recipe
+    result: Result | None = None
+    """What it has to give; None if that may be anything."""
 
     @property
     def function(self) -> Function:
@@ -70,9 +74,23 @@ class Build:
     target: type
     parts: dict[str, Recipe] = field(default_factory=dict)
     """What is not here is left to the class: it has a default, or computes it."""
-    whole: Function | None = None
-    """What is done with the object in the end."""
+    lost: dict[str, str] = field(default_factory=dict)
+    """Attributes of which the target does not take all that the source holds, and why."""
+    hidden: dict[str, str] = field(default_factory=dict)
+    """Attributes that hold what is not looked into, and the rules that are not applied there."""
+    mapping: Mapping | None = None
+    """What says so; None if objects stay of their class."""
     recursive: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """What a function of whole events makes of the source; no rule applies, no unit, no mapping."""
+
+    mapping: Mapping
+    function: Function
+    before: Recipe
+    result: Result | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,4 +120,4 @@ class Choice:
     """Whether what the target does not take is missing, or an error."""
 
 
-Recipe = Keep | Duplicate | Missing | Otherwise | Apply | Build | Each | Choice
+Recipe = Keep | Duplicate | Missing | Otherwise | Apply | Build | Whole | Each | Choice

@@ -5,13 +5,15 @@ It judges the generated code in tests, and is what the paper compares with (FOS,
 
 from __future__ import annotations
 
+import collections
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.derivation import is_subtype
-from polycast.contexts.fitting import class_fits, fits, holds, keys_fit, met_fits, takes_any
+from polycast.contexts.fitting import class_fits, holds, keys_fit, met_fits, shape_fits, takes_any
 from polycast.contexts.priorities import Path, strength
+from polycast.contexts.results import expected
 from polycast.contexts.shapes import Shape, attribute_hints, has_attributes, shape_of
-from polycast.contexts.values import NoMaker, copied, maker_of, put_together
+from polycast.contexts.values import NoMaker, alike, copied, maker_of, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,10 +45,7 @@ class _Reflection:
         whole = self._settled.wholes.get(mapping.source)
         if whole is None:
             return self._made(value, path, mapping.target)
-        target = mapping.target
-        if not fits(target, whole.function.argument):
-            target = type(value)
-        return whole.function.call(self._made(value, path, target))
+        return _called(whole.function, value, path, shape_of(mapping.target))
 
     def _made(self, value: Any, path: Path, target: type) -> Any:
         maker, given = maker_of(target), attribute_hints(type(value))
@@ -66,11 +65,12 @@ class _Reflection:
         return target(**{words[name]: part for name, part in state.items()})
 
     def _converted(self, value: Any, path: Path, name: str, shape: Shape, wanted: Shape) -> Any:
+        if shape.typed and not shape_fits(shape, wanted):
+            raise _Misfit
         if shape.opaque:
-            function = self._winner(path.to(name, object))
-            if function is None or function.is_identity:
-                return copied(value)
-            return function.call(copied(value))
+            there = path.to(name, object)
+            function = self._winner(there)
+            return copied(value) if function is None else _called(function, value, there, wanted)
         if value is None and shape.none:
             if not (wanted.none or wanted.opaque):
                 raise _Misfit
@@ -79,13 +79,13 @@ class _Reflection:
         if found is not None:
             inside = found.inner
             inner = _inside(found, wanted)
-            return _each(value, lambda item: self._converted(item, path, name, inside, inner))
+            return _each(value, found.kind, lambda i: self._converted(i, path, name, inside, inner))
         return self._value(value, path.to(name, _met(value, shape)), shape, wanted)
 
     def _value(self, value: Any, path: Path, held: Shape, wanted: Shape) -> Any:
         function = self._winner(path)
         if function is not None:
-            return copied(value) if function.is_identity else function.call(copied(value))
+            return _called(function, value, path, wanted)
         met = path.types[-1]
         place = _folded(path)
         for mapping in self._settled.mappings_for(met, self._direction):
@@ -105,6 +105,15 @@ class _Reflection:
         if not fitting:
             return None
         return min(fitting, key=lambda each: each[0])[1].function
+
+
+def _called(function: Function, value: Any, path: Path, wanted: Shape) -> Any:
+    """What a function gives, if it is what it should be."""
+    if function.is_identity:
+        return copied(value)
+    result = expected(function, wanted, str(path))
+    made = function.call(copied(value))
+    return made if result is None else result.checked(made)
 
 
 class _Misfit(Exception):
@@ -135,11 +144,15 @@ def _folded(path: Path) -> Path:
     return Path(path.types[: first + 1], path.attributes[:first])
 
 
-def _each(value: Any, convert: Callable[[Any], Any]) -> Any:
+def _each(value: Any, kind: type, convert: Callable[[Any], Any]) -> Any:
+    if kind in (collections.OrderedDict, collections.defaultdict):
+        return alike(value, {key: convert(item) for key, item in value.items()})
+    if kind is collections.deque:
+        return alike(value, [convert(item) for item in value])
     if isinstance(value, dict):
         return {key: convert(item) for key, item in value.items()}
     items = [convert(item) for item in value]
-    for kind in (tuple, set, frozenset):
-        if isinstance(value, kind):
-            return kind(items)
+    for each in (tuple, set, frozenset):
+        if isinstance(value, each):
+            return each(items)
     return items

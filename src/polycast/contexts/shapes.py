@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import enum
 import types
@@ -33,6 +34,9 @@ CONTAINERS: dict[object, type] = {  # how an annotation names it, and what it is
     collections.abc.MutableSet: set,
     frozenset: frozenset,
     collections.abc.Set: frozenset,
+    collections.deque: collections.deque,
+    collections.OrderedDict: collections.OrderedDict,
+    collections.defaultdict: collections.defaultdict,
     dict: dict,
     collections.abc.Mapping: dict,
     collections.abc.MutableMapping: dict,
@@ -65,11 +69,33 @@ class Shape:
     literal: frozenset[type] = frozenset()
     """The classes of which only those values may be there."""
 
+    parameters: tuple[tuple[type, tuple[Shape, ...]], ...] = ()
+    """Of generic classes, what they are of."""
+    typed: tuple[type, ...] = ()
+    """Dicts with a type for each key; they count as opaque, too."""
+
     def all_classes(self) -> Iterator[type]:
         """The classes, in containers too."""
         yield from self.classes
         for each in self.containers:
             yield from each.inner.all_classes()
+
+    def hidden_classes(self, seen: frozenset[type] = frozenset()) -> Iterator[type]:
+        """The classes that are held where no rule and no mapping ever looks."""
+        for each in self.containers:
+            yield from () if each.keys is None else each.keys.any_classes(seen)
+            yield from each.inner.hidden_classes(seen)
+        for shapes in (*self.places, *(shapes for _, shapes in self.parameters)):
+            for shape in shapes:
+                yield from shape.any_classes(seen)
+        for cls in self.typed:
+            for hint in hints_of(cls).values() if cls not in seen else ():
+                yield from shape_of(hint).any_classes(seen | {cls})
+
+    def any_classes(self, seen: frozenset[type] = frozenset()) -> Iterator[type]:
+        """All classes, wherever they are held."""
+        yield from self.all_classes()
+        yield from self.hidden_classes(seen)
 
 
 def shape_of(hint: Any) -> Shape:
@@ -81,6 +107,8 @@ def shape_of(hint: Any) -> Shape:
     classes: list[type] = []
     containers: list[Container] = []
     places: list[tuple[Shape, ...]] = []
+    parameters: list[tuple[type, tuple[Shape, ...]]] = []
+    typed: list[type] = []
     values: set[tuple[type, object]] = set()
     whole: set[type] = set()  # classes of which any value may be there
     none = opaque = False
@@ -99,12 +127,27 @@ def shape_of(hint: Any) -> Shape:
             whole.update(found)
             if typing.get_origin(part) is tuple:
                 places.append(tuple(map(shape_of, typing.get_args(part))))
+            elif typing.get_args(part):
+                parameters.append((found[0], tuple(map(shape_of, typing.get_args(part)))))
         else:
             opaque = True
+            typed += [part] if typing_extensions.is_typeddict(part) else []
     unique = tuple(dict.fromkeys(classes))
     named = frozenset(each for each in values if each[0] not in whole)
     literal = frozenset(cls for cls, _ in named)
-    return Shape(hint, unique, tuple(containers), none, opaque, tuple(places), named, literal)
+    containers.sort(key=lambda each: -len(each.kind.__mro__))  # an OrderedDict is a dict, too
+    return Shape(
+        hint,
+        unique,
+        tuple(containers),
+        none,
+        opaque,
+        tuple(places),
+        named,
+        literal,
+        tuple(parameters),
+        tuple(typed),
+    )
 
 
 def attribute_hints(cls: type) -> dict[str, Any]:
@@ -127,9 +170,9 @@ def _container(hint: Any) -> Container | None:
         return None
     if kind is tuple and (len(arguments) != 2 or arguments[1] is not ...):
         return None  # each place of a fixed tuple is something of its own
-    if kind is not tuple and len(arguments) != (2 if kind is dict else 1):
+    if kind is not tuple and len(arguments) != (2 if issubclass(kind, dict) else 1):
         return None
-    if kind is dict:
+    if issubclass(kind, dict):
         return Container(kind, shape_of(arguments[1]), shape_of(arguments[0]))
     return Container(kind, shape_of(arguments[0]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from polycast.contexts.building import Builder
@@ -12,7 +12,7 @@ from polycast.contexts.findings import Severity
 from polycast.contexts.fitting import hint_text
 from polycast.contexts.inheritance import settle
 from polycast.contexts.lines import DIRECTIONS
-from polycast.contexts.recipes import Build, Choice, Each, Missing, Otherwise
+from polycast.contexts.recipes import Build, Choice, Each, Missing, Otherwise, Whole
 from polycast.contexts.resolution import Resolver, TooManyPaths
 from polycast.contexts.values import NoMaker, maker_of
 
@@ -63,6 +63,12 @@ class Shown:
     type: str
     branches: tuple[Branch, ...]
     findings: tuple[Finding, ...]
+    strict: bool = False
+
+    @property
+    def title(self) -> str:
+        """Which type, and in which context."""
+        return f"{self.type} in context {self.context!r}{', which is strict' * self.strict}"
 
     def to_data(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -72,7 +78,7 @@ class Shown:
     def __str__(self) -> str:
         rows = [row for branch in self.branches for row in _rows(branch)]
         width = max((len(left) for left, _ in rows), default=0)
-        lines = [f"{self.type} in context {self.context!r}"]
+        lines = [self.title]
         lines += [f"{left.ljust(width)}  {branch.what}".rstrip() for left, branch in rows]
         return "\n".join([*lines, *(f"{each.severity}: {each}" for each in self.findings)])
 
@@ -80,7 +86,7 @@ class Shown:
         from rich.text import Text
         from rich.tree import Tree
 
-        top = Tree(Text(f"{self.type} in context {self.context!r}", "bold"))
+        top = Tree(Text(self.title, "bold"))
         width = max((len(left) for each in self.branches for left, _ in _rows(each)), default=0)
         for branch in self.branches:
             self._hang(top, branch, width)
@@ -124,7 +130,7 @@ def show(context: Context, cls: type) -> Shown:
         if each.severity != "observation" or word.search(f"{each.text} {each.where}")
     ]
     findings.sort(key=lambda each: get_args(Severity).index(each.severity))
-    return Shown(context.name, cls.__name__, tuple(branches), tuple(findings))
+    return Shown(context.name, cls.__name__, tuple(branches), tuple(findings), settled.is_strict)
 
 
 def _direction(settled: Settled, cls: type, direction: Direction) -> Branch | None:
@@ -133,9 +139,9 @@ def _direction(settled: Settled, cls: type, direction: Direction) -> Branch | No
         return None
     resolver = Resolver(settled.rules, settled.types)
     try:
-        build = Builder(settled, resolver, direction).event(cls, mapping)
+        recipe = Builder(settled, resolver, direction).event(cls, mapping)
         showing = _Showing(settled, direction)
-        inside = tuple(showing.attributes(resolver.root(cls), build))
+        inside = tuple(showing.event(resolver.root(cls), recipe))
     except TooManyPaths as error:
         return Branch(cls.__name__, "missing", str(error))
     way = "incoming" if direction == "?" else "outgoing"
@@ -148,24 +154,34 @@ class _Showing:
         self._open: set[int] = set()
         self._shown: set[int] = set()
 
+    def event(self, node: Node, recipe: Recipe) -> Iterator[Branch]:
+        """What becomes of an event."""
+        if isinstance(recipe, Whole):
+            what = f"{_whole_text(recipe)}: no rule or unit applies"
+            yield Branch("(the whole)", "rule", what)
+        elif isinstance(recipe, Build):
+            yield from self.attributes(node, recipe)
+
     def attributes(self, node: Node, build: Build) -> Iterator[Branch]:
         """What becomes of the attributes of an object."""
         self._open.add(id(build))
         given, wanted = self._types.shapes(build.source), self._types.shapes(build.target)
         for name in wanted:
             if name in build.parts:
-                yield from self._attribute(node, name, given[name], build.parts[name])
+                hidden = build.hidden.get(name)
+                for each in self._attribute(node, name, given[name], build.parts[name]):
+                    is_kept = hidden is not None and each.kind in ("copied", "mapped")
+                    yield replace(each, what=f"{each.what}; {hidden}") if is_kept else each
             else:
-                yield self._unfilled(build.target, name)
+                yield self._unfilled(build, name)
         for name in given:
             if name not in wanted:
                 what = f"dropped: {build.target.__name__} has no such attribute"
                 yield Branch(name, "dropped", what)
-        if build.whole is not None:
-            yield Branch("(the whole)", "rule", f"then {build.whole.name}")
         self._open.discard(id(build))
 
-    def _unfilled(self, target: type, name: str) -> Branch:
+    def _unfilled(self, build: Build, name: str) -> Branch:
+        target, lost = build.target, build.lost.get(name)
         try:
             maker = maker_of(target)
         except NoMaker as error:
@@ -173,12 +189,16 @@ class _Showing:
         if name in maker.own:
             return Branch(name, "default", f"set by {target.__name__} itself")
         if name in maker.optional:
-            return Branch(name, "default", f"the default of {target.__name__}")
+            why = "" if lost is None else f", because {lost}"
+            return Branch(name, "default", f"the default of {target.__name__}{why}")
         return Branch(name, "missing", "nothing produces it")
 
     def _attribute(self, node: Node, name: str, shape: Shape, recipe: Recipe) -> Iterator[Branch]:
         if shape.opaque:
-            yield Branch(f"{name}: {hint_text(shape.hint)}", "copied", "copied")
+            label, unknown = f"{name}: {hint_text(shape.hint)}", node.child(name, object)
+            rule = unknown.winner
+            what = "copied" if rule is None else _rule_text(unknown, rule)
+            yield Branch(label, "copied" if rule is None else "rule", what)
             return
         seen: set[tuple[str, type]] = set()
         for label, met, part in self._cases(name, shape, recipe):
@@ -212,6 +232,8 @@ class _Showing:
         if node.winner is not None:
             what = _rule_text(node, node.winner)
             return Branch(label, "rule", what, tuple(_shadowed(node, set())))
+        if isinstance(recipe, Whole):
+            return Branch(label, "rule", f"as {recipe.mapping}, {_whole_text(recipe)}")
         if isinstance(recipe, Build):
             return self._rebuilt(node, label, recipe)
         if isinstance(recipe, Missing):
@@ -232,6 +254,10 @@ class _Showing:
                 return Branch(label, "mapped", f"{what}, as above")
             self._shown.add(id(build))
         return Branch(label, "mapped", what, tuple(self.attributes(node.first or node, build)))
+
+
+def _whole_text(recipe: Whole) -> str:
+    return f"made by {recipe.function.name}"
 
 
 def _rule_text(node: Node, rule: Rule) -> str:

@@ -84,6 +84,7 @@ class ContextState(msgspec.Struct, frozen=True, omit_defaults=True):
     mappings: tuple[MappingState, ...] = ()
     rules: tuple[RuleState, ...] = ()
     wholes: tuple[WholeState, ...] = ()
+    strict: bool = False
 
 
 def state_of(context: Context) -> bytes:
@@ -109,6 +110,7 @@ def state_of(context: Context) -> bytes:
             )
             for line in context.whole_lines
         ),
+        context.strict,
     )
     return msgspec.json.encode(state)
 
@@ -207,7 +209,8 @@ def context_from(
         return marked if is_new else call
 
     above = [parents[name] for name in found.parents]
-    made = Context(found.name, parent=above or None, types=map(cls, found.types))
+    types = map(cls, found.types)
+    made = Context(found.name, parent=above or None, types=types, strict=found.strict)
     for each in found.mappings:
         made.map(cls(each.source), cls(each.target), each.direction)
     for rule in found.rules:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from polycast.contexts.codegen import Code
     from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction, Mapping
-    from polycast.contexts.recipes import Build, Choice, Recipe
+    from polycast.contexts.recipes import Choice, Recipe
 
 __all__ = ["Translator"]
 
@@ -98,7 +98,7 @@ class Translator:
                 self._codes[cls] = found
             return found
 
-    def recipe(self, cls: type) -> Build:
+    def recipe(self, cls: type) -> Recipe:
         """How events of a class are made those of the other side."""
         mapping = self.mapping(cls)
         assert mapping is not None
@@ -151,6 +151,8 @@ class Translator:
             )
         new = self._builder.findings[before:]
         wrong = [each for each in new if each.severity == "error"]
-        for each in wrong:
+        is_new = cls not in self._settled.types.types  # else all but errors was said ahead
+        doubtful = [each for each in new if each.severity == "warning" and is_new]
+        for each in dict.fromkeys((*wrong, *doubtful)):
             self._report(each)
         return None if wrong else found

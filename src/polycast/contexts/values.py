@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import datetime
 import decimal
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Maker",
     "NoMaker",
+    "alike",
     "copied",
     "is_closed",
     "is_unchangeable",
@@ -247,6 +249,21 @@ def _places(parameters: dict[str, inspect.Parameter], keywords: dict[str, str]) 
             break
         found.append(by_keyword[name])
     return tuple(found)
+
+
+def alike(like: Any, parts: Any) -> Any:
+    """What was made of the elements of a container, in one of the same kind.
+
+    A deque keeps its length, and a defaultdict a built-in factory: any other one may make objects
+    that the other side does not have.
+    """
+    if isinstance(like, collections.deque):
+        return collections.deque(parts, like.maxlen)
+    if isinstance(like, collections.defaultdict):
+        factory = like.default_factory
+        known = factory in (list, dict, set, int, float, str, bool, tuple, frozenset)
+        return collections.defaultdict(factory if known else None, parts)
+    return collections.OrderedDict(parts)
 
 
 def put_together(cls: type, state: dict[str, Any]) -> Any:

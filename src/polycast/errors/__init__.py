@@ -52,6 +52,9 @@ PolycastError
 │   ├── BadContext      what was given is no context, or no part of one
 │   ├── ContextRefused  a check found errors
 │   ├── ContextFrozen   changing a context that is in a federation
+│   ├── ContextConflictError  a store has another declaration under its name
+│   ├── BadResultError  a function gave something else than it has to
+│   ├── EventTooDeepError  an event that holds itself
 │   └── NotTranslated   an event that cannot get from one context to another
 ├── AccessError         rights and safe connections that are not as they must be
 │   ├── AccessDenied    a token has no right to what was asked
@@ -74,9 +77,12 @@ from polycast.errors.broker import (
 )
 from polycast.errors.contexts import (
     BadContext,
+    BadResultError,
+    ContextConflictError,
     ContextError,
     ContextFrozen,
     ContextRefused,
+    EventTooDeepError,
     NotTranslated,
 )
 from polycast.errors.delivery import (
@@ -152,6 +158,7 @@ __all__ = [
     "BadFrame",
     "BadGrant",
     "BadOption",
+    "BadResultError",
     "BadTokens",
     "BadTopic",
     "BrokerError",
@@ -159,11 +166,13 @@ __all__ = [
     "BrokerUnreachable",
     "BusClosed",
     "Cancelled",
+    "ContextConflictError",
     "ContextError",
     "ContextFrozen",
     "ContextRefused",
     "CutOff",
     "DurableChanged",
+    "EventTooDeepError",
     "Exposed",
     "FilterError",
     "FilterMistake",

@@ -9,7 +9,16 @@ from polycast.errors.root import PolycastError, listed, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["BadContext", "ContextError", "ContextFrozen", "ContextRefused", "NotTranslated"]
+__all__ = [
+    "BadContext",
+    "BadResultError",
+    "ContextConflictError",
+    "ContextError",
+    "ContextFrozen",
+    "ContextRefused",
+    "EventTooDeepError",
+    "NotTranslated",
+]
 
 
 class ContextError(PolycastError):
@@ -67,6 +76,42 @@ class NotTranslated(ContextError):
         super().__init__(
             f"an event of {shown(type(event))} cannot get from context {source!r} to {target!r}: "
             f"{why}"
+        )
+
+
+class BadResultError(ContextError, TypeError):
+    """A function of a context gave something else than its annotation, or its target, says."""
+
+    def __init__(self, function: str, given: object, *, where: str, wanted: str) -> None:
+        self.function, self.given, self.where, self.wanted = function, given, where, wanted
+        kind = "" if given is None else f", a {type(given).__name__}"
+        super().__init__(
+            f"{function} was called at {where} and gave {shown(given)}{kind}; accepted: {wanted}"
+        )
+
+
+class EventTooDeepError(ContextError, ValueError):
+    """An event that holds itself, or is nested deeper than anybody can follow."""
+
+    def __init__(self, event: object, *, cycle: str | None) -> None:
+        self.event, self.cycle = event, cycle
+        what = "is nested too deep" if cycle is None else f"holds itself at {cycle}"
+        super().__init__(
+            f"an event of {shown(type(event))} {what}, so it cannot be translated; accepted: data "
+            "that comes to an end, with a name or a number in place of what it would hold again"
+        )
+
+
+class ContextConflictError(ContextError):
+    """A store has another declaration under the name of a context."""
+
+    def __init__(self, context: str, differences: Iterable[str]) -> None:
+        self.context, self.differences = context, tuple(differences)
+        lines = "".join(f"\n  {each}" for each in self.differences)
+        super().__init__(
+            f"context {context!r} is declared otherwise in the store; accepted: the same "
+            "declaration, another name, or replace=True, which is in effect for all from the next "
+            f"event on. The differences:{lines}"
         )
 
 

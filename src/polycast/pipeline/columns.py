@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from polycast.contexts.fitting import hint_text, holds, takes_any
 from polycast.contexts.inheritance import settle
 from polycast.contexts.lines import DIRECTIONS
 from polycast.contexts.recipes import (
@@ -23,7 +24,9 @@ from polycast.contexts.recipes import (
     Keep,
     Missing,
     Otherwise,
+    Whole,
 )
+from polycast.contexts.shapes import shape_of
 from polycast.contexts.translating import Translator
 from polycast.contexts.values import maker_of, open_attributes
 from polycast.errors import (
@@ -36,9 +39,10 @@ from polycast.errors import (
 from polycast.filters.backends.spark import struct_of, terms
 from polycast.filters.backends.spark.columns import DEEPEST, LARGEST
 from polycast.filters.backends.spark.kinds import Kind, attribute_kind
+from polycast.filters.backends.spark.kinds import kind_of as hint_kind
 from polycast.filters.backends.spark.refusals import Refusal
 from polycast.filters.backends.spark.terms import NULL, both
-from polycast.filters.backends.spark.values import Value
+from polycast.filters.backends.spark.values import ABSENT, Value
 from polycast.pipeline.applying import applied
 from polycast.pipeline.fitting import (
     data,
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
     from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction
     from polycast.contexts.recipes import Recipe
+    from polycast.contexts.shapes import Shape
     from polycast.typesystem.attributes import Default
 
 __all__ = ["translated"]
@@ -151,9 +156,12 @@ def _made(recipe: Recipe, value: Value, wanted: Kind) -> Value:
         case Keep() | Duplicate():
             return fitted(value, wanted)
         case Apply():
-            return fitted(applied(recipe.rule, value), wanted)
+            return fitted(_as_said(recipe, applied(recipe.rule, value)), wanted)
         case Build():
             return _built(recipe, value, wanted)
+        case Whole():
+            why = f"{recipe.function.name} makes {recipe.mapping.target.__name__} as a whole"
+            raise Refusal(why, accepted="rules for attributes")
         case Each():
             inner, element = recipe.inner, wanted.element
             if element is None:
@@ -165,6 +173,32 @@ def _made(recipe: Recipe, value: Value, wanted: Kind) -> Value:
             return _or_default(choice, recipe.default, value, wanted)
     why = "not all that it may be has a place in the target, and a row does not say which it is"
     raise Refusal(why, accepted="types that the target takes, or maps")
+
+
+def _as_said(recipe: Apply, made: Value) -> Value:
+    """What a function gives, if it is what its annotation says; else there is no event."""
+    name = made.kind.name
+    if name == "other" and made.constant is not ABSENT:
+        name = type(made.constant).__name__
+    if recipe.result is not None and name in _COUNTED:
+        _check_container(name, recipe.result.shape)
+    said = recipe.function.result
+    return made if shape_of(said).opaque else fitted(made, hint_kind(said))
+
+
+_COUNTED = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "dict": dict}
+
+
+def _check_container(name: str, shape: Shape) -> None:
+    """Refuse a list where a tuple is wanted, or the like: a row does not tell them apart."""
+    kind = _COUNTED[name]
+    is_set = kind is set and any(each.kind is frozenset for each in shape.containers)
+    if is_set or takes_any(kind, shape) or any(holds(kind, each.kind) for each in shape.containers):
+        return
+    if kind is tuple and shape.places:
+        return
+    wanted = hint_text(shape.hint)
+    raise Refusal(f"a {name} is given, and {wanted} is wanted", accepted=wanted)
 
 
 def _or_default(choice: Choice, default: Default, value: Value, wanted: Kind) -> Value:
@@ -244,9 +278,6 @@ def _default(default: Default | None, wanted: Kind) -> Value:
 def _check_maker(build: Build) -> None:
     """Refuse classes whose objects may have something else than what they are made from."""
     name, accepted = build.target.__name__, "dataclasses, attrs classes and Structs without code"
-    if build.whole is not None:
-        why = f"{build.whole.name} is done with {name} as a whole"
-        raise Refusal(why, accepted="rules for attributes")
     if build.recursive:
         raise Refusal(f"{name} is made of itself", accepted="classes whose parts have an end")
     maker = maker_of(build.target)

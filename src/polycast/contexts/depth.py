@@ -1,0 +1,57 @@
+"""Events that hold themselves, or have no end that anybody gets to."""
+
+from __future__ import annotations
+
+import collections.abc
+from typing import TYPE_CHECKING, Any
+
+from polycast.contexts.shapes import attribute_hints, has_attributes
+from polycast.errors import EventTooDeepError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["check_depth"]
+
+_DEEP = 100  # what is less deep does not fill a stack
+
+
+def check_depth(event: object) -> None:
+    """Say that an event holds itself, or is nested too deep, if that is so."""
+    path: list[str] = [type(event).__name__]
+    within: list[int] = [id(event)]
+    seen, deepest = {id(event)}, 0
+    waiting = [_parts(event)]
+    while waiting:
+        name, part = next(waiting[-1], ("", None))
+        if not name:
+            waiting.pop()
+            path.pop()
+            within.pop()
+            continue
+        if id(part) in within:
+            raise EventTooDeepError(event, cycle="".join((*path, name)))
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        path.append(name)
+        within.append(id(part))
+        waiting.append(_parts(part))
+        deepest = max(deepest, len(waiting))
+    if deepest > _DEEP:
+        raise EventTooDeepError(event, cycle=None)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What a value holds, as it is written behind it."""
+    cls = type(value)
+    if isinstance(value, collections.abc.Mapping):
+        for key, item in value.items():
+            yield f"[{key!r}]", item
+    elif isinstance(value, collections.abc.Collection) and not isinstance(value, str | bytes):
+        for place, item in enumerate(value):
+            yield f"[{place}]", item
+    elif has_attributes(cls):
+        for name in attribute_hints(cls):
+            if hasattr(value, name):
+                yield f".{name}", getattr(value, name)

@@ -1,0 +1,100 @@
+"""What functions give, looked at when they give it: types are enforced at run time, too."""
+
+from __future__ import annotations
+
+import collections.abc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from polycast.contexts.fitting import hint_text, is_one
+from polycast.contexts.shapes import Shape, shape_of
+from polycast.errors import BadResultError
+from polycast.typesystem.attributes import declared_defaults
+from polycast.typesystem.kinds import is_protocol
+
+if TYPE_CHECKING:
+    from polycast.contexts.functions import Function
+
+__all__ = ["Result", "expected", "is_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a function has to give at a path."""
+
+    function: str
+    where: str
+    shape: Shape
+
+    @property
+    def sure(self) -> tuple[type, ...]:
+        """The classes of which an object needs no further look."""
+        shape = self.shape
+        partly = (*shape.literal, *([tuple] if shape.places else []))
+        found = [cls for cls in shape.classes if cls not in partly]
+        return (*found, *([type(None)] if found and shape.none else []))
+
+    def checked(self, value: Any) -> Any:
+        """The value itself; `BadResultError` if it is something else."""
+        if is_of(value, self.shape):
+            return value
+        wanted = hint_text(self.shape.hint)
+        raise BadResultError(self.function, value, where=self.where, wanted=wanted)
+
+
+def expected(function: Function, wanted: Shape, where: str) -> Result | None:
+    """What a function says that it gives; if it does not say, what the target takes.
+
+    None if that is anything at all.
+    """
+    said = shape_of(function.result)
+    shape = wanted if said.opaque else said
+    return None if shape.opaque else Result(function.name, where, shape)
+
+
+def is_of(value: Any, shape: Shape) -> bool:
+    """Whether a value is of a shape: its class, and in containers that of each element."""
+    if shape.opaque:
+        return True
+    if value is None:
+        return shape.none or type(None) in shape.classes
+    cls = type(value)
+    if cls in shape.literal and any(named == (cls, value) for named in shape.values):
+        return True
+    whole = [each for each in shape.classes if each not in shape.literal]
+    if any(_is_instance(value, each) for each in whole if each is not tuple or not shape.places):
+        return True
+    return any(_is_held(value, each.kind, each.inner, each.keys) for each in shape.containers) or (
+        isinstance(value, tuple) and any(_are_placed(value, places) for places in shape.places)
+    )
+
+
+def _is_instance(value: Any, cls: type) -> bool:
+    if is_one(type(value), cls):
+        return True
+    # What a class does not declare, an object may have all the same.
+    return is_protocol(cls) and all(hasattr(value, name) for name in declared_defaults(cls))
+
+
+def _are_placed(value: tuple[Any, ...], places: tuple[Shape, ...]) -> bool:
+    return len(value) == len(places) and all(map(is_of, value, places))
+
+
+_ALSO: dict[type, type] = {  # an annotation may name what is more general
+    frozenset: collections.abc.Set,
+    dict: collections.abc.Mapping,
+    collections.abc.Sequence: collections.abc.Collection,
+}
+
+
+def _is_held(value: Any, kind: type, inner: Shape, keys: Shape | None) -> bool:
+    if (
+        not isinstance(value, collections.abc.Collection)
+        or not isinstance(value, _ALSO.get(kind, kind))
+        or isinstance(value, str | bytes)
+    ):
+        return False
+    if isinstance(value, collections.abc.Mapping):
+        known = keys is None or all(is_of(key, keys) for key in value)
+        return known and all(is_of(item, inner) for item in value.values())
+    return all(is_of(item, inner) for item in value)
