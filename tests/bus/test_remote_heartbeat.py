@@ -130,7 +130,7 @@ def test_a_broker_that_says_nothing_is_left_although_megabytes_wait_for_it(
 def test_a_ping_is_answered_although_megabytes_wait_to_be_sent(
     around: ExitStack, eventually: Eventually
 ) -> None:
-    broker, connection = connected(around, heartbeat=5.0)
+    broker, connection = connected(around, heartbeat=60.0)
     eventually(lambda: broker.there)
     there = broker.there
     assert there is not None
