@@ -20,7 +20,6 @@ from polycast.routing.runnable import runnable_by
 from polycast.stores import EventType, Stored
 from polycast.text import log_of
 from polycast.typesystem import Registry, wire_name
-from polycast.typesystem.standard import STANDARD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +46,8 @@ class Reading:
 
     def __init__(self, question: Question) -> None:
         self.question, self._names = question, question.shipment.names()
-        self.registry = Registry() if question.shipment.modules else _Names()
+        # What else this process has imported must not matter.
+        self.registry = Registry(modules=question.shipment.modules)
         for each in question.descriptions:
             self.registry.add(each)
         get = self._names.get
@@ -346,13 +346,6 @@ def _names(expression: TypeExpression) -> Iterator[str]:
     yield expression.name
     for each in expression.arguments:
         yield from _names(each)
-
-
-class _Names(Registry):
-    """Names without the classes behind them: what else a process has imported must not matter."""
-
-    def resolve(self, name: str, *, version: int | None = None) -> type | None:
-        return STANDARD.get(name)
 
 
 class _Missed:

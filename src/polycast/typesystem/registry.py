@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import enum
 import threading
 import weakref
@@ -11,20 +12,33 @@ from polycast.errors import NameClash, NotDecodable
 from polycast.names import classes_called
 from polycast.typesystem.describing import describe, reachable
 from polycast.typesystem.descriptions import difference
+from polycast.typesystem.kinds import kind_of
 from polycast.typesystem.making import make_class
 from polycast.typesystem.naming import DESCRIPTION, named_classes, wire_name, wire_version
 from polycast.typesystem.standard import STANDARD, is_standard, is_standard_library
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from polycast.typesystem.descriptions import Description
 
 __all__ = ["Registry"]
 
+OWN = "polycast.events.structured"
+"""The module of the classes of events that the library itself has."""
+
 
 class Registry:
-    """Binds wire names to classes, weakly, and to descriptions, for good; safe among threads."""
+    """Binds wire names to classes, weakly, and to descriptions, for good; safe among threads.
 
-    def __init__(self) -> None:
+    A name that nobody has bound may mean a class of this process. With `modules`, only a class of
+    these modules, or of their packages: whoever runs filters of others, as a broker does, must
+    not lend them the classes that the program happens to have.
+    """
+
+    def __init__(self, *, modules: Iterable[str] | None = None) -> None:
+        packages = None if modules is None else {each.partition(".")[0] for each in modules}
+        self._packages = packages
         self._lock = threading.RLock()
         self._bound: weakref.WeakKeyDictionary[type, Description] = weakref.WeakKeyDictionary()
         self._classes: dict[str, dict[int, weakref.ref[type]]] = {}
@@ -65,8 +79,8 @@ class Registry:
             return (
                 self._bound_class(name, version)
                 or (self._bound_class(current, version) if current else None)
-                or _class_alive(name, version)
-                or (_class_alive(current, version) if current else None)
+                or self._class_alive(name, version)
+                or (self._class_alive(current, version) if current else None)
             )
 
     def describe(self, name: str, *, version: int | None = None) -> Description | None:
@@ -187,10 +201,16 @@ class Registry:
             return None
         return alive[version] if version in alive else alive[max(alive)]
 
+    def _class_alive(self, name: str, version: int | None) -> type | None:
+        """A class nobody bound yet, but that this process has under the name."""
+        return _class_alive(name, version, self._packages)
 
-def _class_alive(name: str, version: int | None) -> type | None:
-    """A class nobody bound yet, but that this process has under the name; nothing is imported."""
+
+def _class_alive(name: str, version: int | None, packages: set[str] | None) -> type | None:
+    """The same; nothing is imported. None for `packages` is any."""
     found = [*named_classes(name), *_module_classes(name)]
+    if packages is not None:
+        found = [cls for cls in found if _is_own(cls) or _package_of(cls) in packages]
     if not found:
         return None
     exact = [cls for cls in found if wire_version(cls) == version]
@@ -206,4 +226,24 @@ def _is_event_like(cls: type) -> bool:
     # A name from the wire must not bring to life what was never meant to be an event.
     if issubclass(cls, enum.Enum):
         return True
-    return not (is_standard_library(cls) or hasattr(cls, "__del__") or issubclass(cls, type))
+    if is_standard_library(cls) or hasattr(cls, "__del__") or issubclass(cls, type):
+        return False
+    if _package_of(cls) == "polycast":
+        return _is_own(cls)
+    return kind_of(cls) != "class" or isinstance(cls, abc.ABCMeta) or _has_fields(cls)
+
+
+def _package_of(cls: type) -> str:
+    return cls.__module__.partition(".")[0]
+
+
+def _is_own(cls: type) -> bool:
+    """Whether it is one of the library's own classes of events."""
+    return cls.__module__ == OWN
+
+
+def _has_fields(cls: type) -> bool:
+    """Whether an ordinary class says what its objects hold, and finds nothing else by itself."""
+    parts = [part.__dict__ for part in cls.__mro__[:-1]]
+    finds = any(name in part for part in parts for name in ("__getattr__", "__getattribute__"))
+    return not finds and any("__annotations__" in part for part in parts)
