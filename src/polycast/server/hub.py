@@ -11,8 +11,9 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from polycast.routing.loading import RoutingPlan
+from polycast.routing.loading import Found, RoutingPlan
 from polycast.server.definitions import parts_of
+from polycast.server.logs import server_log
 from polycast.server.shares import Wanting
 from polycast.stores import Batch, Route
 from polycast.typesystem import Registry
@@ -61,6 +62,7 @@ MUCH = 2_000_000  # bytes at a time
 SCAN = 2_000  # records looked at for one question about what is older
 TURN = 0.005  # seconds for those who are behind, before others have their turn
 COMING = "\0coming"  # behind the name of a subscription, what it will want
+_log = server_log()
 SLICE = 500  # filters looked at again, before others have their turn
 
 
@@ -235,7 +237,7 @@ class Hub:
         """Who may want which of some records; with a reader, what it and its owner may."""
         by_takers: dict[tuple[int, ...], list[Stored]] = {}
         if records and self._owners:
-            taken = self._plan.find(records, party=None if by is None else by.owner)
+            taken = self._found(records, None if by is None else by.owner)
             at = {each.position: each for each in records}
             same: dict[int, list[Stored]] = {}  # many records have one list of takers
             for position, numbers in zip(taken.positions, taken.takers, strict=True):
@@ -247,6 +249,21 @@ class Hub:
             for reader in dict.fromkeys(self._owners[each] for each in takers):
                 lots.setdefault(reader, []).append(number)
         return Wanting(list(by_takers.values()), lots)
+
+    def _found(self, records: Sequence[Stored], party: str | None) -> Found:
+        """Who takes them; one that breaks the plan goes to all, whose clients find out why."""
+        try:
+            return self._plan.find(records, party=party)
+        except Exception as error:
+            if len(records) == 1:
+                _log.error("position %d goes to all: %r", records[0].position, error)
+                return Found([records[0].position], [sorted(self._owners)])
+        found = Found()
+        for record in records:
+            one = self._found([record], party)
+            found.positions += one.positions
+            found.takers += one.takers
+        return found
 
     def _catch_up_some(self) -> bool:
         """Serve those who are behind, as many as there is time for; whether there may be more."""
@@ -312,7 +329,7 @@ class Hub:
         numbers = set() if wanted_by is None else set(self._of(reader, wanted_by))
         if not numbers or not self._plan.is_settled:
             return Batch(entries[:limit], _upto(entries, limit, batch.upto))
-        taken = self._plan.find(entries, party=reader.owner)
+        taken = self._found(entries, reader.owner)
         mine = {
             position
             for position, takers in zip(taken.positions, taken.takers, strict=True)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.typesystem.expressions import TypeExpression  # noqa: TC001 - msgspec reads it
+from polycast.typesystem.expressions import TypeExpression
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["Attribute", "Constant", "Description", "Member", "difference"]
+
+DEEPEST = 40  # types or values in each other
 
 
 class Attribute(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,6 +68,20 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     members: tuple[Member, ...] = ()
     constants: tuple[Constant, ...] = ()
 
+    def __post_init__(self) -> None:
+        # Whoever reads it later may have less of a stack than whoever has read it first.
+        parts: list[Any] = [*(each.type for each in self.attributes)]
+        parts += [each.type for each in self.members if each.type is not None]
+        parts += [each.default for each in self.attributes]
+        parts += [each.value for each in self.constants]
+        for _ in range(DEEPEST):
+            parts = [inner for part in parts for inner in _inside(part)]
+            if not parts:
+                return
+        raise ValueError(
+            f"{self.name!r:.100} has types or values in each other, over {DEEPEST} deep"
+        )
+
     @functools.cached_property
     def hash(self) -> str:
         """A digest of the canonical bytes, the same in every process."""
@@ -82,6 +101,15 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     def public(self) -> frozenset[str]:
         """The names of the public members, fields included."""
         return frozenset(member.name for member in self.members if member.is_public)
+
+
+def _inside(part: Any) -> Iterable[Any]:
+    """What a type or a value consists of."""
+    if isinstance(part, TypeExpression):
+        return (*part.arguments, *part.literals)
+    if isinstance(part, dict):
+        return part.values()
+    return part if isinstance(part, list | tuple | set | frozenset) else ()
 
 
 def difference(one: Description, other: Description) -> str:

@@ -34,7 +34,7 @@ def make_class(description: Description, bases: tuple[type, ...]) -> type:
     _check(description)
     try:
         return _made(description, bases)
-    except (TypeError, ValueError) as error:  # Python has rules of its own for names of classes
+    except Exception as error:  # Python has rules of its own, and so have bases of all kinds
         why = f"no class can be made of it: {error}"
         raise NotDecodable(description.name, why=why) from error
 
@@ -45,7 +45,7 @@ def _made(description: Description, bases: tuple[type, ...]) -> type:
     made, left_out = _derived(description, bases)
     for base in left_out:
         if isinstance(base, abc.ABCMeta):
-            base.register(made)
+            abc.ABCMeta.register(base, made)  # and nothing that a base calls so
     return made
 
 

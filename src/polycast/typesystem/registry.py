@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Registry"]
 
+MOST_ABOVE = 50  # classes that are made, each as a supertype of the one before
+
 OWN = "polycast.events.structured"
 """The module of the classes of events that the library itself has."""
 
@@ -128,6 +130,9 @@ class Registry:
         with self._lock:
             found = self._made.get(description.hash)
             if found is None:
+                if len(self._making) >= MOST_ABOVE:
+                    why = f"it has more than {MOST_ABOVE} supertypes one above the other"
+                    raise NotDecodable(description.name, why=why)
                 self._making.add(description.name)
                 try:
                     found = make_class(description, self._known_bases(description))

@@ -1,0 +1,151 @@
+"""Types that a client describes to harm its broker: they get nothing there, and stop nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import polycast as pc
+from polycast.errors import NotDecodable
+from polycast.events import Identity
+from polycast.matching import Definition
+from polycast.matching.definitions import SelectedType
+from polycast.server.serving import Serving
+from polycast.stores import Run
+from polycast.typesystem import Attribute, Description, Registry, TypeExpression
+from polycast.typesystem import Member as Offered
+
+OpenBus = Callable[..., pc.Bus]
+Eventually = Callable[[Callable[[], object]], None]
+INT, TEXT = (TypeExpression("class", f"builtins.{name}") for name in ("int", "str"))
+
+
+@dataclass
+class Tool:
+    """A class that the program of the broker happens to have."""
+
+    path: str
+
+    def run(self) -> bool:
+        Path(self.path).write_text("it ran")
+        return True
+
+
+@dataclass(frozen=True)
+class Payment:
+    number: int
+
+
+def hostile(bus: pc.Bus, *descriptions: Description, payload: bytes, filtering: str = "") -> None:
+    """Describe types, subscribe to the first with a filter, and publish an event of it."""
+    store: Any = bus._engine.store  # type: ignore[attr-defined]
+    store.describe(list(descriptions)).result()
+    first = descriptions[0]
+    types = (SelectedType(first.name, first.version, first.hash),)
+    if filtering:
+        data = {"format": 1, "filter": filtering}
+        wanted = Definition(first.name, "sorted_set", types, where=filtering, filter=data)
+        store.want("hostile", [wanted.encoded()])
+    identity = Identity(bus.publisher, 1, 1)
+    run = Run(first.name, first.version, first.hash, identity, "json", [payload])
+    store.submit([run]).result()
+
+
+@pytest.fixture
+def buses(
+    serve: Callable[..., Serving],
+    tokens: Callable[..., tuple[Any, dict[str, str]]],
+    open_bus: OpenBus,
+) -> tuple[pc.Bus, pc.Bus]:
+    """An honest bus, and one of a tenant that may only use names of its own."""
+    every = ('publish = ["{0}"]', 'subscribe = ["{0}"]', 'describe = ["{0}"]')
+    shop = "\n".join(every).format(f"{Payment.__module__}.Payment")
+    known, secrets = tokens(shop=shop, evil="\n".join(every).format("evil.*"))
+    url = serve(tokens=known).url
+    return open_bus(url, token=secrets["shop"]), open_bus(url, token=secrets["evil"])
+
+
+def test_a_type_gets_no_methods_of_a_class_that_the_broker_has(
+    buses: tuple[pc.Bus, pc.Bus], tmp_path: Path
+) -> None:
+    honest, evil = buses
+    trace = tmp_path / "trace"
+    above = f"{Tool.__module__}.Tool"
+    attributes = (Attribute("path", TEXT),)
+    derived = Description("evil.Tool", supertypes=(above,), attributes=attributes)
+    payload = msgspec.json.encode({"path": str(trace)})
+    hostile(evil, derived, payload=payload, filtering="event.run()")
+    honest.publish(Payment(1))
+    assert honest.flush(10)
+    assert not trace.exists()
+
+
+def chain(length: int) -> list[Description]:
+    """Types of which each derives from the next."""
+    return [
+        Description(
+            f"evil.S{n}",
+            kind="dataclass",
+            supertypes=(f"evil.S{n + 1}",),
+            attributes=(Attribute("x", INT),),
+            members=(Offered("x", "field", INT),),
+        )
+        for n in range(length)
+    ]
+
+
+def test_an_event_of_a_long_line_of_supertypes_stops_nobody(
+    buses: tuple[pc.Bus, pc.Bus], eventually: Eventually
+) -> None:
+    honest, evil = buses
+    got: list[int] = []
+    honest.subscribe(Payment, lambda payment: got.append(payment.number))
+    hostile(evil, *chain(400), payload=b'{"x":1}')
+    honest.publish_many([Payment(1), Payment(2)])
+    eventually(lambda: got == [1, 2])
+    assert not honest.health().problems
+
+
+def nested(depth: int) -> TypeExpression:
+    found = INT
+    for _ in range(depth):
+        found = TypeExpression("class", "builtins.list", arguments=(found,))
+    return found
+
+
+def test_types_in_each_other_have_a_depth() -> None:
+    Description("evil.Flat", attributes=(Attribute("x", nested(30)),))
+    with pytest.raises(ValueError, match="over 40 deep"):
+        Description("evil.Deep", attributes=(Attribute("x", nested(60)),))
+    value: Any = 0
+    for _ in range(60):
+        value = [value]
+    with pytest.raises(ValueError, match="over 40 deep"):
+        Description("evil.Deep", attributes=(Attribute("x", INT, default=value),))
+
+
+def test_a_registry_without_modules_has_only_made_classes() -> None:
+    name = f"{Tool.__module__}.Tool"
+    assert Registry().resolve(name) is Tool
+    assert Registry(modules=(Tool.__module__,)).resolve(name) is Tool
+    assert Registry(modules=("shop.events",)).resolve(name) is None
+    assert Registry(modules=()).resolve(name) is None
+
+
+@pytest.mark.parametrize("name", ["polycast.server.broker.Broker", "uvicorn.config.Config"])
+def test_no_class_that_is_no_event_is_brought_to_life(name: str) -> None:
+    assert Registry().resolve(name) is None
+
+
+def test_whatever_making_a_class_raises_the_type_cannot_be_decoded() -> None:
+    registry = Registry()
+    found = chain(400)
+    for each in found:
+        registry.add(each)
+    with pytest.raises(NotDecodable, match="one above the other"):
+        registry.made(found[0])
