@@ -11,7 +11,6 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from polycast.bus.health import Health, StuckCallback, SubscriptionHealth, Undelivered
-from polycast.delivery import AsyncConsumer
 from polycast.delivery.inside import inside
 from polycast.errors import BusClosed, SubscriptionEnded, WouldDeadlock
 from polycast.metrics import Counts
@@ -59,13 +58,16 @@ def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     roster.check_free("flush()", *list(roster.mailboxes.values()))
     if _own(roster) or roster.dispatcher.turn.is_mine():
         raise WouldDeadlock("flush()", why="it was called inside a callback")
-    if any(_needs_this_loop(box) for box in list(roster.mailboxes.values())):
-        why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
-        raise WouldDeadlock("flush()", why=why)
-    quiet = _wait(roster, timeout, (), roster.awaited())
+    quiet = _wait(roster, timeout, (), roster.awaited(), check=_check_loop)
     if quiet:
         roster.saved()
     return quiet
+
+
+def _check_loop(boxes: Iterable[Mailbox]) -> None:
+    if any(map(_needs_this_loop, boxes)):
+        why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
+        raise WouldDeadlock("flush()", why=why)
 
 
 def _needs_this_loop(box: Mailbox) -> bool:
@@ -74,7 +76,7 @@ def _needs_this_loop(box: Mailbox) -> bool:
         here = asyncio.get_running_loop()
     except RuntimeError:
         return False
-    return any(isinstance(c, AsyncConsumer) and c.loop is here for c in box.consumers())
+    return any(consumer.needs_loop() is here for consumer in box.consumers())
 
 
 def _wait(
@@ -82,14 +84,18 @@ def _wait(
     timeout: float | None,
     but: tuple[Mailbox | None, ...],
     awaited: tuple[int, int],
+    *,
+    check: Callable[[Iterable[Mailbox]], None] = lambda boxes: None,
 ) -> bool:
     quiet = roster.services.quiet
+    check(list(roster.mailboxes.values()))
     deadline = None if timeout is None else time.monotonic() + timeout
     while not roster.is_caught_up(*awaited) or any(
         not box.is_idle() for box in list(roster.mailboxes.values()) if box not in but
     ):
         for box in list(roster.mailboxes.values()):
             box.recover()
+        check(list(roster.mailboxes.values()))  # a plain callback may give an awaitable any time
         left = None if deadline is None else deadline - time.monotonic()
         if roster.is_broken() or (left is not None and left <= 0):
             return False
