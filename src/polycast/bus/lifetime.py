@@ -164,7 +164,10 @@ def _problems(roster: Roster, boxes: list[Mailbox], stuck: tuple[StuckCallback, 
         f"{box.name} lost {box.counts.dropped} events" for box in boxes if box.counts.dropped
     ]
     if len(letters) or letters.let_go:
-        problems.append(f"{len(letters)} dead letters ({letters.let_go} older ones let go)")
+        kept = (
+            f"; {n} of them were cut off and stay until purged" if (n := letters.cut_off()) else ""
+        )
+        problems.append(f"{len(letters)} dead letters ({letters.let_go} older ones let go){kept}")
     return problems
 
 
