@@ -64,6 +64,12 @@ def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     return quiet
 
 
+def _needs_closed_loop(box: Mailbox) -> bool:
+    """Whether all its callbacks run in event loops that have been closed."""
+    loops = [consumer.needs_loop() for consumer in box.consumers()]
+    return bool(loops) and all(loop is not None and loop.is_closed() for loop in loops)
+
+
 def _check_loop(boxes: Iterable[Mailbox]) -> None:
     if any(map(_needs_this_loop, boxes)):
         why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
@@ -186,7 +192,10 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
     but = tuple(
         box
         for box in list(roster.mailboxes.values())
-        if box in own or (in_turn and box.inline) or _needs_this_loop(box)
+        if box in own
+        or (in_turn and box.inline)
+        or _needs_this_loop(box)
+        or _needs_closed_loop(box)
     )
     roster.wind_down()
     _wait(roster, timeout, but, (roster.published(), 0))  # what is routed is durable
@@ -227,6 +236,8 @@ def _why(box: Mailbox) -> str:
         return "nobody has pulled them"
     if _needs_this_loop(box):
         return "its event loop was blocked by close(); use `async with`, or asyncio.to_thread"
+    if _needs_closed_loop(box):
+        return "its event loop is closed"
     return "its callback did not finish in time" if box.in_flight else "there was no time left"
 
 
