@@ -68,6 +68,7 @@ ERRORS = [
     "NotAStore",
     "NotAType",
     "NotAvailable",
+    "NotAwaitedError",
     "NotDecodable",
     "NotRoutable",
     "NotSerialisable",

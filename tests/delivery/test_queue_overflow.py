@@ -295,6 +295,53 @@ def test_ten_thousand_events_wait_by_default(bus: TestBus) -> None:
     assert (full, sub.state) == ("paused", "cut off")
 
 
+def test_all_that_a_full_queue_of_the_default_size_held_is_in_the_dead_letters(
+    live: pc.Bus,
+) -> None:
+    began, finish = threading.Event(), threading.Event()
+
+    def wait(order: Order) -> None:
+        began.set()
+        finish.wait(WAIT)
+
+    live.subscribe(Order, wait)
+    live.publish(Order(0))
+    assert began.wait(WAIT)
+    live.publish_many([Order(number) for number in range(1, 10_002)])
+    letters = live.dead_letters()
+    finish.set()
+    assert [letter.event.number for letter in letters] == list(range(10_002))
+    assert letters.let_go == 0
+
+
+def test_the_limit_of_dead_letters_is_for_those_that_were_not_cut_off() -> None:
+    with pc.Bus(dead_letters=2) as bus:
+        cut = bus.subscribe(Order, print, queue=3)
+        cut.pause()
+        bus.publish_many([Order(number) for number in range(4)])
+
+        def fail(order: Order) -> None:
+            raise ValueError(order.number)
+
+        bus.subscribe(Order, fail, attempts=1)
+        bus.publish_many([Order(number) for number in range(10, 15)])
+        assert bus.flush(WAIT)
+        letters = bus.dead_letters()
+        assert [each.event.number for each in letters] == [0, 1, 2, 3, 13, 14]
+        assert (letters.let_go, letters.cut_off()) == (3, 4)
+        assert any("4 of them were cut off" in problem for problem in bus.health().problems)
+        assert letters.purge(letters[0], letters[4]) == 2
+        assert [each.event.number for each in letters] == [1, 2, 3, 14]
+        assert (letters.purge(), len(letters), letters.cut_off()) == (4, 0, 0)
+
+
+def test_a_bus_told_to_keep_no_dead_letters_keeps_none_of_a_cut_off() -> None:
+    with pc.Bus(dead_letters=0) as bus:
+        bus.subscribe(Order, print, queue=1).pause()
+        bus.publish_many([Order(), Order()])
+        assert (len(bus.dead_letters()), bus.dead_letters().let_go) == (0, 2)
+
+
 def test_health_warns_when_a_queue_is_nearly_full(bus: TestBus) -> None:
     sub = bus.subscribe(Order, print, queue=10)
     sub.pause()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from polycast.bus.annotations import annotated_type
 from polycast.bus.engines import Options as EngineOptions
 from polycast.bus.engines import engine_for
+from polycast.bus.exiting import close_at_exit
 from polycast.bus.lifetime import (
     Life,
     close_down,
@@ -120,6 +121,8 @@ class Bus:
         self._roster.owner = weakref.ref(self)
         threads = (self._services.timers, self._services.pool, self._services.loop)
         self._finalizer = weakref.finalize(self, stop_threads, self._engine, *threads)
+        if self._services.threaded:
+            close_at_exit(self)
         self._join(context, federation, replace=replace)
 
     def _join(self, context: object, federation: object, *, replace: bool) -> None:

@@ -11,7 +11,6 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from polycast.bus.health import Health, StuckCallback, SubscriptionHealth, Undelivered
-from polycast.delivery import AsyncConsumer
 from polycast.delivery.inside import inside
 from polycast.errors import BusClosed, SubscriptionEnded, WouldDeadlock
 from polycast.metrics import Counts
@@ -59,13 +58,22 @@ def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     roster.check_free("flush()", *list(roster.mailboxes.values()))
     if _own(roster) or roster.dispatcher.turn.is_mine():
         raise WouldDeadlock("flush()", why="it was called inside a callback")
-    if any(_needs_this_loop(box) for box in list(roster.mailboxes.values())):
-        why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
-        raise WouldDeadlock("flush()", why=why)
-    quiet = _wait(roster, timeout, (), roster.awaited())
+    quiet = _wait(roster, timeout, (), roster.awaited(), check=_check_loop)
     if quiet:
         roster.saved()
     return quiet
+
+
+def _needs_closed_loop(box: Mailbox) -> bool:
+    """Whether all its callbacks run in event loops that have been closed."""
+    loops = [consumer.needs_loop() for consumer in box.consumers()]
+    return bool(loops) and all(loop is not None and loop.is_closed() for loop in loops)
+
+
+def _check_loop(boxes: Iterable[Mailbox]) -> None:
+    if any(map(_needs_this_loop, boxes)):
+        why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
+        raise WouldDeadlock("flush()", why=why)
 
 
 def _needs_this_loop(box: Mailbox) -> bool:
@@ -74,7 +82,7 @@ def _needs_this_loop(box: Mailbox) -> bool:
         here = asyncio.get_running_loop()
     except RuntimeError:
         return False
-    return any(isinstance(c, AsyncConsumer) and c.loop is here for c in box.consumers())
+    return any(consumer.needs_loop() is here for consumer in box.consumers())
 
 
 def _wait(
@@ -82,14 +90,18 @@ def _wait(
     timeout: float | None,
     but: tuple[Mailbox | None, ...],
     awaited: tuple[int, int],
+    *,
+    check: Callable[[Iterable[Mailbox]], None] = lambda boxes: None,
 ) -> bool:
     quiet = roster.services.quiet
+    check(list(roster.mailboxes.values()))
     deadline = None if timeout is None else time.monotonic() + timeout
     while not roster.is_caught_up(*awaited) or any(
         not box.is_idle() for box in list(roster.mailboxes.values()) if box not in but
     ):
         for box in list(roster.mailboxes.values()):
             box.recover()
+        check(list(roster.mailboxes.values()))  # a plain callback may give an awaitable any time
         left = None if deadline is None else deadline - time.monotonic()
         if roster.is_broken() or (left is not None and left <= 0):
             return False
@@ -158,7 +170,10 @@ def _problems(roster: Roster, boxes: list[Mailbox], stuck: tuple[StuckCallback, 
         f"{box.name} lost {box.counts.dropped} events" for box in boxes if box.counts.dropped
     ]
     if len(letters) or letters.let_go:
-        problems.append(f"{len(letters)} dead letters ({letters.let_go} older ones let go)")
+        kept = (
+            f"; {n} of them were cut off and stay until purged" if (n := letters.cut_off()) else ""
+        )
+        problems.append(f"{len(letters)} dead letters ({letters.let_go} older ones let go){kept}")
     return problems
 
 
@@ -177,7 +192,10 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
     but = tuple(
         box
         for box in list(roster.mailboxes.values())
-        if box in own or (in_turn and box.inline) or _needs_this_loop(box)
+        if box in own
+        or (in_turn and box.inline)
+        or _needs_this_loop(box)
+        or _needs_closed_loop(box)
     )
     roster.wind_down()
     _wait(roster, timeout, but, (roster.published(), 0))  # what is routed is durable
@@ -218,6 +236,8 @@ def _why(box: Mailbox) -> str:
         return "nobody has pulled them"
     if _needs_this_loop(box):
         return "its event loop was blocked by close(); use `async with`, or asyncio.to_thread"
+    if _needs_closed_loop(box):
+        return "its event loop is closed"
     return "its callback did not finish in time" if box.in_flight else "there was no time left"
 
 

@@ -289,8 +289,8 @@ class Roster:
         if callback is None:
             return Puller(mailbox, interest=interest)
         manual, services = settings.manual_ack, self.services
+        theirs = _running_loop()
         if callback.is_async:
-            theirs = _running_loop()
             return AsyncConsumer(
                 mailbox,
                 callback,
@@ -301,8 +301,9 @@ class Roster:
             )
         if settings.dispatch == "inline":
             return InlineConsumer(mailbox, callback, interest=interest, manual=manual)
-        pool = services.pool
-        return PoolConsumer(mailbox, callback, interest=interest, manual=manual, pool=pool)
+        return PoolConsumer(
+            mailbox, callback, interest=interest, manual=manual, pool=services.pool, loop=theirs
+        )
 
     def handle(self, consumer: Consumer) -> Subscription[Any]:
         """What subscribe() returned; made again if nobody has it any more."""

@@ -6,6 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOption, BusClosed
+from polycast.errors.failures import check_has_run
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ _log = log_of("polycast")
 
 def check_supplier(produce: object) -> None:
     """A supplier is called without arguments."""
+    for each in (produce, getattr(produce, "func", None), getattr(produce, "__call__", None)):  # noqa: B004
+        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+            accepted = "a function that takes nothing and gives an event; this one is async"
+            raise BadOption("produce", produce, accepted=accepted)
+        if inspect.isgeneratorfunction(each):
+            why = "this one is a generator function; give the __next__ of its generator"
+            accepted = f"a function that takes nothing and gives an event; {why}"
+            raise BadOption("produce", produce, accepted=accepted)
     if not callable(produce):
         raise BadOption("produce", produce, accepted="a function that takes nothing")
     try:
@@ -59,6 +68,7 @@ class Supply:
         try:
             self.started = now()
             while not self._cancelled and (event := self._produce()) is not None:
+                check_has_run(self.title, event)
                 self._add(event)
                 self.started = now()
         except BusClosed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,10 +30,21 @@ def callback_for(function: object) -> Callback:
     """Look at a callable once: only a second parameter without default gets the delivery."""
     if not callable(function):
         raise BadCallback(function, why=f"a {type(function).__name__} cannot be called")
-    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004
-    )
+    called = _called(function)
+    if any(map(inspect.isgeneratorfunction, called)):
+        raise BadCallback(function, why="it is a generator function, which runs only if iterated")
+    if any(map(inspect.isasyncgenfunction, called)):
+        why = "it is an async generator function, which runs only if iterated"
+        raise BadCallback(function, why=why)
+    is_async = any(map(inspect.iscoroutinefunction, called))
     return Callback(function, _wants_delivery(function), is_async)
+
+
+def _called(function: object) -> tuple[object, object]:
+    """The function that runs in the end: within partials, or the `__call__` of an object."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function, None if isinstance(function, type) else getattr(function, "__call__", None)  # noqa: B004
 
 
 def _wants_delivery(function: Callable[..., Any]) -> bool:

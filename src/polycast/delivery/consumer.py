@@ -7,10 +7,11 @@ import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from polycast.delivery.awaiting import AWAITED, Awaiter
 from polycast.delivery.callbacks import Callback
 from polycast.delivery.delivery import Delivery
 from polycast.delivery.inside import inside
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import FAILURES, check_has_run, is_to_be_awaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +80,10 @@ class Consumer:
         """The parcel it will never finish, if its event loop is closed."""
         return None
 
+    def needs_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop in which it does its work, if it needs one."""
+        return None
+
     def begins(self, parcel: Parcel) -> bool:
         """Whether the parcel is still to be handled; from now on it is its own."""
         self.started = self.mailbox.services.clock.monotonic()
@@ -107,7 +112,9 @@ class Consumer:
             return SKIPPED
         mark = inside.set((*inside.get(), self.mailbox))
         try:
-            self.callback.function(*self.arguments(parcel))
+            said = self.callback.function(*self.arguments(parcel))
+            if said is not None:
+                check_has_run(f"the callback of {self.title}, in the publisher's thread,", said)
         except FAILURES as error:
             return error
         finally:
@@ -146,9 +153,11 @@ class PoolConsumer(Consumer):
         interest: Interest,
         manual: bool,
         pool: Pool,
+        loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         super().__init__(mailbox, callback, interest=interest, manual=manual)
-        self._pool = pool
+        self._pool, self._theirs = pool, loop
+        self._awaiter: Awaiter | None = None  # made when the callback first gives an awaitable
         self._next: Parcel | None = None
 
     def start(self, parcel: Parcel) -> Outcome:
@@ -156,6 +165,14 @@ class PoolConsumer(Consumer):
         self._next = parcel
         self._pool.submit(self)
         return PENDING
+
+    def lost(self) -> Parcel | None:
+        """The parcel whose awaitable went down with its loop."""
+        return None if self._awaiter is None or not self.busy else self._awaiter.lost()
+
+    def needs_loop(self) -> asyncio.AbstractEventLoop | None:
+        """Where what its callback gives is awaited, if it has given any."""
+        return None if self._awaiter is None else self._awaiter.loop
 
     def run(self) -> None:
         """In a thread of the pool: handle parcels while there are any, but let others in."""
@@ -166,6 +183,8 @@ class PoolConsumer(Consumer):
                 if parcel is None:
                     return
                 outcome = self._handle(parcel)
+                if outcome is AWAITED:
+                    return  # it goes on in an event loop, perhaps by now
                 if self.mailbox.services.home.is_elsewhere():
                     return  # the callback has forked, and this is the child
                 parcel = self.mailbox.finish(self, parcel, outcome)
@@ -180,12 +199,23 @@ class PoolConsumer(Consumer):
         try:
             event = parcel.event() if parcel.used else parcel.entry.event
             if self.callback.wants_delivery:
-                self.callback.function(event, Delivery(self, parcel))
+                said = self.callback.function(event, Delivery(self, parcel))
             else:
-                self.callback.function(event)
+                said = self.callback.function(event)
+            if said is not None and is_to_be_awaited(f"the callback of {self.title}", said):
+                return self._await(parcel, said)
         except BaseException as error:  # SystemExit too: the thread is ours, so it stays
             return error
         return PENDING if self.manual else None
+
+    def _await(self, parcel: Parcel, awaitable: Any) -> Outcome:
+        """Await it where an async callback would run."""
+        awaiter = self._awaiter
+        if awaiter is None:
+            theirs = self._theirs
+            loop = theirs or self.mailbox.services.loop.get()
+            awaiter = self._awaiter = Awaiter(self, loop, owns_loop=theirs is None)
+        return awaiter.begin(parcel, awaitable)
 
 
 class AsyncConsumer(Consumer):
@@ -215,6 +245,10 @@ class AsyncConsumer(Consumer):
             self._current = None
             return error
         return PENDING
+
+    def needs_loop(self) -> asyncio.AbstractEventLoop | None:
+        """Its loop."""
+        return self.loop
 
     def _begin(self, parcel: Parcel) -> None:
         under_way: list[Parcel | None] = [parcel]

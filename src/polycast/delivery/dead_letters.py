@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+from polycast.errors import CutOff
 from polycast.forks import Home
 from polycast.locks import note
 
@@ -55,7 +58,12 @@ class DeadLetter:
 
 
 class DeadLetters(Sequence[DeadLetter]):
-    """All dead letters of a bus, oldest first; beyond `keep` the oldest are let go and counted."""
+    """All dead letters of a bus, oldest first; beyond `keep` the oldest are let go and counted.
+
+    Those of a subscription that was cut off count for no limit: a queue that was full would else
+    push out its own beginning. Each cut-off adds at most what one queue holds. With `keep=0`
+    nothing is kept.
+    """
 
     def __init__(
         self,
@@ -63,7 +71,9 @@ class DeadLetters(Sequence[DeadLetter]):
         keep: int,
         post: Callable[[list[DeadLetter]], tuple[list[DeadLetter], list[DeadLetter]]],
     ) -> None:
-        self._letters: deque[DeadLetter] = deque()
+        self._letters: dict[int, DeadLetter] = {}  # by number, in the order in which they came
+        self._limited: OrderedDict[int, None] = OrderedDict()  # the numbers that may be let go
+        self._numbers = itertools.count(1)
         self._keep, self._post = keep, post
         self._lock = threading.RLock()
         self._home = Home("the bus of these dead letters")
@@ -83,7 +93,7 @@ class DeadLetters(Sequence[DeadLetter]):
         self._home.check("looking at dead letters")
         note(self._lock)
         with self._lock:
-            return iter(list(self._letters))
+            return iter(list(self._letters.values()))
 
     def __repr__(self) -> str:
         return f"<{len(self)} dead letters>"
@@ -92,10 +102,20 @@ class DeadLetters(Sequence[DeadLetter]):
         """Keep one more."""
         note(self._lock)
         with self._lock:
-            self._letters.append(letter)
-            if len(self._letters) > self._keep:
-                self._letters.popleft()
-                self.let_go += 1
+            number = next(self._numbers)
+            self._letters[number] = letter
+            if self._keep and isinstance(letter.error, CutOff):
+                return
+            self._limited[number] = None
+            if len(self._limited) > self._keep:
+                with suppress(KeyError):  # what interrupts this thread has taken it
+                    oldest, _ = self._limited.popitem(last=False)
+                    del self._letters[oldest]
+                    self.let_go += 1
+
+    def cut_off(self) -> int:
+        """How many are of subscriptions that were cut off, which are never let go."""
+        return len(self._letters) - len(self._limited)
 
     def replay(self, *letters: DeadLetter) -> int:
         """Give these, or all, to their subscriptions once more; how many went."""
@@ -113,9 +133,14 @@ class DeadLetters(Sequence[DeadLetter]):
         self._home.check("taking dead letters")
         note(self._lock)
         with self._lock:
-            # What is added meanwhile, by what interrupts this thread, comes after them.
-            before, self._letters = self._letters, deque()
-            chosen = {id(each) for each in letters or before}
-            taken = [each for each in before if id(each) in chosen]
-            self._letters.extendleft(each for each in reversed(before) if id(each) not in chosen)
+            before = list(self._letters.items())
+            chosen = {id(each) for each in letters} if letters else None
+            taken = []
+            for number, letter in before:
+                # What interrupts this thread may have taken it meanwhile.
+                if chosen is not None and id(letter) not in chosen:
+                    continue
+                if self._letters.pop(number, None) is not None:
+                    taken.append(letter)
+                    self._limited.pop(number, None)
         return taken

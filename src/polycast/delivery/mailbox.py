@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 from polycast.delivery.backlog import Parcel
 from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED, Consumer
 from polycast.delivery.ledger import Ledger
-from polycast.errors import CutOff, LeaseExpired, SubscriptionEnded, TakenOver, WouldDeadlock
+from polycast.errors import (
+    CutOff,
+    LeaseExpired,
+    NotAwaitedError,
+    SubscriptionEnded,
+    TakenOver,
+    WouldDeadlock,
+)
 from polycast.locks import LATEST, check_free
+from polycast.text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Handed", "Mailbox"]
 
 Handed = tuple[Consumer, Parcel]
+_log = log_of("polycast")
 _tokens = itertools.count(1)
 
 
@@ -38,6 +47,7 @@ class Mailbox(Ledger):
         self.direct: Callable[[Any], object] | None = None
         self.winding_down = False  # its bus is about to be closed
         self.succeeds: Mailbox | None = None  # whose durable name and place it takes over
+        self._told = False  # that its filter gives what nobody awaits
         self.place = 0  # where it was detached: nothing from there on has been looked at
         self.lease_until: float | None = None
         self._lease: Timer | None = None
@@ -59,10 +69,12 @@ class Mailbox(Ledger):
         return None if self.interest.where is None else self.interest.where.on(topic).function
 
     def unfit(self, error: BaseException) -> None:
-        """A filter that fails does not match; it is counted."""
-        del error
+        """A filter that fails does not match; it is counted, and named once if it is async."""
         with self.locked():
             self.counts.filter_failures += 1
+            told, self._told = self._told, self._told or isinstance(error, NotAwaitedError)
+        if self._told and not told:
+            _log.warning("the filter of %s fails, so it does not match: %s", self.name, error)
 
     def failed(self, entry: Entry, error: BaseException) -> None:
         """Called directly, it raised: the same as any failed attempt."""

@@ -83,12 +83,18 @@ class Pool:
             worker = _Worker()
             name = f"polycast-{next(self._started)}"
             thread = threading.Thread(target=self._work, args=(worker,), name=name, daemon=True)
-            if self._watcher is None:
-                self._watcher = threading.Thread(
-                    target=self._watch_over, name="polycast-watch", daemon=True
-                )
-                self._watcher.start()
-            thread.start()
+            try:
+                if self._watcher is None:
+                    watcher = threading.Thread(
+                        target=self._watch_over, name="polycast-watch", daemon=True
+                    )
+                    watcher.start()
+                    self._watcher = watcher
+                thread.start()
+            except RuntimeError:  # there can be no more, or the program ends
+                if not self._workers:
+                    raise
+                return  # those there are go on
             self._workers[worker] = thread
 
     def _work(self, worker: _Worker) -> None:

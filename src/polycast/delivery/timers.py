@@ -96,8 +96,9 @@ class Timers:
             self._cancelled = 0
 
     def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="polycast-timers", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="polycast-timers", daemon=True)
+        thread.start()  # which Python refuses while the program ends
+        self._thread = thread
 
     def run_due(self) -> int:
         """Do all that is due now; how many."""

@@ -17,6 +17,7 @@ PolycastError
 │   └── NoSparkType     an annotation that no Spark column can hold exactly
 ├── BadTopic            a topic that cannot be published to or subscribed to
 ├── BadCallback         a callback that cannot take an event
+├── NotAwaitedError     a function gave a coroutine or a generator where nobody runs it
 ├── BadOption           an option that does not exist, or a value it does not take
 ├── NotAvailable        a part that is not installed or not built
 ├── BusClosed           using a bus after close()
@@ -113,7 +114,7 @@ from polycast.errors.filters import (
     NoSparkType,
     NotRoutable,
 )
-from polycast.errors.options import BadCallback, BadOption, BadTopic, NotAvailable
+from polycast.errors.options import BadCallback, BadOption, BadTopic, NotAvailable, NotAwaitedError
 from polycast.errors.pipeline import (
     BadCheckpoint,
     NoRow,
@@ -193,6 +194,7 @@ __all__ = [
     "NotAStore",
     "NotAType",
     "NotAvailable",
+    "NotAwaitedError",
     "NotDecodable",
     "NotRoutable",
     "NotSerialisable",

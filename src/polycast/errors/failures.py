@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
+from collections.abc import Awaitable
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
+from polycast.errors.options import NotAwaitedError
 from polycast.errors.server import AccessError
 from polycast.errors.stores import StoreError
 
-__all__ = ["FAILURES", "STORE_FAILURES"]
+__all__ = ["FAILURES", "STORE_FAILURES", "check_has_run", "is_to_be_awaited"]
 
 FAILURES: tuple[type[BaseException], ...] = (Exception, SystemExit, GeneratorExit, CancelledError)
 """What a callback, a filter or a function of a context raises when it has failed.
@@ -18,3 +21,19 @@ called it. A `KeyboardInterrupt` is Ctrl-C, which is for the program.
 
 STORE_FAILURES: tuple[type[Exception], ...] = (StoreError, AccessError)
 """What a store raises that cannot be asked now: one behind a broker refuses a revoked token."""
+
+
+def check_has_run(what: str, said: object) -> None:
+    """Refuse what a function gave where nobody awaits or iterates it: it has not done its work."""
+    if isinstance(said, GeneratorType | AsyncGeneratorType | Awaitable):
+        if isinstance(said, CoroutineType | GeneratorType):
+            said.close()  # else Python warns, long after, that it was never awaited
+        raise NotAwaitedError(what, said)
+
+
+def is_to_be_awaited(what: str, said: object) -> bool:
+    """Whether somebody has to await what a function gave; a generator is refused."""
+    if isinstance(said, Awaitable):
+        return True
+    check_has_run(what, said)
+    return False

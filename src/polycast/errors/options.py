@@ -10,7 +10,7 @@ from polycast.errors.root import PolycastError, listed, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["BadCallback", "BadOption", "BadTopic", "NotAvailable"]
+__all__ = ["BadCallback", "BadOption", "BadTopic", "NotAvailable", "NotAwaitedError"]
 
 
 class BadTopic(PolycastError, ValueError):
@@ -58,6 +58,18 @@ class BadOption(PolycastError, ValueError):
         near = difflib.get_close_matches(str(given), names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return cls(option, given, accepted=f"one of {listed(map(repr, names))}{hint}")
+
+
+class NotAwaitedError(PolycastError, TypeError):
+    """A function gave a coroutine or a generator where nobody runs it: it has done nothing."""
+
+    def __init__(self, what: str, given: object) -> None:
+        self.what, self.given = what, type(given).__name__
+        super().__init__(
+            f"{what} gave {shown(given)}, which nobody awaits or iterates there, so it has done "
+            f"nothing. Accepted: a function that does its work before it returns (of callbacks "
+            f"with dispatch='pool', which is the default, coroutines are awaited)"
+        )
 
 
 class NotAvailable(PolycastError):

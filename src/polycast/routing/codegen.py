@@ -238,10 +238,10 @@ def _direct_calls(shape: Shape) -> Iterator[str]:
         if expression is not None:
             yield f" if {expression}:"
             yield f"  step = {2 * number + 1}"
-            yield f"  call_{number}(event)"
+            yield f"  if (said := call_{number}(event)) is not None: has_run(said)"
         else:
             yield f" step = {2 * number + 1}"
-            yield f" call_{number}(event)"
+            yield f" if (said := call_{number}(event)) is not None: has_run(said)"
         yield "except FAILURES as error:"
         yield " raised(step, event, here, error)"
 
@@ -255,7 +255,7 @@ def _direct_loop() -> Iterator[str]:
     yield " try:"
     yield "  if want is None or want(event):"
     yield "   step += 1"
-    yield "   call(event)"
+    yield "   if (said := call(event)) is not None: has_run(said)"
     yield " except FAILURES as error:"
     yield "  raised(step, event, here, error)"
 
@@ -267,7 +267,7 @@ def _chosen_calls() -> Iterator[str]:
     yield "  return rest(number, event, here)"
     yield " step = 2 * number + 1"
     yield " try:"
-    yield "  calls[number](event)"
+    yield "  if (said := calls[number](event)) is not None: has_run(said)"
     yield " except FAILURES as error:"
     yield "  raised(step, event, here, error)"
 

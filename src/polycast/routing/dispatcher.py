@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
 from polycast.errors import NotAvailable
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import FAILURES, check_has_run
 from polycast.forks import Home, in_child
 from polycast.locks import check_free, interrupted, is_inside, owner_test
 from polycast.routing.borders.beyond import Abroad, Beyond, is_simple
@@ -347,6 +347,7 @@ class Dispatcher(Posting):
     def _names(self, shape: Shape, lane: Lane, direct: tuple[Target, ...]) -> dict[str, object]:
         return {
             "FAILURES": FAILURES,
+            "has_run": _has_run,
             "Receipt": Receipt,
             "Entry": Entry,
             "publisher": self.publisher,
@@ -437,6 +438,9 @@ class Dispatcher(Posting):
     def _entry(self, event: object, here: int, lane: Lane) -> Entry:
         moment = self.turn.moment(self.clock.time())
         return Entry(here, event, moment, self.publisher, lane.topic, context=lane.source)
+
+
+_has_run = partial(check_has_run, "a callback in the publisher's thread")
 
 
 def _any_test(target: Target, topic: str | None) -> Callable[[Any], object] | None:

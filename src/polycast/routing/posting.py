@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from polycast.errors import BadOption
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import FAILURES, check_has_run
 from polycast.routing.borders.crossing import Astray, Crossing, Gone, Sight
 from polycast.routing.crowd import is_alone, is_crowd
 from polycast.routing.plan import Plan, Target
@@ -334,7 +334,8 @@ class Posting:
                 target.expired()
             else:
                 try:
-                    call(seen[0])
+                    if (said := call(seen[0])) is not None:
+                        check_has_run("a callback in the publisher's thread", said)
                 except FAILURES as error:
                     target.failed(_seen_as(entry, seen), error)
 

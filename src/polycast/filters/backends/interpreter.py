@@ -7,6 +7,7 @@ from typing import Any
 
 from polycast.errors.failures import FAILURES
 from polycast.filters import nodes
+from polycast.filters.answers import answered, answering
 from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS, reach
 from polycast.filters.vocabularies import VOCABULARIES
 
@@ -46,7 +47,7 @@ def _(node: nodes.Constant, event: Any, scope: Scope) -> Any:
 
 @evaluate.register
 def _(node: nodes.Opaque, event: Any, scope: Scope) -> Any:
-    return node.on(None).function(event)
+    return answering(node.on(None).function)(event)
 
 
 @evaluate.register
@@ -57,7 +58,7 @@ def _(node: nodes.Attribute, event: Any, scope: Scope) -> Any:
 @evaluate.register
 def _(node: nodes.Call, event: Any, scope: Scope) -> Any:
     method = getattr(evaluate(node.of, event, scope), node.method)
-    return method(*(evaluate(each, event, scope) for each in node.arguments))
+    return answered(method(*(evaluate(each, event, scope) for each in node.arguments)))
 
 
 @evaluate.register

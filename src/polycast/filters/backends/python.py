@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
 from polycast.filters import nodes
+from polycast.filters.answers import answered, answering, is_users
 from polycast.filters.operators import BUILTINS, reach
 from polycast.filters.quiet import compile_quietly
 from polycast.filters.vocabularies import VOCABULARIES, insight_of
@@ -128,7 +129,7 @@ def _(node: nodes.Constant, writer: Writer) -> str:
 
 @_write.register
 def _(node: nodes.Opaque, writer: Writer) -> str:
-    return f"{writer.reference(node.on(None).function)}(event)"
+    return f"{writer.reference(answering(node.on(None).function))}(event)"
 
 
 @_write.register
@@ -139,7 +140,8 @@ def _(node: nodes.Attribute, writer: Writer) -> str:
 @_write.register
 def _(node: nodes.Call, writer: Writer) -> str:
     arguments = ", ".join(writer.write(each) for each in node.arguments)
-    return f"{writer.owner(node.of)}.{node.method}({arguments})"
+    call = f"{writer.owner(node.of)}.{node.method}({arguments})"
+    return f"{writer.reference(answered)}({call})" if is_users(node.method) else call
 
 
 @_write.register

@@ -6,7 +6,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import FAILURES, check_has_run
 from polycast.routing.borders.crossing import Astray
 from polycast.stores import Entry
 
@@ -143,7 +143,8 @@ class Beyond:
                 continue
             try:
                 assert call is not None
-                call(there)
+                if (said := call(there)) is not None:
+                    check_has_run("a callback in the publisher's thread", said)
             except FAILURES as error:
                 wrong.append((target, error, there))
             except BaseException as error:  # for the publisher, when the others have the event

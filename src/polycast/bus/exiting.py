@@ -1,0 +1,105 @@
+"""Buses that nobody has closed when the program ends: what they have is delivered, or counted."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+import warnings
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from polycast.errors import PolycastError
+from polycast.forks import in_child
+from polycast.text import log_of
+
+if TYPE_CHECKING:
+    from polycast.bus.bus import Bus
+
+__all__ = ["close_at_exit"]
+
+WITHIN = 5.0  # seconds for all buses together to deliver what they have
+GRACE = 2.0  # seconds more for their threads, files and connections
+_log = log_of("polycast")
+_open: WeakSet[Bus] = WeakSet()
+
+
+class _Hook:
+    """Whether this process is going to call `_close_all`."""
+
+    is_set = False
+
+
+def close_at_exit(bus: Bus) -> None:
+    """Close a bus when the interpreter ends, if it is still there and open in this process.
+
+    Exit handlers run last in, first out: this comes before the finalisers of `weakref`, which have
+    been registered by the bus. Daemon threads are still running then, and no others.
+    """
+    if not _Hook.is_set:
+        _Hook.is_set = True
+        atexit.register(_close_all)
+    _open.add(bus)
+
+
+def _forget() -> None:
+    """A child has exit handlers of its own, and the buses are its parent's."""
+    _Hook.is_set = False
+    atexit.unregister(_close_all)
+    _open.clear()
+
+
+in_child(_forget)
+
+
+def _close_all() -> None:
+    deadline = time.monotonic() + WITHIN
+    buses = [bus for bus in list(_open) if bus._life.state == "open"]
+    if not buses:
+        return
+    said: dict[Bus, str] = {}
+    work = threading.Thread(target=_close_each, args=(buses, deadline, said), daemon=True)
+    try:
+        work.start()
+    except RuntimeError:  # Python 3.12 starts none any more
+        _close_each(buses, deadline, said)
+    else:
+        work.join(WITHIN + GRACE)  # a broker that is silent, or a disk, may take longer
+    for bus in buses:
+        if bus not in said:
+            bus._finalizer.detach()  # it would wait for the same
+            said[bus] = f"{_title(bus)}. Closing it took longer than {WITHIN + GRACE:g} s"
+            _log.warning("%s: it is not known what was delivered", said[bus])
+    for bus, text in list(said.items()):
+        warnings.warn(text, ResourceWarning, source=bus, stacklevel=1)
+
+
+def _close_each(buses: list[Bus], deadline: float, said: dict[Bus, str]) -> None:
+    """Close them all; what there is to say of each."""
+    if len(buses) > 1:  # what one of them passes on has to find the other open
+        for bus in [*buses, *buses]:
+            with suppress(PolycastError):
+                bus.flush(max(0.0, deadline - WITHIN / 2 - time.monotonic()))
+    for bus in buses:
+        said[bus] = _close(bus, max(0.0, deadline - time.monotonic()))
+
+
+def _title(bus: Bus) -> str:
+    return f"{bus!r} was not closed before the program ended; use `with pc.Bus() as bus:`"
+
+
+def _close(bus: Bus, timeout: float) -> str:
+    """Close one that was left open; what is said of it."""
+    text = _title(bus)
+    try:
+        left = sum(each.events for each in bus.close(timeout))
+    except Exception:  # the others are still to be closed
+        _log.exception("%s; closing it failed", text)
+        return text
+    # Those in memory end with the program.
+    letters = 0 if bus._services.source is not None else len(bus.dead_letters())
+    if left or letters:
+        text += f": {left} events were not delivered, and {letters} dead letters end with it"
+        _log.warning("%s", text)
+    return text

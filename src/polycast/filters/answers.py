@@ -1,0 +1,46 @@
+"""What functions in a filter answer: a coroutine is no answer, though it counts as true."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from polycast.errors.failures import check_has_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["answered", "answering", "is_users"]
+
+_PLAIN = (bool, int, type(None), str, float)  # what nearly every function answers
+_BUILTIN = (str, bytes, int, float, complex, list, dict, set, Decimal)
+_KNOWN = {name for cls in (*_BUILTIN, datetime.datetime, datetime.timedelta) for name in dir(cls)}
+
+
+def is_users(method: str) -> bool:
+    """Whether a method of that name is none of the usual classes."""
+    return method not in _KNOWN
+
+
+def answered(said: object) -> object:
+    """What was answered; it fails if that has yet to run."""
+    if type(said) not in _PLAIN:
+        check_has_run("a filter", said)
+    return said
+
+
+def answering(function: Callable[[Any], object]) -> Callable[[Any], object]:
+    """The same function, which fails where it gives what has yet to run."""
+
+    @wraps(function)
+    def answer(event: Any) -> object:
+        said = function(event)
+        if type(said) not in _PLAIN:
+            check_has_run("a filter", said)
+        return said
+
+    if not hasattr(function, "__qualname__"):
+        answer.__qualname__ = f"{function!r:.60}"
+    return answer
