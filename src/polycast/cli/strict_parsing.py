@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["NotJson", "parsed"]
+__all__ = ["NotJson", "parsed", "place_in"]
+
+_BEFORE = 40  # characters
 
 
 class NotJson(Exception):
@@ -21,11 +23,29 @@ def parsed(text: bytes) -> Any:
         data = _READER.decode(text.decode())
         msgspec.json.decode(text)  # the stricter of the two, about text
     except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " if b"\n" in text else ""
-        raise NotJson(f"it is no JSON at {line}column {error.colno}: {error.msg}") from None
+        raise NotJson(_pointed(error)) from None
     except (msgspec.DecodeError, ValueError, InvalidOperation) as error:
         raise NotJson(str(error)) from None
     return data
+
+
+def place_in(text: bytes) -> str:
+    """Where text stops to be JSON; nothing if it is JSON."""
+    try:
+        parsed(text)
+    except (NotJson, RecursionError) as error:
+        return str(error)
+    return ""
+
+
+def _pointed(error: json.JSONDecodeError) -> str:
+    lines = error.doc.split("\n")
+    place = f"line {error.lineno}, " if len(lines) > 1 else ""
+    said = f"it is no JSON at {place}column {error.colno}: {error.msg}"
+    line, at = lines[error.lineno - 1], error.colno - 1
+    begin = max(0, at - _BEFORE)  # of a long line, what is around the mistake
+    shown = line[begin : at + _BEFORE].replace("\t", " ")
+    return f"{said}\n  {shown}\n  {' ' * (at - begin)}^"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
