@@ -1,4 +1,4 @@
-"""The contenders: polycast and three peers that are fetched when they are first needed.
+"""The contenders: polycast and a peer that is fetched when it is first needed.
 
 What is fetched and built stays in build/peers_matching. A peer that cannot be had is left out with
 one line that says why.
@@ -29,8 +29,8 @@ ADDRESS = re.compile(r"https?://\S+?(?=:? |:?$)")
 FETCHING = 300.0  # seconds that fetching and building a peer may take
 
 POLYCAST, POLYCAST_JSON = "polycast, objects", "polycast, JSON"
-RULER, HYPERMATCH, QUAMINA = "event-ruler", "hypermatch", "Quamina"
-NAMES = (POLYCAST, POLYCAST_JSON, RULER, HYPERMATCH, QUAMINA)
+RULER = "event-ruler"
+NAMES = (POLYCAST, POLYCAST_JSON, RULER)
 
 Command = list[str]
 
@@ -49,7 +49,6 @@ class Peer:
     build: Callable[[Peer, Path], Command]
     write: Callable[[Rule], str]
     kept: str  # what is there once it has been fetched
-    module: str = ""
 
     def command(
         self, *, find: Callable[[str], str | None] = shutil.which, fetch: bool = True
@@ -87,7 +86,7 @@ def asked(command: Command, folder: Path, *, limit: float = FETCHING) -> None:
 
 
 def _tells(line: str) -> bool:
-    return line.startswith(("[ERROR]", "go: ", "error:")) and ":" in line
+    return line.startswith(("[ERROR]", "error:")) and ":" in line
 
 
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -114,32 +113,8 @@ def _with_maven(peer: Peer, folder: Path) -> Command:
     return ["java", "-Xms1g", "-Xmx6g", "-XX:+UseSerialGC", "-cp", f"{folder}:{path}", "Peer"]
 
 
-def _with_go(peer: Peer, folder: Path) -> Command:
-    for source in (SOURCES / "protocol.go", SOURCES / peer.name.lower() / "peer.go"):
-        shutil.copy(source, folder)
-    if not (folder / "go.sum").exists():
-        (folder / "go.mod").unlink(missing_ok=True)
-        asked(["go", "mod", "init", "benchmark"], folder)
-        asked(["go", "get", f"{peer.module}@{peer.version}"], folder)
-    asked(["go", "build", "-o", "peer", "."], folder)
-    return ["env", "GOMAXPROCS=1", str(folder / "peer")]
-
-
 PEERS = (
     Peer(RULER, "2.1.0", ("java", "javac", "mvn"), _with_maven, matching_rules.event_ruler, "lib"),
-    Peer(
-        HYPERMATCH,
-        "v2.2.0",
-        ("go",),
-        _with_go,
-        matching_rules.hypermatch,
-        "go.sum",
-        "github.com/SchwarzDigits/hypermatch/v2",
-    ),
-    Peer(
-        *(QUAMINA, "v1.5.1", ("go",), _with_go, matching_rules.quamina),
-        *("go.sum", "quamina.net/go/quamina"),
-    ),
 )
 
 

@@ -1,13 +1,12 @@
-"""Matching side by side with event-ruler, hypermatch and Quamina: their workloads, and ready10.
+"""Matching side by side with event-ruler: the workloads of such matchers, and ready10.
 
 python benchmarks/matching_peers.py              # half an hour
 python benchmarks/matching_peers.py --quick      # a few rules; nothing is fetched or written
 python benchmarks/matching_peers.py --only ready10 --size 10000    # only this; nothing is written
 
-Each contender is a process of its own on the same core, and they take turns. The peers take JSON;
+Each contender is a process of its own on the same core, and they take turns. The peer takes JSON;
 polycast is measured with objects and with JSON. event-ruler is fetched from Maven Central (java,
-javac and mvn are needed), hypermatch and Quamina from the Go module proxy (go); what cannot be had
-is left out with a line that says so.
+javac and mvn are needed); if it cannot be had, it is left out with a line that says so.
 """
 
 from __future__ import annotations

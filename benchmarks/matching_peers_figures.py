@@ -19,8 +19,6 @@ LOOKS = {  # colour and mark
     POLYCAST: ("#56B4E9", "s"),
     POLYCAST_JSON: ("#0072B2", "o"),
     "event-ruler": ("#D55E00", "^"),
-    "hypermatch": ("#009E73", "D"),
-    "Quamina": ("#CC79A7", "P"),
 }
 
 Cell = Callable[["Found", str], str]

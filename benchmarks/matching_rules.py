@@ -213,27 +213,6 @@ def _ruler(asked: Asked) -> list[Any]:
             return [{"numeric": above + ([] if high is None else ["<", high])}]
 
 
-def quamina(rule: Rule) -> str:
-    """As Quamina takes it: it has no ranges, and no "all of these" either."""
-    return json.dumps(_nested(rule, _shell))
-
-
-def _shell(asked: Asked) -> list[Any]:
-    match asked:
-        case Is(values) | Has(values):
-            return list(values)
-        case IsNot(values):
-            return [{"anything-but": list(values)}]
-        case Starts(prefix):
-            return [{"prefix": prefix}]
-        case Ends(suffix):
-            return [{"shellstyle": f"*{suffix}"}]
-        case Like():
-            return [{"shellstyle": asked.text()}]
-        case Within():
-            raise NotExpressible("Quamina has no ranges")
-
-
 def _nested(rule: Rule, write: Callable[[Asked], list[Any]]) -> dict[str, Any]:
     """A path is objects in objects."""
     whole: dict[str, Any] = {}
@@ -246,37 +225,3 @@ def _nested(rule: Rule, write: Callable[[Asked], list[Any]]) -> dict[str, Any]:
             raise NotExpressible(f"two conditions at {path}")
         place[last] = write(asked)
     return whole
-
-
-def hypermatch(rule: Rule) -> str:
-    """As hypermatch takes it; `equals` is by the text, also of whole numbers."""
-    whole: dict[str, Any] = {}
-    for path, asked in rule:
-        name = path.replace("[]", "")
-        if name in whole:
-            raise NotExpressible(f"two conditions at {path}")
-        whole[name] = _pattern(asked)
-    return json.dumps(whole)
-
-
-def _pattern(asked: Asked) -> dict[str, Any]:
-    match asked:
-        case Is((single,)):
-            return {"eq": single} if isinstance(single, float) else {"equals": str(single)}
-        case Is(values):
-            return {"anyOf": [_pattern(Is((each,))) for each in values]}
-        case IsNot(values):
-            return {"anythingBut": [{"equals": each} for each in values]}
-        case Has(values):
-            return {"allOf": [{"equals": each} for each in values]}
-        case Starts(prefix):
-            return {"prefix": prefix}
-        case Ends(suffix):
-            return {"suffix": suffix}
-        case Like():
-            return {"wildcard": asked.text()}
-        case Within(low, high, strictly):
-            above = {"gt" if strictly else "gte": low}
-            if high is None:
-                return above
-            return {"lt": high} if low is None else {"between": [above, {"lt": high}]}

@@ -8,7 +8,6 @@ from typing import Any
 
 COMPARED = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt}
 COMPARED[">="] = operator.ge
-NAMED = {"eq": "=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 
 
 def values(event: Any, path: list[str]) -> list[Any]:
@@ -21,7 +20,7 @@ def values(event: Any, path: list[str]) -> list[Any]:
 
 
 def nested(rule: dict[str, Any], event: dict[str, Any], above: tuple[str, ...] = ()) -> bool:
-    """The form of event-ruler and Quamina: arrays of what may be there, in objects."""
+    """The form of event-ruler: arrays of what may be there, in objects."""
     return all(
         nested(inner, event, (*above, name))
         if isinstance(inner, dict)
@@ -44,7 +43,7 @@ def _fits(wanted: Any, value: Any) -> bool:
             return bool(value.startswith(argument))
         case "suffix":
             return bool(value.endswith(argument))
-        case "wildcard" | "shellstyle":
+        case "wildcard":
             return _starred(argument, value)
     raise AssertionError(f"no such kind: {kind}")
 
@@ -52,29 +51,3 @@ def _fits(wanted: Any, value: Any) -> bool:
 def _starred(pattern: str, value: str) -> bool:
     expression = ".*".join(re.escape(part) for part in pattern.split("*"))
     return re.fullmatch(expression, value) is not None
-
-
-def flat(rule: dict[str, Any], event: dict[str, Any]) -> bool:
-    """The form of hypermatch: a pattern for each dotted path, and no case."""
-    return all(_holds(pattern, values(event, path.split("."))) for path, pattern in rule.items())
-
-
-def _holds(pattern: dict[str, Any], found: list[Any]) -> bool:
-    ((kind, argument),) = pattern.items()
-    match kind:
-        case "anyOf":
-            return any(_holds(each, found) for each in argument)
-        case "allOf":
-            return all(_holds(each, found) for each in argument)
-        case "anythingBut":
-            return bool(found) and not any(_holds(each, found) for each in argument)
-        case "between":
-            return any(all(_holds(each, [value]) for each in argument) for value in found)
-        case "equals" | "prefix" | "suffix" | "wildcard":
-            return any(_says(kind, argument.lower(), str(value).lower()) for value in found)
-    return any(COMPARED[NAMED[kind]](value, argument) for value in found)
-
-
-def _says(kind: str, argument: str, value: str) -> bool:
-    stars = {"prefix": "{}*", "suffix": "*{}", "wildcard": "{}", "equals": "{}"}[kind]
-    return _starred(stars.format(argument), value)

@@ -134,7 +134,7 @@ def test_types_are_shown(run: Any) -> None:
         (["check", "shop"], 2, "'shop' is no context: a file that ends in .xml is one, or"),
         (["check", "no_shop:us"], 1, "the module of a context was 'no_shop' (str)"),
         (["check", "corner_shop:Sale"], 1, "'Sale' in corner_shop was the class corner_shop.Sale"),
-        (["check", "corner_shop:nothing"], 1, "accepted: a pc.Context"),
+        (["check", "corner_shop:nothing"], 1, "accepted: broken, root, us"),
         (["check", "none.xml"], 1, "No such file"),
         (["show", "corner_shop:us", "Sail"], 1, "a type of the context; did you mean Sale?"),
         (["check"], 2, "CONTEXT"),
@@ -199,3 +199,9 @@ def test_a_context_that_the_store_does_not_have_is_named(run: Any, sales: Path) 
     assert ran.status == 1
     assert "'fr'" in ran.err
     assert "root, us" in ran.err
+
+
+def test_a_name_that_is_not_in_a_module_is_answered_with_those_that_are(run: Any) -> None:
+    ran = run("context", "check", "shop_contexts:ohter")
+    assert "other, root, us; did you mean 'other'?" in ran.err
+    assert "the module has none" in run("context", "check", "shop_events:us").err

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +149,41 @@ def test_it_follows_what_a_broker_is_given(run: Any, broker: str) -> None:
             assert run("pub", broker, "Sale", '{"number": 1}').status == 0
             assert json.loads(shown.stdout.readline())["position"] == number
         assert shown.wait(60) == 0
+
+
+class _NoBroker(http.server.BaseHTTPRequestHandler):
+    """Something else that listens at the port."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.close_connection = True
+        self.send_error(404)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_who_is_no_broker_is_told_once(run: Any) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), _NoBroker) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            ran = run("tail", f"polycast://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            thread.join(10)
+    assert ran.status == 1
+    assert ran.err.count("no broker answers at") == ran.err.count("Start one with") == 1
+    assert "it answers 404" in ran.err
+
+
+def test_a_place_that_is_none_is_told_before_spark_is_asked_for(tmp_path: Path) -> None:
+    words = ["pipeline", "run", str(tmp_path / "none.db"), "--json"]
+    code = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        f"from polycast.cli import main; sys.exit(main({words!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]["code"] == "not-a-store"

@@ -72,8 +72,13 @@ def test_events_come_from_the_input(run: Any, store: Path, monkeypatch: pytest.M
     [
         ('{"number": }', "event 1: it is no JSON at column 12"),
         ('{"number": 1,\n"note" 2}', "at line 2, column 8"),
-        ("[1]", "is no object of"),
-        ('{"number": 1, "note": 3}', "3 is no str"),
+        ("[1]", "[1] is given; accepted: an object with the attributes of shop_events.Sale"),
+        ('{"number": 1, "note": 3}', "note: 3 is given; accepted: a string"),
+        ('{"number": "ff"}', 'number: "ff" is given; accepted: a whole number'),
+        ('{"number": 1.0}', "number: 1.0 is given; accepted: a whole number"),
+        ('{"number": true}', "number: true is given; accepted: a whole number"),
+        ('{"number": NaN}', "it is no JSON: NaN is no number there"),
+        ('{"number": 1, "number": 2}', "the name 'number' is there twice"),
         ('{"number": 1, "noet": ""}', "has no attribute 'noet'; did you mean 'note'?"),
         ("{}", "shop_events.Sale needs number"),
     ],
@@ -85,6 +90,12 @@ def test_what_is_no_event_of_the_type_is_refused(
     assert (ran.status, ran.data["error"]["code"]) == (1, "not-decodable")
     assert said in ran.data["error"]["message"]
     assert last(run, str(store))[0]["position"] == 10
+
+
+def test_what_tail_prints_is_published_again_as_it_was(run: Any, place: str) -> None:
+    (found,) = last(run, place)
+    assert run("pub", place, found["class"], json.dumps(found["event"])).status == 0
+    assert last(run, place)[0]["event"] == found["event"]
 
 
 def test_a_bad_line_is_named(run: Any, store: Path, tmp_path: Path) -> None:

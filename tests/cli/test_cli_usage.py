@@ -59,6 +59,66 @@ def test_what_cannot_be_understood_is_a_usage_error(run: Any, words: list[str]) 
     assert "Usage: polycast" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["doctr", "x"], "'doctr' is no command; did you mean 'doctor'? Usage: polycast doctor ["),
+        (["dlq", "lst", "x"], "did you mean 'list'? Usage: polycast dlq list ["),
+        (["tail", "x", "--lst"], "--lst; did you mean --last? Usage: polycast tail ["),
+        (["tail", "x", "--typ=Sale"], "did you mean --type? Usage: polycast tail ["),
+        (["dlq", "list", "x", "--zzz"], "unrecognized arguments: --zzz. Usage: polycast dlq list"),
+        (["completion", "bsh"], "'bsh' is no choice; did you mean 'bash'? Usage: polycast compl"),
+    ],
+)
+def test_a_slip_of_the_pen_gets_the_nearest_word_and_the_usage_of_the_command(
+    run: Any, words: list[str], said: str
+) -> None:
+    ran = run(*words)
+    assert (ran.status, ran.out) == (2, "")
+    assert said in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "mistake", "at"),
+    [
+        (["tail", "--topic", "/a//b"], "/a//b", 3),
+        (["tail", "--topic", "shop"], "shop", 0),
+        (["tail", "--topic", "/a/b*"], "/a/b*", 3),
+        (["replay", "Sale", "--where", "event.number > > 3"], "event.number > > 3", 15),
+        (["replay", "Sale", "--where", "event.number + "], "event.number +", 14),
+        (["replay", "Sale", "--where", '{"format": 1,'], '{"format": 1,', 13),
+        (["pub", "Sale", '{"number": }'], '{"number": }', 11),
+    ],
+)
+def test_a_caret_stands_under_the_mistake_in_a_text(
+    run: Any, store: Path, words: list[str], mistake: str, at: int
+) -> None:
+    ran = run(words[0], store, *words[1:])
+    assert ran.status != 0
+    assert ran.err.splitlines()[-2:] == [f"  {mistake}", f"  {' ' * at}^"]
+
+
+def test_of_a_long_line_only_what_is_around_the_mistake_is_shown(run: Any, store: Path) -> None:
+    ran = run("pub", store, "Sale", f'{{"number": 1, "note": "{"x" * 10_000}" 2}}')
+    *_, line, caret = ran.err.splitlines()
+    assert len(line) < 100
+    assert line[caret.index("^")] == "2"
+
+
+def test_errors_name_the_option_and_not_the_argument_of_python(
+    run: Any, store: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "b.db").write_bytes(b"")
+    ran = run("backup", store, tmp_path / "b.db")
+    assert "or give --force to replace it" in ran.err
+    assert "force=" not in ran.err
+    ran = run("sub", store, "Sale", "--group", "a", "--durable", "")
+    assert "durable=" not in ran.err
+    assert "--durable ''" in ran.err
+    ran = run("tail", "polycast://192.0.2.1:7788", "--token", "abc")
+    assert "or say --allow-plain-token if" in ran.err
+
+
 @pytest.mark.parametrize("number", ["-1", "x", "1.5"])
 def test_a_number_is_a_whole_number(run: Any, store: Path, number: str) -> None:
     assert run("dlq", "list", store, "--limit", number).status == 2

@@ -133,6 +133,20 @@ def test_what_is_no_union_is_refused(more: Any) -> None:
         pc.TaggedUnion(1, 5, 1)  # type: ignore[arg-type]
 
 
+def test_a_value_needs_an_active_member() -> None:
+    with pytest.raises(pc.BadOption, match="value"):
+        pc.TaggedUnion(1, None, 5)
+
+
+def test_a_union_whose_tag_names_no_member_comes_back_as_it_was() -> None:
+    union = pc.TaggedUnion(9, labels={"a": (1,)}, default_member="b")
+    assert (union.member, union.value, union.members()) == (None, None, ("a", "b"))
+    assert pc.TaggedUnion(9).members() == ()
+    for codec in (JSON, MSGPACK):
+        encoded = codec.encode(union, registry=Registry())
+        assert codec.decode(encoded, registry=Registry()) == union
+
+
 def test_a_union_knows_its_members_in_order() -> None:
     assert UNION.members() == ("major", "minor", "other")
     assert pc.TaggedUnion(1, "a", 1).members() == ("a",)

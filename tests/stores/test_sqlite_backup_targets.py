@@ -43,7 +43,7 @@ def test_a_file_that_is_there_is_replaced_only_by_force(
     filled: SqliteStore, path: Path, copy: Path, open_sqlite: Open
 ) -> None:
     copy.write_text("a letter", encoding="utf-8")
-    with pytest.raises(StoreError, match=r"is there already.*--force"):
+    with pytest.raises(StoreError, match=r"is there already.*force=True"):
         back_up(path, copy)
     assert copy.read_text(encoding="utf-8") == "a letter"
     assert names(copy.parent) == ["copy.db"]

@@ -179,6 +179,7 @@ def structured_events(bus: pc.Bus) -> None:
     bus.subscribe(Talk, print, where=pc.parse_filter("$.room == 'CO'", "etcl", clock=ManualClock()))
     assert_type(pc.topic("/Chat/**", quotes), pc.Selector[pc.StructuredEvent])
     assert_type(pc.DAList(quotes, bus), pc.DAList[pc.StructuredEvent])
+    pc.TaggedUnion(7)
     pc.TaggedUnion(1, "a", 2.5, labels={"a": (1,)}, default_member="b")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from polycast.cli.terminal import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from polycast.cli.terminal import Terminal
 
@@ -36,7 +37,40 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Refuse what was given, with how it is written."""
         usage = " ".join(self.format_usage().split())
-        raise Refused(f"{message}. {usage[0].upper()}{usage[1:]}; --help says more")
+        end = "" if message.endswith("?") else "."
+        raise Refused(f"{message}{end} {usage[0].upper()}{usage[1:]}; --help says more")
+
+    def refuse_unknown(self, words: list[str]) -> NoReturn:
+        """Refuse words that are left over, with the option that the first may be meant as."""
+        name = words[0].partition("=")[0]
+        hint = _hint(name, self.options) if name.startswith("-") else ""
+        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
+
+    @property
+    def options(self) -> frozenset[str]:
+        """All options of this command, as they are written."""
+        return frozenset(self._option_string_actions)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = {str(each): each for each in action.choices}
+        if near := _nearest(str(value), choices):
+            meant = action.choices[near] if isinstance(action.choices, dict) else self
+            what = "command" if isinstance(meant, Parser) and meant is not self else "choice"
+            meant.error(f"{value!r} is no {what}; did you mean {near!r}?")
+        super()._check_value(action, value)
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    near = _nearest(word, known)
+    return f"; did you mean {near}?" if near else ""
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    bare = {each.lstrip("-"): each for each in sorted(known)}  # hyphens make all options alike
+    found = difflib.get_close_matches(word.lstrip("-"), bare, n=1)
+    return bare[found[0]] if found else ""
 
 
 def command(
@@ -51,7 +85,7 @@ def command(
         allow_abbrev=False,
     )
     added.add_argument("--json", action="store_true", help="print JSON, errors too")
-    added.set_defaults(run=run)
+    added.set_defaults(run=run, command=added)
     return added
 
 

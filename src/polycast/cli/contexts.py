@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from dataclasses import asdict
@@ -153,10 +154,22 @@ def _found(text: str, parent: Context | list[Context] | None, modules: list[str]
     if not (colon and module and name):
         raise Refused(f"{text!r} is no context: a file that ends in .xml is one, or MODULE:NAME")
     try:
-        found: object = vars(imported(module)).get(name)
+        there = vars(imported(module))
     except ImportError as error:
         accepted = f"a module that can be imported ({error})"
         raise BadContext("the module of a context", module, accepted=accepted) from error
+    if name not in there:
+        what = f"the name of a context in {module}"
+        raise BadContext(what, name, accepted=_contexts_in(there, name))
+    found: object = there[name]
     if not isinstance(found, Context):
-        raise BadContext(f"{name!r} in {module}", found, accepted="a pc.Context")
+        raise BadContext(f"{name!r} in {module}", found, accepted=_contexts_in(there, name))
     return found
+
+
+def _contexts_in(there: dict[str, Any], name: str) -> str:
+    names = sorted(key for key, value in there.items() if isinstance(value, Context))
+    if not names:
+        return "the name of a pc.Context; the module has none"
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"{', '.join(names)}{f'; did you mean {near[0]!r}?' if near else ''}"

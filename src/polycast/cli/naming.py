@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from polycast.cli.strict_parsing import place_in
 from polycast.cli.terminal import Refused
 from polycast.contexts import Context
 from polycast.errors import BadOption
@@ -57,7 +58,7 @@ def filter_of(text: str | None, registry: Registry) -> Filter[Any] | None:
         try:
             data = msgspec.json.decode(text)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise Refused(f"--where {text}: {error}") from error
+            raise Refused(f"--where: {place_in(text.encode()) or error}") from error
     return Filter.from_json(data, class_named=partial(class_named, registry))
 
 

@@ -50,7 +50,7 @@ def understood(words: Sequence[str]) -> argparse.Namespace:
     given, left = top.parse_known_args(words)
     left = take_late_words(given, left)
     if left:
-        top.error(f"unrecognized arguments: {' '.join(left)}")
+        given.command.refuse_unknown(left)
     return given
 
 

@@ -14,6 +14,7 @@ from polycast.cli.places import Place, place_of, time_at
 from polycast.cli.progress import progress_for, summary
 from polycast.cli.words import ago, count, moment
 from polycast.routing.status import status_of
+from polycast.stores.doctor import looking
 from polycast.stores.processes import has_ended
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ _STEP = 0.25  # seconds after which somebody who wants it to stop is heard
 
 def run_pipeline(given: Namespace, terminal: Terminal) -> int:
     """Run a pipeline until somebody stops it, or all that is there is routed."""
+    path = Place(given.store).file("a pipeline")
+    with looking(path, current=False):  # the wrong place is told before an extra that is missing
+        pass
     from polycast.pipeline import Pipeline
 
     imports = [name for name in (given.imports or "").split(",") if name]
@@ -42,7 +46,7 @@ def run_pipeline(given: Namespace, terminal: Terminal) -> int:
     if imports and here not in sys.path:  # as `python -m` would find them
         sys.path.insert(0, here)
     pipeline = Pipeline(
-        f"sqlite:///{Place(given.store).file('a pipeline')}",
+        f"sqlite:///{path}",
         checkpoint=given.checkpoint,
         imports=imports,
         master=given.master,

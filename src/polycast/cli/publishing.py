@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +11,10 @@ import msgspec
 from polycast.bus.named import NamedTypes
 from polycast.cli.naming import import_modules, meant_by
 from polycast.cli.places import place_of
+from polycast.cli.strict_json import Misfit, StrictJson
+from polycast.cli.strict_parsing import NotJson, parsed
 from polycast.cli.terminal import Refused
-from polycast.cli.words import clip, listed
+from polycast.cli.words import clip
 from polycast.errors import NotDecodable
 from polycast.events import JSON, Encoded
 from polycast.typesystem import describe
@@ -121,52 +122,15 @@ def _described(name: str, types: NamedTypes) -> Description:
 
 
 def _event(given: Given, description: Description, types: NamedTypes) -> object:
-    data = _decoded(given)
-    if isinstance(data, dict) and description.attributes:
-        _check(given, data, description)
-        for each in description.attributes:
-            if each.default is not msgspec.UNSET:
-                data.setdefault(each.name, each.default)
-    payload = msgspec.json.encode(data)
     name, version, digest = description.name, description.version, description.hash
     types.class_of(description)  # known here from now on, if it was only imported
     try:
+        data = StrictJson(types.registry).event(parsed(given.text), description)
+        payload = msgspec.json.encode(data)
         return JSON.decode(Encoded(name, version, digest, "json", payload), registry=types.registry)
+    except (NotJson, Misfit) as error:
+        raise NotDecodable(given.where, why=str(error)) from None
+    except RecursionError:
+        raise NotDecodable(given.where, why="it is nested too deep") from None
     except NotDecodable as error:
         raise NotDecodable(f"{given.where} {clip(given.text.decode())}", why=str(error)) from None
-
-
-def _decoded(given: Given) -> Any:
-    try:
-        return msgspec.json.decode(given.text)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        # Python's own parser knows where it stopped; msgspec is the stricter of the two.
-        raise NotDecodable(given.where, why=_place(given.text) or str(error)) from None
-
-
-def _place(text: bytes) -> str:
-    import json
-
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " if b"\n" in text else ""
-        return f"it is no JSON at {line}column {error.colno}: {error.msg}"
-    except (UnicodeDecodeError, RecursionError) as error:
-        return str(error)
-    return ""
-
-
-def _check(given: Given, data: dict[str, Any], description: Description) -> None:
-    """What the codec would let pass for other versions of a class is a slip of the pen here."""
-    known = [each.name for each in description.attributes]
-    unknown = [name for name in data if name not in known and not name.startswith("$")]
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        why = f"{description.name} has no attribute {unknown[0]!r}{hint}; it has {listed(known)}"
-        raise NotDecodable(given.where, why=why)
-    missing = [each.name for each in description.attributes if each.required]
-    missing = [name for name in missing if name not in data]
-    if missing:
-        raise NotDecodable(given.where, why=f"{description.name} needs {listed(missing)}")

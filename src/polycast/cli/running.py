@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None, *, clock: Clock | None = None) 
     terminal = Terminal(as_json="--json" in words, clock=clock)
     try:
         given = understood(_complete(words))
+        terminal.options = given.command.options
         return int(given.run(given, terminal) or 0)
     except Refused as error:
         terminal.fail(error)

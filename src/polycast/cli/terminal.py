@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from polycast.config import SystemClock
-from polycast.errors import BrokerRefused, PolycastError
+from polycast.errors import BadOption, BrokerRefused, PolycastError
 from polycast.text import plain, plain_json, plain_lines
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Refused", "Terminal", "code_of"]
 
 _EVERY = 0.2  # seconds between two lines of progress
+_SWITCH = re.compile(r"\b([a-z_]+)=True\b")
 
 
 class Refused(Exception):
@@ -33,6 +34,8 @@ class Terminal:
     def __init__(self, *, as_json: bool = False, clock: Clock | None = None) -> None:
         self.as_json = as_json
         self.clock: Clock = clock if clock is not None else SystemClock()
+        self.options: frozenset[str] = frozenset()
+        """The options of the command, as they are written."""
         self._shown = 0.0
         self._width = 0
 
@@ -63,7 +66,7 @@ class Terminal:
 
     def fail(self, error: BaseException) -> None:
         """Say what went wrong, with a code that programs can go by."""
-        text, code = str(error), code_of(error)
+        text, code = self._in_options(error), code_of(error)
         if not isinstance(error, Refused | PolycastError | OSError):
             kind = type(error).__name__
             text = f"{kind}: {error}. If the store may be damaged, run `polycast doctor` on it"
@@ -75,6 +78,19 @@ class Terminal:
             # Indented, so that no line of an error looks like the beginning of another.
             rest = [line if line.startswith("  ") else f"  {line}" for line in more]
             self.note("\n".join([f"error: {first} [{code}]", *rest]))
+
+    def _in_options(self, error: BaseException) -> str:
+        """What an error says, with options where it names arguments of Python."""
+        text = str(error)
+        if isinstance(error, BadOption) and (option := self._option(error.option)):
+            text = text.replace(f"{error.option}=", f"{option} ", 1)
+        if isinstance(error, PolycastError):
+            text = _SWITCH.sub(lambda found: self._option(found[1]) or found[0], text)
+        return text
+
+    def _option(self, argument: str) -> str:
+        option = f"--{argument.replace('_', '-')}"
+        return option if option in self.options else ""
 
     # -- with a person -----------------------------------------------------------------------------
 

@@ -16,11 +16,12 @@ __all__ = ["BadCallback", "BadOption", "BadTopic", "NotAvailable", "NotAwaitedEr
 class BadTopic(PolycastError, ValueError):
     """A topic that cannot be published to or subscribed to."""
 
-    def __init__(self, topic: object, *, why: str) -> None:
+    def __init__(self, topic: object, *, why: str, at: int | None = None) -> None:
         self.topic = topic
+        place = "" if at is None else f"\n  {topic}\n  {' ' * at}^"
         super().__init__(
             f"{topic!r} is not a topic: {why}. A topic looks like '/Chat/Insomnia'; "
-            f"in a subscription '*' stands for one level and '**' for any number of levels"
+            f"in a subscription '*' stands for one level and '**' for any number of levels{place}"
         )
 
 

@@ -107,6 +107,6 @@ class TokenExposedError(AccessError):
         self.address = address
         super().__init__(
             f"the token was not sent to {address}: without TLS, others can read it on the way. Use "
-            f"polycasts:// and TLS at the broker, or say allow_plain_token=True (in the command "
-            f"line --allow-plain-token) if something else protects this network"
+            f"polycasts:// and TLS at the broker, or say allow_plain_token=True "
+            f"if something else protects this network"
         )

@@ -40,14 +40,15 @@ class StructuredEvent:
 class TaggedUnion:
     """A value that is one of several members, and the tag that says which (an IDL union).
 
-    The default member is active when `member == default_member`.
+    The default member is active when `member == default_member`. Without a member the tag names
+    none: no member is active, and there is no value.
     """
 
     tag: Any
     """The discriminator: a number, a bool, a one-character string or a member of an enum."""
-    member: str
-    """The name of the active member."""
-    value: Any
+    member: str | None = None
+    """The name of the active member, if there is one."""
+    value: Any = None
     """Its value."""
     labels: dict[str, tuple[Any, ...]] = field(default_factory=dict, kw_only=True)
     """The tags of each member, in the order of the members."""
@@ -56,8 +57,12 @@ class TaggedUnion:
     repos_id: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.member, str):
-            raise BadOption("member", self.member, accepted="the name of the active member")
+        if self.member is not None and not isinstance(self.member, str):
+            raise BadOption(
+                "member", self.member, accepted="the name of the active member, or None"
+            )
+        if self.member is None and self.value is not None:
+            raise BadOption("value", self.value, accepted="None, as there is no active member")
         if not isinstance(self.labels, dict):
             raise BadOption("labels", self.labels, accepted="a dict of tuples of tags, by member")
         if self.default_member is not None and not isinstance(self.default_member, str):
@@ -68,5 +73,6 @@ class TaggedUnion:
         known = dict.fromkeys(self.labels)
         if self.default_member is not None:
             known.setdefault(self.default_member)
-        known.setdefault(self.member)
+        if self.member is not None:
+            known.setdefault(self.member)
         return tuple(known)

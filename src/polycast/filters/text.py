@@ -307,8 +307,10 @@ def _meaning(name: str) -> object:
 
 
 def _pointed(text: str, error: SyntaxError) -> str:
-    line = (text.splitlines() or [""])[max(0, (error.lineno or 1) - 1)]
-    caret = " " * max(0, (error.offset or 1) - 1) + "^"
+    lines = text.splitlines() or [""]
+    line = lines[min(error.lineno or 1, len(lines)) - 1]
+    at = error.offset - 1 if error.offset else len(line)  # none where the text ends too soon
+    caret = " " * at + "^"
     return f"not an expression: {error.msg}\n  {line}\n  {caret}"
 
 

@@ -10,13 +10,16 @@ from polycast.errors import BadTopic
 __all__ = ["TopicPattern", "check_topic"]
 
 
+_ONE = "an event has one topic, so no wildcard can stand in it"
+
+
 def check_topic(topic: object) -> str:
     """A topic to publish to: absolute, without wildcards."""
     if not isinstance(topic, str):
         raise BadTopic(topic, why=f"it is a {type(topic).__name__}, not a string")
     _check_levels(topic)
     if "*" in topic:
-        raise BadTopic(topic, why="an event has one topic, so no wildcard can stand in it")
+        raise BadTopic(topic, why=_ONE, at=topic.index("*"))
     return topic
 
 
@@ -71,14 +74,16 @@ def _includes(mine: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 def _check_levels(topic: str) -> None:
     if not topic.startswith("/"):
-        raise BadTopic(topic, why="it does not start with '/'")
+        raise BadTopic(topic, why="it does not start with '/'", at=0)
     if topic == "/":
         return
+    at = 1
     for level in topic[1:].split("/"):
         if not level:
-            raise BadTopic(topic, why="it has an empty level")
+            raise BadTopic(topic, why="it has an empty level", at=at)
         if "*" in level and level not in ("*", "**"):
-            raise BadTopic(topic, why=f"the level {level!r} mixes a name with a wildcard")
+            raise BadTopic(topic, why=f"the level {level!r} mixes a name with a wildcard", at=at)
+        at += len(level) + 1
 
 
 def _regex_for(pattern: str) -> str:

@@ -55,7 +55,7 @@ def fails(text: str, event: Any = None) -> bool:
     )
 
 
-def union(tag: Any, member: str, value: Any, **more: Any) -> pc.TaggedUnion:
+def union(tag: Any, member: str | None, value: Any, **more: Any) -> pc.TaggedUnion:
     labels = {"K": (0, 2), "L": (1,), "C": ("c",), "E": (House.HOUSE,)}
     return pc.TaggedUnion(tag, member, value, labels=labels, **more)
 

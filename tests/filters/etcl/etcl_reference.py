@@ -392,7 +392,7 @@ def _followed(step: tuple[Any, ...], value: Any) -> Any:  # noqa: C901 - as abov
                 names = [*value.labels]
                 if value.default_member is not None and value.default_member not in names:
                     names.append(value.default_member)
-                return only_if(names[n : n + 1] == [value.member], value.value)
+                return only_if(n < len(names) and names[n] == value.member, value.value)
             values = list(opened(value).values())
             return only_if(n < len(values), values[n] if n < len(values) else None)
         case ("element", n):
@@ -400,6 +400,8 @@ def _followed(step: tuple[Any, ...], value: Any) -> Any:  # noqa: C901 - as abov
             return only_if(n < len(several), several[n] if n < len(several) else None)
         case ("property", name):
             return _property(name, value)
+        case ("tag", *_) if union(value).member is None:
+            raise Fails
         case ("tag", "label", name):
             tag = union(value).tag
             return only_if(isinstance(tag, enum.Enum) and tag.name == name, value.value)

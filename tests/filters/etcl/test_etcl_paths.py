@@ -131,6 +131,15 @@ def test_the_default_member_is_active_or_not() -> None:
     assert not says("exist $.u.(998)", active)
 
 
+def test_a_union_without_an_active_member_has_its_tag_and_nothing_else() -> None:
+    for default in (None, "D"):
+        event = {"u": union(7, None, None, default_member=default)}
+        assert says("$.u._d == 7 and not default $.u._d and not exist $.u.()", event)
+        for text in ("$.u.K", "$.u.(7)", "$.u.(0)", "$.u.()", "$.u.0", "$.u.3"):
+            assert not says(f"exist {text}", event)
+            assert fails(f"{text} == 0", event)
+
+
 def test_what_is_no_union_has_no_discriminator() -> None:
     event = {"u": 5}
     for text in ("$.u._d == 5", "$.u.(5) == 5", "$.u.() == 5", "default $.u._d", "default $.x._d"):

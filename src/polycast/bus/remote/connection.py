@@ -460,4 +460,6 @@ def _refusal(address: Address, error: Exception) -> Exception:
 
 
 def _why(error: Exception | None) -> str:
+    if isinstance(error, BrokerUnreachable):  # as it says of one address what is told of all
+        return error.why
     return "nobody answers" if error is None else str(error) or type(error).__name__

@@ -295,6 +295,8 @@ def _union(value: Any) -> TaggedUnion:
 def tagged(value: Any, tag: Any) -> Any:
     """`.(3)`: the active member, if its discriminator is exactly that; a number is an ordinal."""
     union = _union(value)
+    if union.member is None:
+        raise NoneSuch("no member is active")
     mine = union.tag
     if isinstance(mine, enum.Enum) and type(tag) is int:
         mine = list(type(mine)).index(mine)

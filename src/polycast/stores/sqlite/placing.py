@@ -62,8 +62,8 @@ class Target:
 
     def _taken(self, path: str) -> StoreError:
         return StoreError(
-            f"{path} is there already, and nothing was changed; name another file, or give force "
-            f"(--force) to replace it"
+            f"{path} is there already, and nothing was changed; name another file, or give "
+            f"force=True to replace it"
         )
 
     @contextmanager
