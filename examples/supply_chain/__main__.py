@@ -33,6 +33,7 @@ from supply_chain.view import Progressing, View, pictures_of, table_of
 
 PATIENCE = 300.0  # seconds that any step may take
 LOOK = 0.1  # seconds between two looks
+MOST_COMPLAINTS = 50  # lines of what programs complained of, shown when something is wrong
 
 # Ctrl-C is looked at between two looks, so that it does not break off a word with Spark.
 interrupted = threading.Event()
@@ -114,6 +115,10 @@ class Demo:
         self._catch_up()
         self.run.phases["delivered"] = time.time()
         self._save()
+
+    def complaints(self) -> list[str]:
+        """What the programs wrote to their standard error."""
+        return [line for each in self._programs() for line in each.complaints]
 
     def _programs(self) -> list[Program]:
         return [*self._subscribers, self._publishers]
@@ -219,6 +224,7 @@ def main() -> int:
         with view, ExitStack() as stack:
             demo = Demo(job, view, stack)
             demo.play()
+        complaints = demo.complaints()
         signal.signal(signal.SIGINT, signal.default_int_handler)  # nothing is running any more
         verdict, times = judge(demo.run, view)
     except KeyboardInterrupt:
@@ -231,6 +237,8 @@ def main() -> int:
     report = folder / "report.html"
     save_numbers(folder / "numbers.json", demo.run, verdict, times)
     write_report(report, demo.run, verdict, times, rows)
+    if not verdict.is_right:
+        view.console.print("".join(complaints[:MOST_COMPLAINTS]), markup=False)
     return tell(view, demo.run, verdict, rows, report)
 
 

@@ -114,6 +114,11 @@ class Program:
             told = "".join(self._complaints[-30:]).strip() or "it said nothing"
             raise RuntimeError(f"{self.module} ended with {code}:\n{told}")
 
+    @property
+    def complaints(self) -> list[str]:
+        """What it wrote to its standard error: warnings, and what went wrong."""
+        return list(self._complaints)
+
     def __enter__(self) -> Program:
         return self
 

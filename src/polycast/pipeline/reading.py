@@ -145,7 +145,7 @@ class Reading:
 
     def _reached(self, waiting: list[Description]) -> Registry:
         """Some types, and all that they mention."""
-        seen = type(self.registry)()
+        seen = Registry(modules=self.question.shipment.modules)
         while waiting:
             each = waiting.pop()
             if seen.described(each.hash) is None:
