@@ -11,12 +11,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import polycast as pc
 from polycast.testing import TestBus
 
 DEADLINE = 10.0  # only a broken program reaches it
 IN_MEMORY, ENOUGH = "/dev/shm", 4 << 30  # bytes free
+
+# How long an example takes says something of the machine, and nothing of what is tested.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 if os.path.isdir(IN_MEMORY) and shutil.disk_usage(IN_MEMORY).free > ENOUGH:
     # Syncing is most of what tests over files wait for; what a disk may do is played by others.

@@ -119,13 +119,13 @@ def nested(depth: int) -> TypeExpression:
 
 
 def test_types_in_each_other_have_a_depth() -> None:
-    Description("evil.Flat", attributes=(Attribute("x", nested(30)),))
-    with pytest.raises(ValueError, match="over 40 deep"):
-        Description("evil.Deep", attributes=(Attribute("x", nested(60)),))
+    Description("evil.Flat", attributes=(Attribute("x", nested(90)),))
+    with pytest.raises(ValueError, match="over 100 deep"):
+        Description("evil.Deep", attributes=(Attribute("x", nested(120)),))
     value: Any = 0
-    for _ in range(60):
+    for _ in range(120):
         value = [value]
-    with pytest.raises(ValueError, match="over 40 deep"):
+    with pytest.raises(ValueError, match="over 100 deep"):
         Description("evil.Deep", attributes=(Attribute("x", INT, default=value),))
 
 

@@ -19,7 +19,7 @@ _DEEP = 100  # what is less deep does not fill a stack
 def check_depth(event: object) -> None:
     """Say that an event holds itself, or is nested too deep, if that is so."""
     path: list[str] = [type(event).__name__]
-    within: list[int] = [id(event)]
+    within = {id(event): None}  # what holds the part looked at, outermost first
     seen, deepest = {id(event)}, 0
     waiting = [_parts(event)]
     while waiting:
@@ -27,7 +27,7 @@ def check_depth(event: object) -> None:
         if not name:
             waiting.pop()
             path.pop()
-            within.pop()
+            within.popitem()
             continue
         if id(part) in within:
             raise EventTooDeepError(event, cycle="".join((*path, name)))
@@ -35,7 +35,7 @@ def check_depth(event: object) -> None:
             continue
         seen.add(id(part))
         path.append(name)
-        within.append(id(part))
+        within[id(part)] = None
         waiting.append(_parts(part))
         deepest = max(deepest, len(waiting))
     if deepest > _DEEP:

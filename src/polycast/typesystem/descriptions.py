@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Attribute", "Constant", "Description", "Member", "difference"]
 
-DEEPEST = 40  # types or values in each other
+DEEPEST = 100  # types or values in each other, as for the values of an event
 
 
 class Attribute(msgspec.Struct, frozen=True, omit_defaults=True):

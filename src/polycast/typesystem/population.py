@@ -33,31 +33,36 @@ def directly_conforming(target: Any) -> frozenset[type]:
     return frozenset(cls for cls in conforming(target) if conforms_exactly(cls, target))
 
 
-def _candidates(target: Any) -> set[type]:
-    found = _subclasses(target)
+def _candidates(target: Any) -> list[type]:
+    derived = _subclasses(target)
     if is_protocol(target):
         wanted = _member_names(target)
-        return found | {cls for cls in _all_classes() if _has(cls, wanted)}
+        return derived + [cls for cls in _all_classes() if _has(cls, wanted)]
     if isinstance(target, abc.ABCMeta):
-        return found | {cls for cls in _all_classes() if issubclass(cls, target)}
-    return found
+        return derived + [cls for cls in _all_classes() if issubclass(cls, target)]
+    return derived
 
 
-def _subclasses(root: type) -> set[type]:
-    found: set[type] = {root}
+def _subclasses(root: type) -> list[type]:
+    """A class and all that derive from it.
+
+    They are told apart by identity: a metaclass may answer `==` with a warning (in Python 3.14 that
+    of `typing.Union`'s deprecated alias does) or with anything else.
+    """
+    known = {id(root): root}
     waiting = [root]
     while waiting:
         cls: type
         for cls in type.__subclasses__(waiting.pop()):
-            if cls not in found:
-                found.add(cls)
+            if id(cls) not in known:
+                known[id(cls)] = cls
                 waiting.append(cls)
-    return found
+    return list(known.values())
 
 
-def _all_classes() -> set[type]:
-    alive = {cls for cls in _subclasses(object) if not is_standard_library(cls)}
-    return alive | set(described_classes())
+def _all_classes() -> list[type]:
+    alive = [cls for cls in _subclasses(object) if not is_standard_library(cls)]
+    return alive + list(described_classes())
 
 
 def _member_names(protocol: type) -> set[str]:
