@@ -6,6 +6,7 @@ import base64
 import hashlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -18,7 +19,7 @@ from polycast.config import SystemClock
 from polycast.events import Identity
 from polycast.stores import Run
 from polycast.wire.frames import encode, frames
-from polycast.wire.messages import PROTOCOL, Answer, Append, Call, Limits, Welcome
+from polycast.wire.messages import PROTOCOL, Answer, Append, Call, Limits, Refused, Welcome
 
 Eventually = Callable[[Callable[[], object]], None]
 IDENTITY = Identity("p", 1, 1)
@@ -34,6 +35,7 @@ class RawBroker:
         self._limits = Limits(heartbeat=heartbeat)
         self.there: socket.socket | None = None
         self.accepted = 0
+        self.last_word: Any = None  # what it says to each who connects, before it lets go
         self._thread = threading.Thread(target=self._accept_all, daemon=True)
         self._thread.start()
 
@@ -50,6 +52,9 @@ class RawBroker:
                     self.there.close()
                 self.there = there
                 self.accepted += 1
+                if self.last_word is not None:
+                    self.send(there, self.last_word)
+                    self.there = there.close()
 
     def _answer(self, there: socket.socket, head: bytes) -> None:
         [key] = [
@@ -162,3 +167,29 @@ def read_frame(there: socket.socket) -> tuple[int, int]:
         size = int.from_bytes(exactly(2 if size == 126 else 8))
     exactly(4 + size)
     return first & 0x0F, size
+
+
+def test_a_broker_that_only_lets_go_is_asked_ever_more_seldom_and_told_of_once(
+    around: ExitStack, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, connection = connected(around, heartbeat=0.0)
+    broker.last_word = Refused(0, "store-failed", "the store is gone")
+    assert broker.there is not None
+    broker.send(broker.there, broker.last_word)
+    began = time.monotonic()
+    eventually(lambda: broker.accepted >= 7)
+    assert time.monotonic() - began > 0.025 * (1 + 2 + 4 + 8)  # half of the pauses, at least
+    assert "the store is gone" in str(connection.trouble)
+    lost = [each for each in caplog.messages if "was lost" in each]
+    assert len(lost) <= 2  # the other one is that the socket was closed
+
+
+def test_a_broker_that_answers_again_is_no_trouble(
+    around: ExitStack, eventually: Eventually
+) -> None:
+    broker, connection = connected(around, heartbeat=0.0)
+    assert broker.there is not None
+    broker.send(broker.there, Refused(0, "store-failed", "the store is gone"))
+    eventually(lambda: broker.accepted == 2)
+    broker.send(broker.there, Answer(1, b""))
+    eventually(lambda: connection.trouble is None)

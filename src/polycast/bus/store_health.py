@@ -35,10 +35,11 @@ def pipeline_health(store: Store, feed: Feed, clock: Clock) -> PipelineHealth | 
 def store_problems(store: Store, feed: Feed, pipeline: PipelineHealth | None) -> list[str]:
     """What is wrong with the store, and what its broker does otherwise than usual."""
     if not store.is_up and store.failure is None:
-        return ["no broker is connected; that is tried again, and nothing is lost meanwhile"]
-    found = [str(each) for each in (store.failure, feed.failure) if each is not None]
-    if store.failure is None:
-        found += _asked(store)
+        why = "" if store.trouble is None else f" ({store.trouble})"
+        return [f"no broker is connected{why}; that is tried again, and nothing is lost meanwhile"]
+    asked = _asked(store) if store.failure is None else []
+    trouble = (store.failure, store.trouble, feed.failure)  # an answer ends what was
+    found = [*(str(each) for each in trouble if each is not None), *asked]
     if pipeline is not None and pipeline.is_idle:
         found.append(str(pipeline))
     return list(dict.fromkeys(found))

@@ -388,6 +388,10 @@ class Store(Protocol):
         """Whether it can be asked now."""
 
     @property
+    def trouble(self) -> Exception | None:
+        """Why it could not be asked of late, if nothing has shown since that it can be again."""
+
+    @property
     def failure(self) -> Exception | None:
         """Why nothing can be written any more, if that is so."""
 

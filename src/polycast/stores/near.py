@@ -50,6 +50,7 @@ class Near(ABC):
 
     is_tended = False
     is_up = True
+    trouble = None
     is_remote = False
 
     def check_wait(self, operation: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 import uuid
 from collections import deque
 from concurrent.futures import Future, InvalidStateError
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Handlers", "Options"]
 
 SOONEST, LATEST = 0.05, 5.0  # seconds between two attempts to connect
+STEADY = 1.0  # seconds that a connection has to last, or the next one comes later
 FRAME = 250_000  # bytes that are sent as one frame, unless one message is larger
 _log = log_of("polycast")
 
@@ -109,6 +111,7 @@ class Connection:
         self._closed = threading.Event()
         self.home = Home("this connection to a broker")
         self.failure: Exception | None = None
+        self.trouble: Exception | None = None  # why it was lost, until a broker has answered again
         self.limits = Limits()
         self.origin = 0.0  # what the clock of the broker is ahead of the monotonic one here
         self.welcome: Welcome | None = None
@@ -220,13 +223,16 @@ class Connection:
     # -- hearing -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._closed.is_set():
+        pause = 0.0
+        while not self._closed.is_set() and self.failure is None:
+            began = time.monotonic()
             try:
                 self._hear()
             except Exception as error:
                 self._lost(error)
-                if _is_for_room(error):
-                    self._closed.wait(LATEST * (0.5 + random.random()))  # noqa: S311 - so that not all come at once
+                # A broker that only lets go is asked ever more seldom.
+                pause = min(max(2 * pause, SOONEST), LATEST) if _is_soon(began) else 0.0
+                self._rest(LATEST if _is_for_room(error) else pause)
             if self._closed.is_set() or self.failure is not None:
                 return
             self._connect_again()
@@ -254,6 +260,8 @@ class Connection:
                 self._heard(message)
 
     def _heard(self, message: FromBroker) -> None:
+        if not isinstance(message, Refused):  # it is well: what is lost from now on is new
+            self.trouble = None
         match message:
             case Events():
                 self._handlers.brought(message)
@@ -288,13 +296,19 @@ class Connection:
         if _is_final(error):
             self._fail(error)
         elif not self._closed.is_set():
-            _log.warning("the connection to the broker was lost: %s", _why(error))
+            if str(error) != str(self.trouble):  # once, however often it comes to the same end
+                _log.warning("the connection to the broker was lost: %s", _why(error))
+            self.trouble = error
             self._handlers.stopped(error)
+
+    def _rest(self, seconds: float) -> None:
+        """Wait, unless it is closed; with jitter, so that not all come back together."""
+        self._closed.wait(seconds * (0.5 + random.random()))  # noqa: S311  (no secret)
 
     def _fail(self, error: Exception) -> None:
         """Never again."""
         with self._lock:
-            self.failure = error
+            self.failure, self.trouble = error, None
             pending, self._pending = self._pending, {}
         for _, future in pending.values():
             with suppress(InvalidStateError):
@@ -317,11 +331,11 @@ class Connection:
                 if _is_final(error):
                     self._fail(error)
                     return
+                self.trouble = error
                 self._handlers.stopped(error)
             self._turn += 1
             if self._turn % len(self._options.addresses) == 0:
-                # Jitter, so that those who lost it together do not all come back together.
-                self._closed.wait(pause * (0.5 + random.random()))  # noqa: S311  (no secret)
+                self._rest(pause)
                 pause = min(pause * 2, LATEST)
 
     def _connect(self) -> None:
@@ -418,6 +432,11 @@ def _another(error: Exception) -> Exception:
     found = type(error).__new__(type(error), *error.args)
     found.__dict__.update(error.__dict__)
     return found
+
+
+def _is_soon(began: float) -> bool:
+    """Whether a connection was lost before it was of use."""
+    return time.monotonic() - began < STEADY
 
 
 def _is_final(error: Exception) -> bool:

@@ -18,7 +18,6 @@ from polycast.config import SystemClock
 from polycast.errors import (
     NotSerialisable,
     StoreClosed,
-    StoreError,
     WouldDeadlock,
 )
 from polycast.locks import Outcome, check_free
@@ -97,7 +96,6 @@ class RemoteStore(Handlers):
         self.clock = RemoteClock(here)
         self._within = options.within
         self._watchers: list[Callable[[], None]] = []
-        self._trouble: StoreError | None = None
         self._private: dict[str, Description] = {}
         self._connection = Connection(options, self, here)
         self._news = News(self._connection.tell, lambda: self._connection.limits.window)
@@ -123,7 +121,6 @@ class RemoteStore(Handlers):
 
     def resumed(self) -> Iterable[FromClient]:
         """It is connected, again or for the first time."""
-        self._trouble = None
         private = list(map(encode_description, self._private.values()))
         said: list[FromClient] = [Describe(0, private)] if private else []
         return [*said, *self._news.resumed()]
@@ -218,8 +215,6 @@ class RemoteStore(Handlers):
 
     def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> Batch:
         """What the broker has sent from a position on."""
-        if self._trouble is not None:
-            raise self._trouble
         return self._news.read(start, limit, size)
 
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
@@ -337,6 +332,11 @@ class RemoteStore(Handlers):
     def failure(self) -> Exception | None:
         """Why nothing can be written any more, if that is so."""
         return self._connection.failure
+
+    @property
+    def trouble(self) -> Exception | None:
+        """Why the connection was lost, if no broker has answered since."""
+        return self._connection.trouble
 
     @property
     def welcome(self) -> Welcome:
