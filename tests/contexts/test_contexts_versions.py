@@ -64,6 +64,15 @@ class LocalSale:
     price: float
 
 
+@dataclass(frozen=True)
+class LocalDay:
+    sales: int
+
+
+def in_words(price: str) -> str:
+    return f"{price} euros"
+
+
 def double(price: float) -> float:
     return price * 2
 
@@ -75,14 +84,16 @@ def treble(price: float) -> float:
 ROOT = pc.Context("root", types=[Sale])
 
 
-def shop(function: Callable[[float], float]) -> pc.Context:
-    made = pc.Context("shop", parent=ROOT, types=[LocalSale])
+def shop(function: Callable[[float], float], *more: type) -> pc.Context:
+    made = pc.Context("shop", parent=ROOT, types=[LocalSale, *more])
     made.map(Sale, LocalSale, "?")
     made.rule("Sale.price", function)
     return made
 
 
-def replaced(tmp_path: Path, federation: pc.Federation) -> tuple[list[LocalSale], list[str]]:
+def replaced(
+    tmp_path: Path, federation: pc.Federation, *more: type
+) -> tuple[list[LocalSale], list[str]]:
     """What a shop gets, and its dead letters, when another process changes how it sees sales."""
     url = f"sqlite:///{tmp_path / 'shop.db'}"
     elsewhere = pc.Federation(ROOT)
@@ -94,7 +105,7 @@ def replaced(tmp_path: Path, federation: pc.Federation) -> tuple[list[LocalSale]
     ):
         here.subscribe(LocalSale, seen, durable="sales")
         there.publish(Sale(1.0))
-        elsewhere.replace(shop(treble))
+        elsewhere.replace(shop(treble, *more))
         there.publish(Sale(1.0))
         here.flush(5)
         letters = [f"{each.subscription}: {each.reason}" for each in here.dead_letters()]
@@ -112,3 +123,19 @@ def test_without_its_functions_a_context_that_others_replaced_tells_so(tmp_path:
     assert len(letters) == 1
     assert letters[0].startswith("context shop: ")
     assert f"{__name__}:treble is not registered here" in letters[0]
+
+
+def test_a_version_that_does_not_pass_the_check_here_tells_so(tmp_path: Path) -> None:
+    federation = pc.Federation(ROOT, functions={f"{__name__}:treble": in_words})
+    seen, letters = replaced(tmp_path, federation)
+    assert seen == [LocalSale(2.0)]
+    assert len(letters) == 1
+    assert letters[0].startswith("context shop: ")
+    assert "a version of a context" in letters[0]
+    assert "passes the check here" in letters[0]
+
+
+def test_a_version_with_a_type_that_is_not_here_is_the_one_in_effect(tmp_path: Path) -> None:
+    elsewhere = type("Elsewhere", (LocalDay,), {"__module__": "a.shop.far.away"})
+    federation = pc.Federation(ROOT, functions={f"{__name__}:treble": treble})
+    assert replaced(tmp_path, federation, elsewhere) == ([LocalSale(2.0), LocalSale(3.0)], [])

@@ -122,6 +122,7 @@ class StoredContexts(BusContexts):
         self._registry = dispatcher.registry
         self._history = ContextHistory(dispatcher.registry, self._function)
         dispatcher.crossing = StoredCrossing(self._history)
+        self._describe = dispatcher.learn
         self._burying: set[Future[None]] = set()
         self._said: dict[str, bytes] = {}  # what this bus has declared last
         self._others: dict[str, str] = {}  # contexts that others have replaced, and how
@@ -169,7 +170,7 @@ class StoredContexts(BusContexts):
             return tx.contexts()
 
         versions = self._store.write(keep).result()
-        self._history.learn(versions)
+        self._learn(versions)
         self._history.offer(federation)
         self._kept, self._said = set(bodies), bodies
         for name, lines in replaced:
@@ -206,8 +207,13 @@ class StoredContexts(BusContexts):
         """Others may have changed contexts."""
         if self.federation is not None:
             versions = view.contexts()
-            self._history.learn(versions)
+            self._learn(versions)
             self._notice(versions)
+
+    def _learn(self, versions: list[ContextVersion]) -> None:
+        if not self._history.knows(versions):
+            self._describe()  # what they name, which was described before they were kept
+        self._history.learn(versions)
 
     def _astray(self, entry: Entry, context: str, error: BaseException) -> None:
         """The same; several buses may find out, and one letter is enough."""

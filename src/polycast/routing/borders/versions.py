@@ -9,12 +9,12 @@ from polycast.contexts import Context, Member
 from polycast.contexts.functions import unchecked
 from polycast.contexts.state import context_from, functions_of, read_state, state_of
 from polycast.errors import BadContext, NotDecodable, PolycastError
-from polycast.routing.borders.crossing import Crossing
+from polycast.routing.borders.crossing import Astray, Crossing
 from polycast.text import log_of
 from polycast.typesystem import is_made
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from polycast.contexts import Federation, Finding
     from polycast.contexts.state import ContextState
@@ -30,14 +30,10 @@ Lineage = tuple[int, ...]  # the numbers of a version and of those above it, at 
 class Kept:
     """A version of a context, as far as this process can have it."""
 
-    def __init__(
-        self, member: Member, *, is_whole: bool, is_pure: bool, has_functions: bool = True
-    ) -> None:
+    def __init__(self, member: Member, *, is_whole: bool, is_pure: bool) -> None:
         self.member = member
         self.is_whole = is_whole
-        """Whether all of its functions, and the classes that they need, are here."""
-        self.has_functions = has_functions
-        """Whether all of its functions are here; one that is not raises when it is called."""
+        """Whether all its functions and classes are here; functions that are not raise."""
         self.is_pure = is_pure
         """Whether its functions give the same tomorrow."""
 
@@ -58,6 +54,11 @@ class ContextHistory:
         self._known: dict[tuple[str, int], Kept | None] = {}
         self._made: dict[Lineage, Kept | None] = {}
         self._contexts: dict[Lineage, Context] = {}
+        self._unknown: dict[tuple[str, int], PolycastError] = {}  # why there is none, as in _known
+
+    def knows(self, versions: Iterable[ContextVersion]) -> bool:
+        """Whether there is no version that is new here."""
+        return all(version.number in self._by_number for version in versions)
 
     def learn(self, versions: Iterable[ContextVersion]) -> None:
         """Have all versions that a store has, by number."""
@@ -68,7 +69,7 @@ class ContextHistory:
         self._by_number = {each.number: each for some in found.values() for each in some}
         ends = (end for each in self._by_number.values() for end in (each.start, each.until))
         self._turns = sorted({end for end in ends if end is not None})
-        self._known = {}
+        self._known, self._unknown = {}, {}
 
     def offer(self, federation: Federation) -> None:
         """Use what is declared here for the versions that are the same, and its functions."""
@@ -95,14 +96,21 @@ class ContextHistory:
     def _found_at(self, name: str, position: int) -> Kept | None:
         try:
             lineage = self._lineage(name, position)
-        except BadContext as error:  # of a newer version, perhaps
+            if not lineage:
+                return None
+            if lineage not in self._made:
+                self._made[lineage] = self._make(name, position, lineage)
+        except PolycastError as error:  # of a newer version, perhaps, or nobody has described it
             _log.warning("context %r at position %d is not known here: %s", name, position, error)
+            self._unknown[name, self.turn(position)] = error
             return None
-        if not lineage:
-            return None
-        if lineage not in self._made:
-            self._made[lineage] = self._make(name, position, lineage)
         return self._made[lineage]
+
+    def why_unknown(self, name: str, position: int) -> PolycastError | None:
+        """Why nobody here can say what a context is at a position, if others have changed it."""
+        if self.kept(name, position) is not None or not self.is_superseded(name, position):
+            return None
+        return self._unknown.get((name, self.turn(position)))
 
     def names(self) -> list[str]:
         """The contexts that there are or were."""
@@ -132,8 +140,11 @@ class ContextHistory:
 
     def is_superseded(self, name: str, position: int) -> bool:
         """Whether others have replaced what this process declares, before a position."""
-        lineage = (self._by_number[number] for number in self._lineage(name, position))
-        return any(self._is_later(each) for each in lineage)
+        try:
+            lineage = self._lineage(name, position)
+        except BadContext:  # what cannot be read here is not what this process declares
+            return True
+        return any(self._is_later(self._by_number[number]) for number in lineage)
 
     def _is_later(self, version: ContextVersion) -> bool:
         declared = self._declared.get(version.name)
@@ -177,26 +188,27 @@ class ContextHistory:
             return Kept(offered, is_whole=True, is_pure=_is_pure(map(read_state, bodies)))
         states = [read_state(body) for body in bodies]
         missing: set[str] = set()
-        try:
-            context = self._context(name, position, missing)
-            errors = () if missing else context.check().errors
-        except PolycastError as error:  # it may name what nobody has described
-            _log.warning("context %r at position %d is not known here: %s", name, position, error)
-            return None
+        context = self._context(name, position, missing)
+        errors = () if missing else context.check().errors
         if errors:
-            return self._before(name, position, lineage)
+            return self._before(name, position, lineage, errors)
         context.freeze()
         member = Member(context, _report)
         # A class that was made does not say what its attributes hold.
         whole = not missing and not any(map(is_made, member.settled.types.types))
-        return Kept(member, is_whole=whole, is_pure=_is_pure(states), has_functions=not missing)
+        return Kept(member, is_whole=whole, is_pure=_is_pure(states))
 
-    def _before(self, name: str, position: int, lineage: Lineage) -> Kept | None:
+    def _before(
+        self, name: str, position: int, lineage: Lineage, errors: Sequence[Finding]
+    ) -> Kept | None:
         """A parent has changed so that this context does not go with it: it stays what it was."""
         last = max(self._by_number[number].start for number in lineage)
         own = self._by_number[lineage[0]]
+        if last <= own.start:
+            accepted = f"one that passes the check here: {'; '.join(map(str, errors))}"
+            raise BadContext("a version of a context", name, accepted=accepted)
         _log.warning("context %r is stale from position %d on", name, position)
-        return self.kept(name, last - 1) if last > own.start else None
+        return self.kept(name, last - 1)
 
     def _context(self, name: str, position: int, missing: set[str]) -> Context:
         lineage = self._lineage(name, position)
@@ -279,11 +291,16 @@ class StoredCrossing(Crossing):
         if at is None or current is None:
             return current
         kept = self.history.kept(name, at)
-        if kept is not None and kept.is_whole:
-            return kept.member
-        if kept is not None and not kept.has_functions and self.history.is_superseded(name, at):
+        if kept is not None and (kept.is_whole or self.history.is_superseded(name, at)):
             return kept.member
         return None if self.history.has_ended(name, at) else current
+
+    def way_in(self, target: str, at: int | None = None) -> Callable[[Any], Any]:
+        """As any; `Astray` where others have made the context what nobody here can know."""
+        unknown = None if at is None else self.history.why_unknown(target, at)
+        if unknown is not None:
+            raise Astray(target, unknown)
+        return super().way_in(target, at)
 
     def publisher(self, name: str, at: int | None) -> Member | None:
         """The context of a publisher, as it is now: the root form is kept with the event."""
