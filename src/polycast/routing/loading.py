@@ -266,7 +266,7 @@ class RoutingPlan:
             return None, False  # what its fields mean, only the subscriber knows
         if definition.filter is None and definition.function is None:
             return None, definition.where is None
-        function = self._function(definition.function or "")
+        function = self._function(definition.function) if definition.function else None
         if function is not None:
             return Filter(function), True
         where, is_whole = self._askable.add(number, definition.filter)

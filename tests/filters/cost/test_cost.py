@@ -123,6 +123,17 @@ def test_what_is_ordinary_has_a_bound(text: str) -> None:
     assert cost(text).at(1_000) < 200_000
 
 
+@pytest.mark.parametrize(
+    "question", ["line.shade == 3", "line.shade in ('a', 'b', 'c', 'd', 'e', 'f')"]
+)
+def test_comparing_with_a_few_short_constants_takes_a_few_steps(question: str) -> None:
+    assert cost(f"any({question} for line in event.items)").at(4_000) < 4_000 * 30
+
+
+def test_comparing_with_a_container_takes_as_many_steps_as_that_is_long() -> None:
+    assert cost("event.items == [[1, 2], [3, 4]]").constant > 10
+
+
 def test_what_asks_for_an_element_of_an_element_is_linear() -> None:
     found = cost("any(any(tag == 'new' for tag in each.tags) for each in event.items)")
     assert not found.square

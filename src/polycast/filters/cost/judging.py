@@ -7,9 +7,13 @@ runs the filter for a class asks again with its description.
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import enum
+import uuid
 from collections.abc import Callable
 from functools import singledispatchmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from polycast.errors import FilterTooCostly
 from polycast.filters import nodes
@@ -32,6 +36,8 @@ PLAIN = frozenset(
     {nodes.Event, nodes.Attribute, nodes.Constant, nodes.Compare, nodes.And, nodes.Or, nodes.Not}
 )
 FEW, SHORT = 64, 4_096  # nodes of a plain filter, and bytes of a constant in it
+AT_ONCE = 1 / 32  # steps for a byte of two texts, numbers or members that are compared
+SCALARS = (str, bytes, int, float, enum.Enum, type(None), datetime.date, datetime.time, uuid.UUID)
 MEETING = frozenset({"*", "//", "%", "**"})  # of whole numbers: each digit meets each
 
 
@@ -225,10 +231,12 @@ class _Judge:
 
     @_judged.register
     def _(self, node: nodes.Compare) -> Judged:
-        operands = self._all(node.children())
+        parts = node.children()
+        operands = self._all(parts)
         cost = _total(each.cost for each in operands)
-        for (sign, _), left, right in zip(node.rest, operands[:-1], operands[1:], strict=True):
-            cost += _compared(sign, left, right)
+        for at, (sign, _) in enumerate(node.rest):
+            constant = _met_at_once(sign, parts[at], parts[at + 1])
+            cost += _compared(sign, *operands[at : at + 2]) if constant is None else constant
         return Judged(cost, SMALL, INT)
 
     @_judged.register
@@ -371,6 +379,34 @@ def _is_whole(value: Judged) -> bool:
 def _mixed(left: Judged, right: Judged) -> bool:
     one = DECIMAL in left.kind and INT in right.kind and not right.size.is_constant
     return one or (DECIMAL in right.kind and INT in left.kind and not left.size.is_constant)
+
+
+def _met_at_once(sign: str, left: nodes.Node, right: nodes.Node) -> Amount | None:
+    """What comparing takes with constants that are no containers, or with a few of them."""
+    if sign in ("is", "is not"):
+        return NOTHING
+    if sign not in ("in", "not in"):
+        alone = [_once(part.value) for part in (left, right) if _is_alone(part)]
+        return min(alone, key=lambda amount: amount.constant, default=None)
+    several = right.value if isinstance(right, nodes.Constant) else None
+    if isinstance(right, nodes.Display) and all(map(_is_alone, right.elements)):
+        several = tuple(part.value for part in right.elements)  # type: ignore[attr-defined]
+    if isinstance(several, list | tuple) and all(map(_is_scalar, several)):
+        return _total(map(_once, several))
+    return None
+
+
+def _is_alone(node: nodes.Node) -> TypeGuard[nodes.Constant]:
+    return isinstance(node, nodes.Constant) and _is_scalar(node.value)
+
+
+def _is_scalar(value: object) -> bool:
+    """Whether comparing with it looks at no more bytes than it has itself, many of them at once."""
+    return isinstance(value, SCALARS) and not isinstance(value, decimal.Decimal)
+
+
+def _once(value: object) -> Amount:
+    return steps(1.0 + _size(value) * AT_ONCE)
 
 
 def _compared(sign: str, left: Judged, right: Judged) -> Amount:
