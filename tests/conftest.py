@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from heap import Heap
 from hypothesis import settings
 
 import polycast as pc
@@ -30,6 +31,11 @@ if os.path.isdir(IN_MEMORY) and shutil.disk_usage(IN_MEMORY).free > ENOUGH:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
     # The programs that tests start would inherit that, and tests interrupt them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Spare the garbage collector what it need not look at."""
+    config.pluginmanager.register(Heap())
 
 
 @pytest.hookimpl(optionalhook=True)
