@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from heap import Heap
 from hypothesis import settings
 
 import polycast as pc
+from heap import Heap
 from polycast.testing import TestBus
 
 DEADLINE = 10.0  # only a broken program reaches it
