@@ -54,7 +54,13 @@ class RawBroker:
                 self.accepted += 1
                 if self.last_word is not None:
                     self.send(there, self.last_word)
-                    self.there = there.close()
+                    self._let_go(there)
+
+    def _let_go(self, there: socket.socket) -> None:
+        there.shutdown(socket.SHUT_WR)
+        while there.recv(65_536):  # what was closed unread would take back what was said
+            pass
+        self.there = there.close()
 
     def _answer(self, there: socket.socket, head: bytes) -> None:
         [key] = [
@@ -99,6 +105,7 @@ def connected(around: ExitStack, *, heartbeat: float) -> tuple[RawBroker, Connec
     connection = Connection(options, Handlers(), SystemClock())
     connection.open()
     around.callback(connection.close)
+    around.callback(broker.close)  # first: it does not say goodbye, which would be waited for
     return broker, connection
 
 
