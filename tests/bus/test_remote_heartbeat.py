@@ -57,8 +57,7 @@ class RawBroker:
                     self._let_go(there)
 
     def _let_go(self, there: socket.socket) -> None:
-        there.shutdown(socket.SHUT_WR)
-        while there.recv(65_536):  # what was closed unread would take back what was said
+        while there.recv(65_536):  # until it is left: an end would overtake what was said
             pass
         self.there = there.close()
 
