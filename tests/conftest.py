@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 import polycast as pc
+from heap import Heap
 from polycast.testing import TestBus
 
 DEADLINE = 10.0  # only a broken program reaches it
@@ -30,6 +31,11 @@ if os.path.isdir(IN_MEMORY) and shutil.disk_usage(IN_MEMORY).free > ENOUGH:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
     # The programs that tests start would inherit that, and tests interrupt them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Spare the garbage collector what it need not look at."""
+    config.pluginmanager.register(Heap())
 
 
 @pytest.hookimpl(optionalhook=True)

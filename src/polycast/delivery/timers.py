@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Timer", "Timers"]
 
-LOOK = 0.05  # how often a clock that somebody else turns is looked at, in real seconds
+LOOK = 0.01  # how often a clock that somebody else turns is looked at, in real seconds
 LONGEST = 3_600.0  # a wait may not be as long as a timer
 _log = log_of("polycast")
 

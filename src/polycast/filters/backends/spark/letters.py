@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 from polycast.filters.backends.spark import terms
 from polycast.filters.backends.spark.kinds import Kind
@@ -27,6 +28,7 @@ MAPPINGS: dict[str, Callable[[str], str]] = {
     "casefold": str.casefold,
 }
 SIGMA, FINAL_SIGMA = "Σ", "ς"
+NO_LETTER = {"Cn", "Co", "Cs"}  # unassigned, for private use, surrogates
 
 
 def mapped(name: str, value: Value) -> Value:
@@ -49,8 +51,10 @@ def _replaced(term: Term, change: tuple[str, str]) -> Term:
     return terms.call("replace", term, _text(change[0]), _text(change[1]))
 
 
+@functools.cache
 def _letters() -> list[str]:
-    return [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
+    """What may be mapped, or looked at: nine code points of ten mean nothing, to Python as well."""
+    return [each for each in map(chr, range(sys.maxunicode + 1)) if category(each) not in NO_LETTER]
 
 
 @functools.cache
