@@ -364,11 +364,23 @@ class Connection:
 
     def _append(self, message: Append) -> None:
         count = sum(len(run.payloads) for run in message.runs)
+        size = _size_of(message)
+        self._check_size(size)
         self._check_rate(count)
         self.guard.check_append(message.runs, message.astray)
         appending = self._store.submit(message.runs, astray=message.astray)
         self._hub.published += count
-        self._answer_later(appending, message.number, encode, _size_of(message))
+        self._answer_later(appending, message.number, encode, size)
+
+    def _check_size(self, size: int) -> None:
+        """Refuse a message that takes little, and becomes very much in the log."""
+        most = max(self._broker.bounds.appended, 2 * self._limits.frame)
+        if size > most:
+            text = (
+                f"{size:,} bytes of events in one message, each with its topic, context and "
+                f"headers; {most:,} are accepted. Publish fewer at a time"
+            )
+            raise LimitReached("too-large", text, {"limit": most, "used": size})
 
     def _describe(self, message: Describe) -> Iterator[None]:
         descriptions = yield from read_descriptions(message.descriptions)
@@ -479,6 +491,6 @@ def _told(events: Events) -> tuple[int, int, int, int]:
 
 
 def _size_of(message: Append) -> int:
-    """About how many bytes are held for events."""
-    payloads = [each for run in message.runs for each in (*run.payloads, *(run.roots or ()))]
-    return PIECE * (1 + len(payloads)) + sum(map(len, payloads))
+    """About how many bytes are held for events, and stored of them."""
+    astray = sum(PIECE + len(each.reason) for each in message.astray)
+    return PIECE + astray + sum(run.size(PIECE) for run in message.runs)

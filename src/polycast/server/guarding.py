@@ -140,7 +140,7 @@ class Guard:
         if not self.is_open:
             for run in runs:
                 self._check_run(run)
-            self.usage.add_runs(self.who, runs)
+            self.usage.add_runs(self.who, runs, astray)
 
     def _check_run(self, run: Run) -> None:
         """As what it is, and as what it is in the root."""

@@ -10,15 +10,16 @@ import msgspec
 
 from polycast.errors import LimitReached
 from polycast.server.belongings import subscriptions_of
+from polycast.stores.values import size_of_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from polycast.config import Clock
     from polycast.events import Record
     from polycast.server.access import Identified
     from polycast.server.quotas import Quota
-    from polycast.stores import Run, Store, Transaction
+    from polycast.stores import Run, Store, Stray, Transaction
 
 __all__ = ["Usage", "Using", "size_of", "size_of_run"]
 
@@ -54,17 +55,13 @@ _decode = msgspec.json.Decoder(_Day).decode
 def size_of(record: Record) -> int:
     """About how many bytes a store keeps for an event."""
     root = 0 if record.root is None else len(record.root.payload)
-    return HEAD + len(record.payload) + root + _size_of_headers(record.headers)
+    around = size_of_context(record.topic, record.context, record.headers)
+    return HEAD + len(record.payload) + root + around
 
 
 def size_of_run(run: Run) -> int:
     """The same of all events of a run: each is kept with what they have in common."""
-    payloads = sum(map(len, (*run.payloads, *(run.roots or ()))))
-    return payloads + len(run.payloads) * (HEAD + _size_of_headers(run.headers))
-
-
-def _size_of_headers(headers: dict[str, str]) -> int:
-    return sum(len(each) for pair in headers.items() for each in pair)
+    return run.size(HEAD)
 
 
 class Usage:
@@ -139,13 +136,19 @@ class Usage:
 
     # -- bytes -------------------------------------------------------------------------------------
 
-    def add_runs(self, who: Identified, runs: Iterable[Run]) -> None:
-        """Raises `LimitReached` for events that are more than may be stored on a day."""
+    def add_runs(self, who: Identified, runs: Sequence[Run], astray: Sequence[Stray] = ()) -> None:
+        """Raises `LimitReached` for events that are more than may be stored on a day.
+
+        Those that are astray are dead letters, too.
+        """
         quota = self.quota(who)
-        if quota is not None and quota.bytes_per_day is not None:
-            size = sum(map(size_of_run, runs))
-            self._check_bytes(who, "events", quota.bytes_per_day, size)
-            self._add(who.owner or "", size, 0)
+        if quota is None or quota.bytes_per_day is None:
+            return
+        size, count = sum(map(size_of_run, runs)), sum(len(run.payloads) for run in runs)
+        letters = sum(len(each.reason) + size // count for each in astray)
+        self._check_bytes(who, "events", quota.bytes_per_day, size)
+        self._check_bytes(who, "letters", quota.bytes_per_day, letters)
+        self._add(who.owner or "", size, letters)
 
     def add_letters(self, tx: Transaction, who: Identified, size: int) -> None:
         """The same for bytes of dead letters, which have as much room by themselves.
