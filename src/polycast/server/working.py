@@ -70,7 +70,7 @@ def take(tx: Transaction, steps: Sequence[Step], task: Task) -> list[bytes]:
     """
     results: list[bytes] = []
     as_expected, told = True, 0
-    task.guard.usage.begin()
+    task.guard.begin()
     for step in steps:
         verb = STEPS.get(step.name) or ERRANDS.get(step.name)
         if verb is None:
