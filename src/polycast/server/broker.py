@@ -18,6 +18,7 @@ from polycast.server.bounds import Bounds
 from polycast.server.filter_budget import FilterBudget
 from polycast.server.guarding import Guard
 from polycast.server.hub import Hub
+from polycast.server.lanes import Lanes
 from polycast.server.logins import FailedLogins
 from polycast.server.logs import server_log
 from polycast.server.pools import EvictingPool
@@ -85,6 +86,7 @@ class Broker:
         self.filter_budget = FilterBudget(self.clock.monotonic)
         self.hub = Hub(self.store, self.vocabulary, self.filter_budget)
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="polycast-broker")
+        self.lanes = Lanes(soon=self.soon, later=self._later)
         self.tokens = tokens
         self.usage = Usage(self.store, self.clock, self._quota_of)
         self._publishers = Publishers()
@@ -160,6 +162,9 @@ class Broker:
                 return
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._do_waiting)
+
+    def _later(self, seconds: float, work: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_later(seconds, work)
 
     def _do_waiting(self) -> None:
         with self._lock:
