@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker"]
 
+SHARE = 0.25  # of what all may have unanswered, what one owner may
 AGAIN = 1.0  # seconds after which a read that failed is tried again
 _log = server_log()
 
@@ -75,7 +76,8 @@ class Broker:
         self.limits = limits if limits is not None else Limits()
         self.bounds = bounds if bounds is not None else Bounds()
         self.turns = Turns()
-        self.holdings = Holdings(self.bounds.inbound_total)  # of what came and is not answered
+        # of what came and is not answered
+        self.holdings = Holdings(self.bounds.inbound_total, share=SHARE)
         self.incoming = EvictingPool(2 * self.bounds.inbound_total)  # not counted there yet
         self.outbound = Holdings(self.bounds.outbound_total)  # of what is not sent
         self.unsent = EvictingPool(2 * self.bounds.outbound_total)  # the same, and who has it

@@ -146,7 +146,7 @@ class Connection:
             for timer in (self._progress, self._alive):
                 if timer is not None:
                     timer.cancel()
-            self._broker.holdings.forget(self._make_room)
+            self._broker.holdings.forget(self._make_room, self.owner)
             self._closing = True
             self._outbox.end()
             await asyncio.wait([writer], timeout=LAST_WORDS)
@@ -331,14 +331,14 @@ class Connection:
 
     def _hold(self, size: int) -> None:
         self.held += size
-        self._broker.holdings.change(size)
+        self._broker.holdings.change(size, self.owner)
         self._make_room()
 
     def _make_room(self) -> None:
         """Hear nothing more while too much is not answered, or answered and not taken."""
         holdings = self._broker.holdings
-        if not holdings.has_room():
-            holdings.await_room(self._make_room)
+        if not holdings.has_room(self.owner):
+            holdings.await_room(self._make_room, self.owner)
             self._wait_for_room()
         elif (
             self._pending < self._limits.pending
