@@ -157,6 +157,12 @@ class Guard:
             root = EventType(run.root.name, run.root.version, run.root.hash)
             self._check_form(root, run.topic)
 
+    def check_record(self, record: Record) -> None:
+        """Refuse an event that the client might not publish, as what it is and in the root."""
+        for form in (record, *(() if record.root is None else (record.root,))):
+            named = EventType(form.name, form.version, form.hash)
+            self._check_form(named, record.topic)
+
     def _check_publisher(self, publisher: str) -> None:
         if publisher not in self._mine:
             with self.store.view() as view:
