@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -223,6 +224,10 @@ class Kept(msgspec.Struct, frozen=True):
     token: int = 0
     holder: int | None = None  # the bus it is attached to
     lease: float | None = None  # when it ends, by the wall
+
+    def __post_init__(self) -> None:
+        if self.lease is not None and isnan(self.lease):
+            raise ValueError(f"the lease of {self.name!r:.100} is no number: no clock reaches it")
 
 
 class Flight(msgspec.Struct, frozen=True, gc=False):
