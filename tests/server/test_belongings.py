@@ -228,6 +228,33 @@ def test_letters_of_contexts_are_of_events_that_were_published(two: Any) -> None
         thief.subscribe(Order, print, durable=name)
 
 
+def test_who_may_only_receive_events_forges_none_as_a_letter_of_a_context(
+    tokens: Any, serve: Serve, open_bus: OpenBus
+) -> None:
+    """Whoever replays the letters of a context, such as an admin, gives them to all in it."""
+    known, secrets = tokens(
+        shop=f"{ALL}\ndescribe = ['shop.*']", thief="publish = ['evil.*']\nsubscribe = ['*']"
+    )
+    serving = serve(tokens=known)
+    shop, thief = (open_bus(serving.url, token=secrets[each]) for each in ("shop", "thief"))
+    shop.publish(Order(1))
+    [entry] = store_of(thief).read(1).entries
+    identity = Identity(thief.publisher, 1, 1)
+    forged = msgspec.structs.replace(entry.record, payload=b"{}", identity=identity)
+    own = Identity(shop.publisher, 9, 9)
+    letters = {
+        thief: forged_letter(forged, letter_name("billing")),
+        shop: forged_letter(
+            msgspec.structs.replace(forged, identity=own), letter_name("billing")
+        ),
+    }
+    with pytest.raises(pc.AccessDenied, match="publish"):
+        store_of(thief).write(lambda tx: tx.bury([letters[thief]])).result(5)
+    store_of(shop).write(lambda tx: tx.bury([letters[shop]])).result(5)  # who may publish it
+    with serving.broker.store.view() as view:
+        assert [each.record.identity for each in view.letters()] == [own]
+
+
 @pytest.mark.parametrize("name", ["orders", letter_name("other")])
 def test_what_goes_astray_is_a_letter_of_its_own_context_and_of_no_subscription(
     two: Any, name: str

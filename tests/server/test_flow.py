@@ -8,6 +8,8 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from polycast.events import Identity
 from polycast.server.access import ANYBODY, Identified
@@ -15,7 +17,7 @@ from polycast.server.bounds import Bounds
 from polycast.server.broker import Broker
 from polycast.server.connection import Connection
 from polycast.server.grants import Rights
-from polycast.server.turns import SLICE, Turns
+from polycast.server.turns import SLICE, Holdings, Turns
 from polycast.stores import MemoryStore, Run
 from polycast.wire.calls import READ, STEPS
 from polycast.wire.frames import decode_from_broker, encode, frames
@@ -257,3 +259,57 @@ def test_who_gave_up_waiting_does_not_hold_up_its_party() -> None:
 def test_one_address_has_no_more_than_half_of_all_connections(allowed: int, of_one: int) -> None:
     assert Bounds(connections=allowed).of_one_address == of_one
     assert Bounds(connections=allowed, per_address=7).of_one_address == 7
+
+
+def test_an_owner_that_has_its_part_of_the_room_waits_and_others_do_not() -> None:
+    holdings, told = Holdings(100, share=0.25), list[str]()
+    holdings.change(30, "evil")
+    assert not holdings.has_room("evil")
+    assert holdings.has_room("shop")
+    assert holdings.has_room()
+    holdings.await_room(lambda: told.append("evil"), "evil")
+    holdings.change(10, "shop")
+    holdings.change(-10, "shop")
+    assert told == []  # what others are done with is no room for it
+    holdings.change(-10, "evil")
+    holdings.change(-10, "evil")
+    assert told == ["evil"]
+
+
+def test_all_wait_while_all_have_too_much_and_are_told_of_room() -> None:
+    holdings, told = Holdings(100, share=0.5), list[str]()
+    for owner in ("a", "b", "c"):
+        holdings.change(40, owner)
+    tell = lambda: told.append("forgotten")  # noqa: E731
+    holdings.await_room(tell, "c")
+    holdings.await_room(lambda: told.append("d"), "d")
+    holdings.await_room(lambda: told.append("nobody"))
+    holdings.forget(tell, "c")
+    assert not any(map(holdings.has_room, ("a", "d", None)))
+    holdings.change(-40, "a")
+    assert sorted(told) == ["d", "nobody"]
+
+
+OWNERS = st.sampled_from(["a", "b", "c", None])
+CHANGES = st.lists(st.tuples(OWNERS, st.integers(1, 60), st.booleans()), max_size=40)
+
+
+@given(CHANGES)
+def test_whoever_waits_for_room_is_told_as_soon_as_there_is_some(
+    changes: list[tuple[str | None, int, bool]],
+) -> None:
+    """Nobody waits for ever while there is room, and what is held is what is held of each."""
+    holdings, waiting = Holdings(100, share=0.4), set[str | None]()
+    held: list[tuple[str | None, int]] = []
+    for owner, size, is_more in changes:
+        if is_more or not held:
+            held.append((owner, size))
+            holdings.change(size, owner)
+            if not holdings.has_room(owner) and owner not in waiting:
+                waiting.add(owner)
+                holdings.await_room(lambda owner=owner: waiting.discard(owner), owner)  # type: ignore[misc]
+        else:
+            whose, less = held.pop(size % len(held))
+            holdings.change(-less, whose)
+        assert not any(holdings.has_room(each) for each in waiting)
+        assert holdings.held == sum(size for _, size in held)

@@ -7,25 +7,30 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import make_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 from shop import Gift, Order
 
 import polycast as pc
 from polycast.errors import LimitReached
 from polycast.server.access import Identified, Rights
-from polycast.server.belongings import SUBSCRIPTION, disown, give_subscription
+from polycast.server.belongings import PUBLISHER, SUBSCRIPTION, disown, give_subscription
 from polycast.server.broker import Broker
 from polycast.server.connection import Connection
+from polycast.server.guarding import Guard
 from polycast.server.measures import measured
 from polycast.server.quotas import Quota
 from polycast.server.serving import Serving
 from polycast.server.usage import DAY, Usage, size_of_run
-from polycast.stores import MemoryStore, Run, Transaction
+from polycast.server.working import Task, take
+from polycast.stores import Advert, MemoryStore, Run, Transaction
+from polycast.stores import OpenBus as OpenedBus
 from polycast.testing import ManualClock, Recorder
+from polycast.wire.calls import STEPS
 from polycast.wire.frames import encode, frames
-from polycast.wire.messages import PROTOCOL, Hello
+from polycast.wire.messages import PROTOCOL, Hello, Step
 
 OpenBus = Callable[..., pc.Bus]
 Serve = Callable[..., Serving]
@@ -325,3 +330,108 @@ def test_without_tokens_nobody_is_limited() -> None:
     who = broker.identify(None)
     assert who is not None
     assert broker.usage.quota(who) is None
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def stored(request: Any, tmp_path: Path) -> Any:
+    """What makes a broker over each kind of store."""
+    url = "memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'events.db'}"
+    return lambda: Broker(url)
+
+
+def client_of(broker: Broker, rights: Rights, **quota: int) -> Guard:
+    """What stands between a client of the owner `shop` and the store."""
+    broker.usage = Usage(broker.store, broker.clock, lambda owner: Quota(**quota))
+    return broker.guard(Identified("till", rights, owner="shop"))
+
+
+def work(broker: Broker, guard: Guard, *steps: Step) -> list[bytes]:
+    task = Task("till", 0.0, guard)
+    return broker.store.write(lambda tx: take(tx, steps, task)).result(5)
+
+
+def opening(name: str) -> Step:
+    given = STEPS["open_bus"].arguments(name, until=1e12, address="here", process=1)
+    return Step("open_bus", given)
+
+
+def opened(result: bytes) -> int:
+    return msgspec.msgpack.decode(result, type=OpenedBus).id
+
+
+def test_open_buses_of_an_owner_are_counted_and_closed_ones_make_room(
+    stored: Callable[[], Broker],
+) -> None:
+    broker = stored()
+    try:
+        guard = client_of(broker, WHO.rights, buses=2)
+        first, _ = work(broker, guard, opening("one"), opening("two"))
+        with pytest.raises(LimitReached, match="'shop' has 2 open buses .* up to 2 are accepted"):
+            work(broker, guard, opening("three"))
+        with pytest.raises(LimitReached):
+            work(broker, guard, opening("one"))
+        boss = broker.guard(Identified("boss", Rights.of(admin=True), owner="shop"))
+        work(broker, boss, opening("boss"))
+        closing = STEPS["remove_bus"].arguments(opened(first))
+        guard = client_of(broker, WHO.rights, buses=3)  # the boss has opened one, too
+        work(broker, guard, Step("remove_bus", closing), opening("three"))
+    finally:
+        broker.close()
+
+
+def test_adverts_of_an_owner_are_counted_over_its_buses() -> None:
+    broker = Broker()
+    guard = client_of(broker, WHO.rights, adverts=2)
+    buses = [opened(each) for each in work(broker, guard, opening("one"), opening("two"))]
+    adverts = [
+        Step("advertise", STEPS["advertise"].arguments(Advert(0, bus, "shop.Order")))
+        for bus in buses
+    ]
+    number, _ = work(broker, guard, *adverts)
+    with pytest.raises(LimitReached, match="'shop' has 2 adverts .* up to 2 are accepted"):
+        work(broker, guard, adverts[0])
+    guard = client_of(broker, WHO.rights, adverts=2)
+    taken_back = STEPS["withdraw"].arguments(msgspec.msgpack.decode(number))
+    work(broker, guard, Step("withdraw", taken_back), adverts[0])
+    with broker.store.view() as view:
+        assert len(view.adverts()) == 2
+
+
+def test_who_may_do_nothing_opens_no_bus_and_takes_no_name_of_a_publisher() -> None:
+    broker = Broker()
+    guard = client_of(broker, Rights.of())
+    with pytest.raises(pc.AccessDenied, match="has no publish, subscribe or describe grant"):
+        work(broker, guard, opening("one"))
+    with broker.store.view() as view:
+        assert view.buses() == []
+        assert view.documents(PUBLISHER) == {}
+
+
+class Counting:
+    """A transaction, and how often all buses or adverts were asked for."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self.listed: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("buses", "adverts"):
+            self.listed[name] += 1
+        return getattr(self._tx, name)
+
+
+def test_however_many_steps_are_about_buses_they_are_listed_once() -> None:
+    broker = Broker()
+    guard = client_of(broker, WHO.rights)
+    bus = opened(work(broker, guard, opening("one"))[0])
+    kept = Step("keep_bus", STEPS["keep_bus"].arguments(bus, until=1e12))
+    told = Step("advertise", STEPS["advertise"].arguments(Advert(0, bus, "shop.Order")))
+    unsaid = Step("withdraw", STEPS["withdraw"].arguments(7))
+    steps = [opening("two"), kept, told, unsaid, opening("three")] * 20
+
+    def many(tx: Transaction) -> Counter[str]:
+        counting = Counting(tx)
+        take(cast("Transaction", counting), steps, Task("till", 0.0, guard))
+        return counting.listed
+
+    assert broker.store.write(many).result(5) == {"buses": 1, "adverts": 1}

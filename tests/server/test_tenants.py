@@ -133,6 +133,10 @@ def own_bus_change(who: Who, owner: str) -> str:
     return DONE if who.is_admin or owner == MINE else REFUSED
 
 
+def opening(who: Who, owner: str) -> str:
+    return own_bus_change(who, owner) if who.has_grants else REFUSED
+
+
 def describing(who: Who, owner: str) -> str:
     return DONE if who.may("describe", owner) else REFUSED
 
@@ -157,7 +161,8 @@ WANTED: dict[str, Callable[[Who, str], str]] = {
     **dict.fromkeys(("put_document", "remove_document"), own_change),
     **dict.fromkeys(("settle", "take_claims", "exhume"), own_change),
     "bury": burying,
-    **dict.fromkeys(("open_bus", "keep_bus", "remove_bus"), own_bus_change),
+    "open_bus": opening,
+    **dict.fromkeys(("keep_bus", "remove_bus"), own_bus_change),
     **dict.fromkeys(("advertise", "withdraw"), own_bus_change),
     "notices": anybody,
     "describe": describing,

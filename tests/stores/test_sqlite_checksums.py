@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 from store_drafts import MakeDrafts
 
 from polycast.errors import StoreDamaged
+from polycast.events import Identity, Record
 from polycast.stores import (
+    Advert,
     ContextVersion,
     Flight,
     Kept,
@@ -23,6 +27,7 @@ from polycast.stores import (
     Stretch,
     Transaction,
     View,
+    open_store,
 )
 from polycast.stores.doctor import examine
 from polycast.stores.sqlite import SqliteStore, back_up, restore
@@ -394,3 +399,50 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
         assert view.routes() == [Route(1, name, b"r", 2)]
         assert view.contexts() == [ContextVersion(2, name, b"c", 2)]
         assert view.stretches(0, limit=1) == [Stretch(1, 2, b"s")]
+
+
+NUMBERS = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1e308, 2.0**63, float(2**53 + 2)]
+WITH_NUMBER: dict[str, Callable[[Transaction, float], Any]] = {
+    "lease": lambda tx, it: tx.save(Kept("k", b"{}", 1, 1, lease=it)),
+    "due": lambda tx, it: tx.fly([Flight("k", 1, due=it)]),
+    "until of a bus": lambda tx, it: tx.open_bus("p", until=it, address="", process=1),
+    "sign of life": lambda tx, it: tx.keep_bus(bus(tx), until=it),
+    "until of an advert": lambda tx, it: tx.advertise(Advert(0, bus(tx), "x", it)),
+    "time of a letter": lambda tx, it: tx.bury([Letter(0, "k", 1, RECORD, "why", 1, it)]),
+}
+RECORD = Record("a.B", 1, "h", Identity("p", 1, 1), 1.0, "json", b"{}")
+LOOKS: list[Callable[[View], object]] = [
+    lambda view: view.subscriptions(),
+    lambda view: view.lapsed(math.inf),
+    lambda view: view.flights("k"),
+    lambda view: view.held_back(),
+    lambda view: view.buses(),
+    lambda view: view.adverts(),
+    lambda view: view.letters(),
+]
+
+
+def bus(tx: Transaction) -> int:
+    return tx.open_bus("p", until=1.0, address="", process=1).id
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=str)
+@pytest.mark.parametrize("what", WITH_NUMBER)
+def test_no_number_makes_a_row_that_looks_damaged(
+    tmp_path: Path, what: str, number: float
+) -> None:
+    """Whoever may say it would take the list of all subscriptions from everybody."""
+    store = open_store(str(tmp_path / "events.db"))
+    try:
+        with suppress(ValueError, apsw.ConstraintError):  # what is no number may be refused
+            store.write(lambda tx: WITH_NUMBER[what](tx, number)).result(5)
+        with store.view() as view:
+            for look in LOOKS:
+                look(view)
+    finally:
+        store.close()
+
+
+def test_a_lease_that_is_no_number_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="the lease of 'k' is no number"):
+        Kept("k", b"{}", 1, 1, lease=math.nan)

@@ -147,5 +147,4 @@ class SubmissionQueue:
 
 
 def _size_of(runs: list[Run]) -> int:
-    payloads = [each for run in runs for each in (*run.payloads, *(run.roots or ()))]
-    return _OVERHEAD * len(payloads) + sum(map(len, payloads))
+    return sum(run.size(_OVERHEAD) for run in runs)

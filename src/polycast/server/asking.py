@@ -9,7 +9,7 @@ import msgspec
 from polycast.delivery.replaying import REPLAYED
 from polycast.errors import BadFrame, LimitReached
 from polycast.matching import Definition
-from polycast.server.belongings import owner_of_bus, owner_of_subscription
+from polycast.server.belongings import owner_of_publisher, owner_of_subscription
 from polycast.stores.claiming import OUTLIVING
 
 if TYPE_CHECKING:
@@ -117,10 +117,12 @@ def check_mine(asked: Asked, name: str) -> None:
 
 def check_bus(asked: Asked, bus: int) -> bool:
     """Whether a bus is there; `AccessDenied` if it is another's."""
-    is_there, owner = owner_of_bus(asked.view, bus)
-    if is_there and not asked.guard.is_mine(owner):
+    publisher = asked.guard.register.buses(asked.view).get(bus)
+    if publisher is None:
+        return False
+    if not asked.guard.is_mine(owner_of_publisher(asked.view, publisher)):
         asked.guard.refuse("speak for", f"bus {bus}, which another client has opened")
-    return is_there
+    return True
 
 
 def subject_of(asked: Asked, name: str) -> str:

@@ -18,7 +18,6 @@ __all__ = [
     "disown",
     "give_publisher",
     "give_subscription",
-    "owner_of_bus",
     "owner_of_letter",
     "owner_of_publisher",
     "owner_of_subscription",
@@ -78,14 +77,6 @@ def owner_of_letter(view: View, letter: Letter) -> str | None:
     if context_of_letter(letter.subscription) is not None:
         return owner_of_publisher(view, letter.record.identity.publisher)
     return owner_of_subscription(view, letter.subscription)
-
-
-def owner_of_bus(view: View, bus: int) -> tuple[bool, str | None]:
-    """Whether a bus is there, and to whom it belongs."""
-    for each in view.buses():
-        if each.id == bus:
-            return True, owner_of_publisher(view, each.publisher)
-    return False, None
 
 
 def subscriptions_of(view: View, owner: str) -> list[str]:

@@ -27,6 +27,8 @@ class Bounds:
 
     inbound: int = 16_000_000
     """Bytes of one connection that are taken and not answered."""
+    appended: int = 32_000_000
+    """Bytes that the events of one message become in the log, where two frames are not more."""
     inbound_total: int = 256_000_000
     """The same of all connections together.
 

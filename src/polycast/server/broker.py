@@ -18,6 +18,7 @@ from polycast.server.bounds import Bounds
 from polycast.server.filter_budget import FilterBudget
 from polycast.server.guarding import Guard
 from polycast.server.hub import Hub
+from polycast.server.lanes import Lanes
 from polycast.server.logins import FailedLogins
 from polycast.server.logs import server_log
 from polycast.server.pools import EvictingPool
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker"]
 
+SHARE = 0.25  # of what all may have unanswered, what one owner may
 AGAIN = 1.0  # seconds after which a read that failed is tried again
 _log = server_log()
 
@@ -74,7 +76,8 @@ class Broker:
         self.limits = limits if limits is not None else Limits()
         self.bounds = bounds if bounds is not None else Bounds()
         self.turns = Turns()
-        self.holdings = Holdings(self.bounds.inbound_total)  # of what came and is not answered
+        # of what came and is not answered
+        self.holdings = Holdings(self.bounds.inbound_total, share=SHARE)
         self.incoming = EvictingPool(2 * self.bounds.inbound_total)  # not counted there yet
         self.outbound = Holdings(self.bounds.outbound_total)  # of what is not sent
         self.unsent = EvictingPool(2 * self.bounds.outbound_total)  # the same, and who has it
@@ -85,6 +88,7 @@ class Broker:
         self.filter_budget = FilterBudget(self.clock.monotonic)
         self.hub = Hub(self.store, self.vocabulary, self.filter_budget)
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="polycast-broker")
+        self.lanes = Lanes(soon=self.soon, later=self._later)
         self.tokens = tokens
         self.usage = Usage(self.store, self.clock, self._quota_of)
         self._publishers = Publishers()
@@ -160,6 +164,9 @@ class Broker:
                 return
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._do_waiting)
+
+    def _later(self, seconds: float, work: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_later(seconds, work)
 
     def _do_waiting(self) -> None:
         with self._lock:

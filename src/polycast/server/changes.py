@@ -201,13 +201,19 @@ def _take_letter(asked: Asked, name: str) -> None:
 
 
 def _check_is_in_log(asked: Asked, letter: Letter) -> None:
-    """The letters of a context are for all in it: they are of events that were published."""
+    """The letters of a context are for all in it: they are of events that were published.
+
+    Its own it might publish again in any case.
+    """
     guard, record = asked.guard, letter.record
-    if guard.is_open or guard.is_mine(owner_of_publisher(asked.view, record.identity.publisher)):
+    if guard.is_open:
         return
     found = guard.store.read(letter.position, limit=1, until=letter.position + 1).entries
-    if not found or found[0].record != record:
+    if found and found[0].record == record:
+        return
+    if not guard.is_mine(owner_of_publisher(asked.view, record.identity.publisher)):
         guard.who.check_admin("bury", f"what is not at position {letter.position} of the log")
+    guard.check_record(record)
 
 
 def exhume(asked: Asked) -> Any:
@@ -227,34 +233,59 @@ def exhume(asked: Asked) -> Any:
 
 
 def open_bus(asked: Asked) -> OpenBus:
-    """A publisher belongs to who opens a bus as it first."""
+    """A publisher belongs to who opens a bus as it first; who may do nothing opens none."""
     guard, view, publisher = asked.guard, asked.view, asked.given["publisher"]
-    owner = owner_of_publisher(view, publisher)
-    is_taken = owner is not None or any(each.publisher == publisher for each in view.buses())
+    guard.check_granted("open a bus")
+    owner, register = owner_of_publisher(view, publisher), guard.register
+    is_taken = owner is not None or register.has_publisher(view, publisher)
     if is_taken and not guard.is_mine(owner) and not guard.is_open:
         guard.refuse("open a bus as", f"the publisher {publisher!r}")
+    guard.usage.add(view, guard.who, "buses", lambda: len(_my_buses(asked)))
     if owner is None and guard.owner is not None:
         give_publisher(view, publisher, guard.owner)
     bus: OpenBus = asked.do()
+    register.opened(view, bus)
     return bus
+
+
+def _my_buses(asked: Asked) -> set[int]:
+    guard, view = asked.guard, asked.view
+    listed = guard.register.buses(view)
+    return {bus for bus, each in listed.items() if guard.is_mine(owner_of_publisher(view, each))}
 
 
 def of_bus(asked: Asked) -> Any:
     """A bus of one's own, or one that is gone."""
-    check_bus(asked, asked.given["bus"])
+    bus = asked.given["bus"]
+    check_bus(asked, bus)
+    if asked.verb == "remove_bus":
+        asked.guard.register.removed(asked.view, bus)
     return asked.do()
 
 
 def advertise(asked: Asked) -> int:
     """For a bus that has counted as dead, nothing is kept."""
-    return int(asked.do()) if check_bus(asked, asked.given["advert"].bus) else 0
+    guard, view, advert = asked.guard, asked.view, asked.given["advert"]
+    if not check_bus(asked, advert.bus):
+        return 0
+    guard.usage.add(view, guard.who, "adverts", lambda: _count_my_adverts(asked))
+    number = int(asked.do())
+    guard.register.advertised(view, number, advert.bus)
+    return number
+
+
+def _count_my_adverts(asked: Asked) -> int:
+    mine = _my_buses(asked)
+    return sum(bus in mine for bus in asked.guard.register.adverts(asked.view).values())
 
 
 def withdraw(asked: Asked) -> None:
     """An advert of a bus of one's own."""
-    for each in asked.view.adverts():
-        if each.number == asked.given["number"]:
-            check_bus(asked, each.bus)
+    guard, number = asked.guard, asked.given["number"]
+    bus = guard.register.adverts(asked.view).get(number)
+    if bus is not None:
+        check_bus(asked, bus)
+    guard.register.withdrawn(asked.view, number)
     asked.do()
 
 

@@ -13,12 +13,13 @@ import msgspec
 from polycast.errors import BadFrame, BrokerRefused, LimitReached, StoreClosed
 from polycast.server.definitions import check_definitions
 from polycast.server.describing import Private, read_descriptions
+from polycast.server.lanes import Stopwatch
 from polycast.server.outbox import GONE, Outbox
 from polycast.server.reception import group_of
 from polycast.server.refusals import refused
 from polycast.server.usage import Using
-from polycast.server.working import Task, Undone, perform
-from polycast.wire.calls import CALLS, READ, READS
+from polycast.server.working import LISTINGS, Task, Undone, perform
+from polycast.wire.calls import CALLS, READ
 from polycast.wire.frames import (
     decode_message,
     encode,
@@ -57,15 +58,15 @@ LAST_WORDS = 1.0  # seconds to say why it ends
 LATER = 0.05  # seconds after which a client to which nothing was sent hears how far it is
 PIECE = 200  # bytes that an event, a step or a description takes besides its contents
 DONE = object()  # nothing is left to do of a message
-LISTINGS = 4  # questions about many things at a time that one connection may have
+AT_A_TIME = 4  # questions about many things that one connection may have
+MANY, MUCH = 200, 100_000  # steps of a piece of work, and bytes, that may take long
 MUCH_LATER = 0.25  # the same for one that has not asked for anything
 _QUICK = frozenset(
     {
         *("newest", "oldest", "revision", "subscription", "document", "route", "flight"),
-        *("members", "standing", "notices"),
+        "notices",
     }
 )
-_LISTINGS = READS.keys() - _QUICK
 
 
 class CutOff(Exception):
@@ -145,7 +146,7 @@ class Connection:
             for timer in (self._progress, self._alive):
                 if timer is not None:
                     timer.cancel()
-            self._broker.holdings.forget(self._make_room)
+            self._broker.holdings.forget(self._make_room, self.owner)
             self._closing = True
             self._outbox.end()
             await asyncio.wait([writer], timeout=LAST_WORDS)
@@ -330,14 +331,14 @@ class Connection:
 
     def _hold(self, size: int) -> None:
         self.held += size
-        self._broker.holdings.change(size)
+        self._broker.holdings.change(size, self.owner)
         self._make_room()
 
     def _make_room(self) -> None:
         """Hear nothing more while too much is not answered, or answered and not taken."""
         holdings = self._broker.holdings
-        if not holdings.has_room():
-            holdings.await_room(self._make_room)
+        if not holdings.has_room(self.owner):
+            holdings.await_room(self._make_room, self.owner)
             self._wait_for_room()
         elif (
             self._pending < self._limits.pending
@@ -364,11 +365,23 @@ class Connection:
 
     def _append(self, message: Append) -> None:
         count = sum(len(run.payloads) for run in message.runs)
+        size = _size_of(message)
+        self._check_size(size)
         self._check_rate(count)
         self.guard.check_append(message.runs, message.astray)
         appending = self._store.submit(message.runs, astray=message.astray)
         self._hub.published += count
-        self._answer_later(appending, message.number, encode, _size_of(message))
+        self._answer_later(appending, message.number, encode, size)
+
+    def _check_size(self, size: int) -> None:
+        """Refuse a message that takes little, and becomes very much in the log."""
+        most = max(self._broker.bounds.appended, 2 * self._limits.frame)
+        if size > most:
+            text = (
+                f"{size:,} bytes of events in one message, each with its topic, context and "
+                f"headers; {most:,} are accepted. Publish fewer at a time"
+            )
+            raise LimitReached("too-large", text, {"limit": most, "used": size})
 
     def _describe(self, message: Describe) -> Iterator[None]:
         descriptions = yield from read_descriptions(message.descriptions)
@@ -432,9 +445,10 @@ class Connection:
             result = self._broker.asked(message.name, given, self.guard)
             self._post(Answer(message.number, result))
             return
-        asking = self._broker.pool.submit(self._broker.asked, message.name, given, self.guard)
+        ask = partial(self._broker.asked, message.name, given, self.guard)
+        asking = self._in_lane(ask, self._broker.pool.submit)
         # What it will be answered is not known yet; a few of these may be much.
-        size = max(1, self._broker.bounds.inbound // LISTINGS)
+        size = max(1, self._broker.bounds.inbound // AT_A_TIME)
         self._answer_later(asking, message.number, bytes, size)
 
     def _read(self, number: int, given: dict[str, Any]) -> None:
@@ -450,10 +464,29 @@ class Connection:
         client = self.client if self.owner is None else f"{self.owner!r} {self.client}"
         task = Task(client, self._broker.clock.time(), self.guard, self._broker.bounds.answers)
         size = sum(PIECE + len(each.arguments) + len(each.expected) for each in message.steps)
-        if any(each.name in _LISTINGS for each in message.steps):
+        is_long = len(message.steps) > MANY or size > MUCH
+        if any(each.name in LISTINGS for each in message.steps):
             size += self._broker.bounds.answers
-        working = self._store.write(lambda tx: perform(tx, message, task))
+            is_long = True
+        if is_long:
+            working = self._in_lane(partial(perform, work=message, task=task), self._store.write)
+        else:
+            working = self._store.write(lambda tx: perform(tx, message, task))
         self._answer_later(working, message.number, bytes, size)
+
+    def _in_lane(
+        self, work: Callable[..., Any], submit: Callable[[Callable[..., Any]], Future[Any]]
+    ) -> Future[Any]:
+        """Have done what may take long: for an owner, one after the other."""
+        if self.guard.is_open:
+            return submit(work)
+
+        def begin(watch: Stopwatch) -> Future[Any]:
+            if self._closing:  # nobody waits for it any more
+                raise StoreClosed
+            return submit(lambda *given: watch.time(lambda: work(*given)))
+
+        return self._broker.lanes.ask(self._party, begin)
 
     def _want(self, message: Want) -> Iterator[None]:
         many = len(message.definitions)
@@ -479,6 +512,6 @@ def _told(events: Events) -> tuple[int, int, int, int]:
 
 
 def _size_of(message: Append) -> int:
-    """About how many bytes are held for events."""
-    payloads = [each for run in message.runs for each in (*run.payloads, *(run.roots or ()))]
-    return PIECE * (1 + len(payloads)) + sum(map(len, payloads))
+    """About how many bytes are held for events, and stored of them."""
+    astray = sum(PIECE + len(each.reason) for each in message.astray)
+    return PIECE + astray + sum(run.size(PIECE) for run in message.runs)

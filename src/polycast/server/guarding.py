@@ -9,6 +9,7 @@ from polycast.routing.borders.crossing import letter_name
 from polycast.server.asking import Asked, admins
 from polycast.server.belongings import owner_of_publisher
 from polycast.server.permissions import RULES
+from polycast.server.register import Register
 from polycast.stores import EventType
 from polycast.typesystem.standard import STANDARD
 
@@ -52,6 +53,7 @@ class Guard:
         self._names = vocabulary.names  # of the class of a wire name and a hash
         self._owner_of = owner_of  # the name of a type
         self._mine: set[str] = set()  # publishers that are known to be
+        self.register = Register()
         self._untaken: tuple[frozenset[str], LimitReached] | None = None
         self._first: int | None = None  # the revision at which it first asked what has changed
         self.is_open = who.rights.admin
@@ -75,6 +77,11 @@ class Guard:
             return do()
         with self.store.view() as view:
             return self._decide(verb, view, given, do, is_committed=True)
+
+    def begin(self) -> None:
+        """A transaction of the client begins."""
+        self.usage.begin()
+        self.register.begin()
 
     def take(self, tx: Transaction, verb: Verb, given: dict[str, Any]) -> Any:
         """The result of a step of a transaction."""
@@ -140,7 +147,7 @@ class Guard:
         if not self.is_open:
             for run in runs:
                 self._check_run(run)
-            self.usage.add_runs(self.who, runs)
+            self.usage.add_runs(self.who, runs, astray)
 
     def _check_run(self, run: Run) -> None:
         """As what it is, and as what it is in the root."""
@@ -149,6 +156,12 @@ class Guard:
         if run.root is not None:
             root = EventType(run.root.name, run.root.version, run.root.hash)
             self._check_form(root, run.topic)
+
+    def check_record(self, record: Record) -> None:
+        """Refuse an event that the client might not publish, as what it is and in the root."""
+        for form in (record, *(() if record.root is None else (record.root,))):
+            named = EventType(form.name, form.version, form.hash)
+            self._check_form(named, record.topic)
 
     def _check_publisher(self, publisher: str) -> None:
         if publisher not in self._mine:

@@ -17,6 +17,10 @@ class Quota:
     """That its connections to one broker have at a time."""
     durable: int = 10_000
     """Names of durable subscriptions and groups, and of others that have dead letters."""
+    buses: int = 5_000
+    """That are open, or were when they died, until they are buried."""
+    adverts: int = 10_000
+    """Of all its buses."""
     types: int = 20_000
     """Descriptions under its names, which never go; and as many that are private to connections."""
     bytes_per_day: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -65,28 +65,47 @@ class Turns:
 
 
 class Holdings:
-    """Bytes that are held for all connections together; who finds no room is told when there is."""
+    """Bytes that are held for all connections together; who finds no room is told when there is.
 
-    def __init__(self, limit: int) -> None:
+    Of what belongs to an owner, so much that others have room, too: `share` is the part of all.
+    """
+
+    def __init__(self, limit: int, *, share: float = 1.0) -> None:
         self.limit, self.held = limit, 0
-        self._waiting: dict[Callable[[], None], None] = {}
+        self._most_of_one = limit * share
+        self._of: Counter[str] = Counter()
+        self._waiting: dict[str | None, dict[Callable[[], None], None]] = {}
 
-    def has_room(self) -> bool:
-        """Whether more may be taken."""
-        return self.held < self.limit
+    def has_room(self, owner: str | None = None) -> bool:
+        """Whether more may be taken, of an owner or of nobody."""
+        is_free = owner is None or self._of[owner] < self._most_of_one
+        return self.held < self.limit and is_free
 
-    def change(self, by: int) -> None:
+    def change(self, by: int, owner: str | None = None) -> None:
         """So much more is held, or less."""
+        was_full, was_at_most = self.held >= self.limit, not self.has_room(owner)
         self.held += by
-        if by < 0 and self._waiting and self.has_room():
-            waiting, self._waiting = self._waiting, {}
-            for each in waiting:
-                each()
+        if owner is not None:
+            self._of[owner] += by
+            if not self._of[owner]:
+                del self._of[owner]
+        if was_full and self.has_room():
+            for each in list(self._waiting):
+                self._tell(each)
+        elif was_at_most and self.has_room(owner):
+            self._tell(owner)
 
-    def await_room(self, tell: Callable[[], None]) -> None:
+    def _tell(self, owner: str | None) -> None:
+        for each in self._waiting.pop(owner, {}):
+            each()
+
+    def await_room(self, tell: Callable[[], None], owner: str | None = None) -> None:
         """Have something called, once, when there is room."""
-        self._waiting[tell] = None
+        self._waiting.setdefault(owner, {})[tell] = None
 
-    def forget(self, tell: Callable[[], None]) -> None:
+    def forget(self, tell: Callable[[], None], owner: str | None = None) -> None:
         """Do not call it."""
-        self._waiting.pop(tell, None)
+        waiting = self._waiting.get(owner, {})
+        waiting.pop(tell, None)
+        if not waiting:
+            self._waiting.pop(owner, None)

@@ -10,15 +10,17 @@ import msgspec
 
 from polycast.errors import LimitReached
 from polycast.server.belongings import subscriptions_of
+from polycast.server.tallies import Tally
+from polycast.stores.values import size_of_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from polycast.config import Clock
     from polycast.events import Record
     from polycast.server.access import Identified
     from polycast.server.quotas import Quota
-    from polycast.stores import Run, Store, Transaction
+    from polycast.stores import Run, Store, Stray, Transaction
 
 __all__ = ["Usage", "Using", "size_of", "size_of_run"]
 
@@ -27,8 +29,9 @@ USAGE = "usage"
 DAY = 24 * 3600.0
 HELD = ("connections", "subscriptions", "types")
 """What connections have; of types, those that are private to them."""
+STORED = ("durable", "buses", "adverts")
+"""What is in the store."""
 HEAD = 200  # bytes that an event takes besides its contents
-AGAIN = 1.0  # seconds after which the names of an owner at its limit are counted again
 
 
 class _Day(msgspec.Struct, frozen=True):
@@ -54,17 +57,13 @@ _decode = msgspec.json.Decoder(_Day).decode
 def size_of(record: Record) -> int:
     """About how many bytes a store keeps for an event."""
     root = 0 if record.root is None else len(record.root.payload)
-    return HEAD + len(record.payload) + root + _size_of_headers(record.headers)
+    around = size_of_context(record.topic, record.context, record.headers)
+    return HEAD + len(record.payload) + root + around
 
 
 def size_of_run(run: Run) -> int:
     """The same of all events of a run: each is kept with what they have in common."""
-    payloads = sum(map(len, (*run.payloads, *(run.roots or ()))))
-    return payloads + len(run.payloads) * (HEAD + _size_of_headers(run.headers))
-
-
-def _size_of_headers(headers: dict[str, str]) -> int:
-    return sum(len(each) for pair in headers.items() for each in pair)
+    return run.size(HEAD)
 
 
 class Usage:
@@ -79,10 +78,9 @@ class Usage:
         self.held: dict[str, Counter[str]] = {each: Counter() for each in HELD}
         """By what and by owner, what connections have. In the thread of the loop."""
         self._lock = threading.Lock()
-        self._durable: dict[str, int] = {}
-        self._counted: dict[str, float] = {}  # when an owner's names were last counted
-        self._adding = 0  # names of the transaction that is under way
-        self._stored: dict[str, _Day] = {}  # what the store says
+        self.stored = {each: Tally(clock) for each in STORED}
+        """The same in the store."""
+        self._days: dict[str, _Day] = {}  # what the store says
         self._since: dict[str, _Day] = {}  # what it does not know yet
 
     def quota(self, who: Identified) -> Quota | None:
@@ -98,54 +96,47 @@ class Usage:
         if limit is not None and used + more > limit:
             raise _reached(who, code, limit, used, more)
 
-    # -- names -------------------------------------------------------------------------------------
+    # -- what is in the store ----------------------------------------------------------------------
 
     def begin(self) -> None:
         """A transaction begins; what the last one would have added, it has or never will."""
-        self._adding = 0
+        for each in self.stored.values():
+            each.begin()
 
-    def add_durable(self, tx: Transaction, who: Identified, name: str) -> None:
-        """Raises `LimitReached` for one more name than the owner may have."""
+    def add(self, tx: Transaction, who: Identified, code: str, count: Callable[[], int]) -> None:
+        """Raises `LimitReached` for one more in the store than the owner may have."""
         quota, owner = self.quota(who), who.owner
         if quota is None or owner is None:
             return
-        with self._lock:
-            used = self._durable.get(owner)
-            is_new = used is None
-            used = self._adding + (used or 0)
-            if is_new or (used >= quota.durable and self._may_count(owner)):
-                used = len(set(subscriptions_of(tx, owner)) - {name})
-                self._durable[owner] = used - self._adding
-            if used >= quota.durable:
-                raise _reached(who, "durable", quota.durable, used, 1)
-        self._adding += 1
-        tx.after(lambda: self._added(owner))
+        limit = getattr(quota, code)
+        used = self.stored[code].add(tx, owner, limit=limit, count=count)
+        if used >= limit:
+            raise _reached(who, code, limit, used, 1)
 
-    def _added(self, owner: str) -> None:
-        with self._lock:
-            self._durable[owner] = self._durable.get(owner, 0) + 1
-
-    def _may_count(self, owner: str) -> bool:
-        now = self._clock.monotonic()
-        if now - self._counted.get(owner, -AGAIN) < AGAIN:
-            return False
-        self._counted[owner] = now
-        return True
+    def add_durable(self, tx: Transaction, who: Identified, name: str) -> None:
+        """The same for a name of a durable subscription, or of one with dead letters."""
+        owner = who.owner or ""
+        self.add(tx, who, "durable", lambda: len(set(subscriptions_of(tx, owner)) - {name}))
 
     def count(self, names: Counter[str]) -> None:
         """How many names each owner has in the store."""
-        with self._lock:
-            self._durable = {owner: names[owner] for owner in {*self._durable, *names}}
+        self.stored["durable"].set_all(names)
 
     # -- bytes -------------------------------------------------------------------------------------
 
-    def add_runs(self, who: Identified, runs: Iterable[Run]) -> None:
-        """Raises `LimitReached` for events that are more than may be stored on a day."""
+    def add_runs(self, who: Identified, runs: Sequence[Run], astray: Sequence[Stray] = ()) -> None:
+        """Raises `LimitReached` for events that are more than may be stored on a day.
+
+        Those that are astray are dead letters, too.
+        """
         quota = self.quota(who)
-        if quota is not None and quota.bytes_per_day is not None:
-            size = sum(map(size_of_run, runs))
-            self._check_bytes(who, "events", quota.bytes_per_day, size)
-            self._add(who.owner or "", size, 0)
+        if quota is None or quota.bytes_per_day is None:
+            return
+        size, count = sum(map(size_of_run, runs)), sum(len(run.payloads) for run in runs)
+        letters = sum(len(each.reason) + size // count for each in astray)
+        self._check_bytes(who, "events", quota.bytes_per_day, size)
+        self._check_bytes(who, "letters", quota.bytes_per_day, letters)
+        self._add(who.owner or "", size, letters)
 
     def add_letters(self, tx: Transaction, who: Identified, size: int) -> None:
         """The same for bytes of dead letters, which have as much room by themselves.
@@ -171,10 +162,10 @@ class Usage:
 
     def _load(self, owner: str) -> None:
         """Know what the store knows; before the lock, which the thread that writes it may want."""
-        if owner not in self._stored:
+        if owner not in self._days:
             with self._store.view() as view:
                 body = view.document(USAGE, owner)
-            self._stored.setdefault(owner, _NEVER if body is None else _decode(body))
+            self._days.setdefault(owner, _NEVER if body is None else _decode(body))
 
     def _today(self) -> int:
         return int(self._clock.time() // DAY)
@@ -182,7 +173,7 @@ class Usage:
     def _used(self, owner: str) -> _Day:
         """Today, as far as it is known here. The lock is held."""
         found = _Day(self._today())
-        for each in (self._stored.get(owner, _NEVER), self._since.get(owner, _NEVER)):
+        for each in (self._days.get(owner, _NEVER), self._since.get(owner, _NEVER)):
             if each.day == found.day:
                 found = found.plus(each.day, each.events, each.letters)
         return found
@@ -205,7 +196,7 @@ class Usage:
 
     def _saved(self, told: dict[str, _Day], new: dict[str, _Day]) -> None:
         with self._lock:
-            self._stored.update(told)
+            self._days.update(told)
             for owner, each in new.items():
                 now = self._since[owner]
                 if now.day == each.day:
@@ -216,8 +207,7 @@ class Usage:
 
     def durable(self, owner: str) -> int:
         """How many names an owner has, as of the last count."""
-        with self._lock:
-            return self._durable.get(owner, 0)
+        return self.stored["durable"].of(owner)
 
     def events_today(self, owner: str) -> int:
         """How many bytes of events it has stored today; 0 where that is not limited."""
@@ -262,6 +252,8 @@ class Using:
 _WORDS = {
     "connections": "connections to this broker",
     "subscriptions": "subscriptions at this broker",
+    "buses": "open buses",
+    "adverts": "adverts",
     "durable": "names of durable subscriptions and groups",
     "types": "descriptions of types",
     "events": "bytes of events stored today (UTC)",

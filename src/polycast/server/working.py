@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import thread_time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,6 +25,10 @@ __all__ = ["Undone", "perform"]
 
 LETTER, LEAST = 500, 2_000  # bytes that a dead letter, and any question, counts for
 _TOO_MUCH = "the answers to {} steps of one piece of work take {:,} bytes; {:,} are accepted"
+_TOO_LONG = "the questions of one piece of work took {:.2f} s; ask fewer at a time"
+_SMALL = {"newest", "oldest", "revision", "subscription", "document", "route", "flight"}
+LISTINGS = READS.keys() - _SMALL
+"""Questions about many things, which may take long."""
 _results = msgspec.msgpack.Decoder(list[bytes])
 
 
@@ -44,6 +49,8 @@ class Task:
     guard: Guard
     room: int = 4_000_000
     """Bytes that the answers to its questions may take in all: others wait meanwhile."""
+    seconds: float = 0.03
+    """Of the processor, after which no further question about many things is answered."""
 
 
 def perform(tx: Transaction, work: Work, task: Task) -> Done:
@@ -69,14 +76,18 @@ def take(tx: Transaction, steps: Sequence[Step], task: Task) -> list[bytes]:
     The others are taken all the same, so that the client learns as much as possible at once.
     """
     results: list[bytes] = []
-    as_expected, told = True, 0
-    task.guard.usage.begin()
+    as_expected, told, spent = True, 0, 0.0
+    task.guard.begin()
     for step in steps:
         verb = STEPS.get(step.name) or ERRANDS.get(step.name)
         if verb is None:
             raise BadFrame(f"the step {step.name!r}", why="a transaction has no such method")
         given = verb.given(step.arguments)
+        began = thread_time() if step.name in LISTINGS and not task.guard.is_open else None
+        if began is not None and spent > task.seconds:
+            raise LimitReached("answers", _TOO_LONG.format(spent), {"limit": task.seconds})
         value = task.guard.take(tx, verb, given)
+        spent += 0.0 if began is None else thread_time() - began
         told += LETTER * len(value) if step.name == "letters" else 0
         result = encode_result(value)
         results.append(result)

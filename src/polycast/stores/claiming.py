@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 OUTLIVING = "outliving"  # the kind of the documents with events that the log has let go of
+_HELD = -1  # before every position
 R = TypeVar("R")
 Stale = list[tuple[int, int]]  # claims that were taken away before: position and token
 
@@ -215,10 +216,11 @@ def _free(tx: Transaction, asked: Claiming, order: Order) -> list[Flight]:
     if not asked.offers or asked.room <= 0:
         return got
     found = tx.flights_at(asked.name, [each.position for each in asked.offers])
+    there, has_tried = {each.position: each for each in found}, asked.has_tried
     for flight in asked.offers:
-        tried = flight.attempts > 0 and (asked.has_tried or any(e.attempts > 1 for e in got))
+        tried = flight.attempts > 0 and has_tried
         if (
-            flight in found
+            there.get(flight.position) == flight
             and flight.holder is None
             and not flight.done
             and len(got) < asked.room
@@ -228,6 +230,7 @@ def _free(tx: Transaction, asked: Claiming, order: Order) -> list[Flight]:
             taken = replace(flight, holder=asked.bus, attempts=flight.attempts + 1)
             tx.fly([taken])
             got.append(taken)
+            has_tried = has_tried or taken.attempts > 1
     return got
 
 
@@ -256,21 +259,23 @@ class Order:
     def __init__(self, order: str, under_way: Iterable[Flight], bus: int) -> None:
         self._order = order
         others = () if order == "none" else under_way
-        self._others = [each for each in others if each.holder != bus]
-        self._publishers = {each.publisher for each in self._others}
+        self._first: dict[str, int] = {}  # by publisher, of what others may have before it
+        for each in others:
+            if each.holder != bus:
+                source = self._source(each.publisher)
+                first = _HELD if each.holder is not None else each.position
+                self._first[source] = min(first, self._first.get(source, first))
+
+    def _source(self, publisher: str) -> str:
+        return "" if self._order == "total" else publisher
 
     def allows(self, publisher: str, flight: Flight | None) -> bool:
         """Whether an event of a publisher may be claimed; or a flight that is free."""
-        if not self._others:
+        first = self._first.get(self._source(publisher))
+        if first is None:
             return True
-        if flight is None:
-            return self._order == "fifo" and publisher not in self._publishers
         # Of those that are free the first comes first; what somebody holds has to end before.
-        return all(
-            each.holder is None and each.position >= flight.position
-            for each in self._others
-            if self._order == "total" or each.publisher == publisher
-        )
+        return flight is not None and flight.position <= first
 
 
 def tidy(tx: Transaction, kept: Kept) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -31,6 +32,7 @@ __all__ = [
     "Stored",
     "Stray",
     "Stretch",
+    "size_of_context",
 ]
 
 
@@ -97,6 +99,17 @@ class Run(msgspec.Struct, frozen=True, gc=False):
                 f"{self.root}; as many as events are accepted, and the class of them"
             )
 
+    def size(self, head: int) -> int:
+        """About how many bytes its events take, each with what they have in common.
+
+        So a short message cannot become a long log. `head` is what any event takes besides.
+        """
+        common = head + size_of_context(self.topic, self.context, self.headers)
+        if self.root is not None and self.roots is None:
+            common += len(self.root.payload)
+        own = sum(map(len, (*self.payloads, *(self.roots or ()))))
+        return own + len(self.payloads) * common
+
     def identities(self) -> list[Identity]:
         """Those of its events."""
         publisher, epoch, first = self.first.publisher, self.first.epoch, self.first.sequence
@@ -119,6 +132,12 @@ class Run(msgspec.Struct, frozen=True, gc=False):
         about = (self.topic, self.priority, self.expires, self.headers)
         head = (self.name, self.version, self.hash, identity, self.codec)
         return Draft(*head, payload, *about, self.context, root)
+
+
+def size_of_context(topic: str | None, context: str | None, headers: dict[str, str]) -> int:
+    """How many bytes there are around the payload of an event, but for what names its class."""
+    texts = (topic or "", context or "", *headers, *headers.values())
+    return sum(len(each.encode(errors="surrogatepass")) for each in texts)
 
 
 class Stray(msgspec.Struct, frozen=True, gc=False):
@@ -205,6 +224,10 @@ class Kept(msgspec.Struct, frozen=True):
     token: int = 0
     holder: int | None = None  # the bus it is attached to
     lease: float | None = None  # when it ends, by the wall
+
+    def __post_init__(self) -> None:
+        if self.lease is not None and isnan(self.lease):
+            raise ValueError(f"the lease of {self.name!r:.100} is no number: no clock reaches it")
 
 
 class Flight(msgspec.Struct, frozen=True, gc=False):

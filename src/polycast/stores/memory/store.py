@@ -16,6 +16,7 @@ from polycast.events import encode_record
 from polycast.stores.contract import Batch, Draft, EventType, Run, Stored
 from polycast.stores.memory.state import MemoryState
 from polycast.stores.near import Near, bury_astray, describe_all, one_by_one
+from polycast.stores.values import size_of_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -223,4 +224,5 @@ def _payloads_of(record: Record) -> list[bytes]:
 
 def _bytes(record: Record) -> int:
     """About what it takes."""
-    return len(record.payload) + (0 if record.root is None else len(record.root.payload))
+    around = size_of_context(record.topic, record.context, record.headers)
+    return around + sum(map(len, _payloads_of(record)))

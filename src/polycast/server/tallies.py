@@ -1,0 +1,69 @@
+"""How many things of a kind each owner has in the store, without counting them each time."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+    from polycast.stores import Transaction
+
+__all__ = ["Tally"]
+
+AGAIN = 1.0  # seconds after which what an owner at its limit has is counted again
+
+
+class Tally:
+    """Goes by what was added since it was counted; what seems too much is counted anew.
+
+    It may be asked in any thread, and is added to in that which writes.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, int] = {}
+        self._counted: dict[str, float] = {}  # when those of an owner were last counted
+        self._adding = 0  # in the transaction that is under way
+
+    def begin(self) -> None:
+        """A transaction begins; what the last one would have added, it has or never will."""
+        self._adding = 0
+
+    def add(self, tx: Transaction, owner: str, *, limit: int, count: Callable[[], int]) -> int:
+        """One more of an owner, unless it has as many as it may; how many it had."""
+        with self._lock:
+            known = self._known.get(owner)
+            used = self._adding + (known or 0)
+            if known is None or (used >= limit and self._may_count(owner)):
+                used = count()
+                self._known[owner] = used - self._adding
+        if used < limit:
+            self._adding += 1
+            tx.after(lambda: self._added(owner))
+        return used
+
+    def _added(self, owner: str) -> None:
+        with self._lock:
+            self._known[owner] = self._known.get(owner, 0) + 1
+
+    def _may_count(self, owner: str) -> bool:
+        now = self._clock.monotonic()
+        if now - self._counted.get(owner, -AGAIN) < AGAIN:
+            return False
+        self._counted[owner] = now
+        return True
+
+    def set_all(self, counted: Counter[str]) -> None:
+        """They have been counted."""
+        with self._lock:
+            self._known = {owner: counted[owner] for owner in {*self._known, *counted}}
+
+    def of(self, owner: str) -> int:
+        """How many an owner has, as far as it is known."""
+        with self._lock:
+            return self._known.get(owner, 0)
