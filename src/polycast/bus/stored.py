@@ -436,6 +436,12 @@ class StoredRoster(Roster):
         number = interests.index(consumer.interest) if consumer.interest in interests else 0
         return self.feed.asked_elsewhere(mailbox, number)
 
+    def has_members_elsewhere(self, mailbox: Mailbox) -> bool:
+        """Whether other buses have members of a group; perhaps, if the store cannot be asked."""
+        with suppress(*STORE_FAILURES), self.store.view() as view:
+            return any(each.bus != self.presence.bus.id for each in view.members(mailbox.name))
+        return True
+
     def wind_down(self) -> None:
         """What is durable goes on in the next opening; only what has begun is waited for."""
         self.presence.look_at_clock()

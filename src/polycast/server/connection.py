@@ -18,7 +18,7 @@ from polycast.server.reception import group_of
 from polycast.server.refusals import refused
 from polycast.server.usage import Using
 from polycast.server.working import Task, Undone, perform
-from polycast.wire.calls import CALLS, READ, READS
+from polycast.wire.calls import ASKED, CALLS, READ, READS
 from polycast.wire.frames import (
     decode_message,
     encode,
@@ -427,6 +427,10 @@ class Connection:
             self._eager = self._store.newest()
             self._post(Answer(message.number, encode_result(self._eager)))
             self._broker.ring()
+            return
+        if verb is ASKED:
+            asked = self._hub.asked(self, given["name"])
+            self._post(Answer(message.number, encode_result(asked)))
             return
         if message.name in _QUICK:
             result = self._broker.asked(message.name, given, self.guard)
