@@ -70,11 +70,11 @@ def test_each_test_of_an_event_is_told(
 def test_what_of_a_filter_a_broker_asks_is_told(run: Any, filtered: Path) -> None:
     asked = {name: run("explain", filtered, name, "--json").data["at_broker"] for name in NAMES}
     assert asked == {
-        "big": "a broker asks `(event.number > 3) and (event.note != 'no')`, which is all of "
+        "big": "the broker asks `(event.number > 3) and (event.note != 'no')`, which is all of "
         "the filter",
-        "lucky": "a broker sends every event of these types; the subscriber asks the filter",
-        "split": "a broker asks `event.number > 3`; the subscriber asks the whole filter",
-        "billing": "a broker sends every event of these types",
+        "lucky": "the broker sends every event of these types; the subscriber asks the filter",
+        "split": "the broker asks `event.number > 3`; the subscriber asks the whole filter",
+        "billing": "the broker sends every event of these types",
     }
 
 

@@ -35,11 +35,10 @@ NUMBER = 1  # of its route in the plan
 
 def explain_subscription(given: Namespace, terminal: Terminal) -> int:
     """Say what a kept subscription wants and where that is asked; and what it makes of an event."""
-    place = place_of(given)
-    with place.looking() as store:
+    with place_of(given).looking() as store:
         with store.view() as view:
             explained = _Explained(view, _kept(view, given.name))
-        asked = explained.asked("the broker" if place.is_broker else "a broker")
+        asked = explained.asked()
         lines = explained.lines(asked)
         data = explained.data() | {"at_broker": asked, "means": lines}
         if given.position is not None:
@@ -88,10 +87,10 @@ class _Explained:
             self._unknown = str(error)
         self._place = place_in_log(view, kept)
 
-    def asked(self, who: str) -> str:
-        """What of its filter is asked before an event gets to it."""
+    def asked(self) -> str:
+        """What of its filter is asked before an event gets to it; in a file, by its broker."""
         definition = self.definition
-        who = "the pipeline" if self._routed else who
+        who = "the pipeline" if self._routed else "the broker"
         if self._unknown:
             return f"what {who} asks of its filter is not known: {self._unknown}"
         words = asked_in_words(self._plan.asked(NUMBER), definition, who=who)
