@@ -29,6 +29,18 @@ class Letter:
     name: str = "a"
 
 
+@dataclass
+class Coin:
+    value: int = 0
+
+
+@dataclass
+class Bill:
+    """Its price is no number."""
+
+    price: Coin
+
+
 @runtime_checkable
 class Priced(Protocol):
     price: int
