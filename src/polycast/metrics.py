@@ -1,10 +1,15 @@
-"""Counts of what happened, for one subscription and for a whole bus."""
+"""Counts of what happened, for one subscription and for a whole bus; what fails each time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-__all__ = ["Counts"]
+from polycast.text import plain
+
+__all__ = ["Counts", "Trials"]
+
+FEW = 3  # failures in a row that may be chance
+_LONGEST = 200  # characters of an error
 
 
 @dataclass(slots=True)
@@ -25,3 +30,46 @@ class Counts:
     def as_dict(self) -> dict[str, int]:
         """The counts by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+class Trials:
+    """How a function of a user does, from its first failure on. Changed under its owner's lock."""
+
+    __slots__ = ("_few", "asked", "error", "failed", "row")
+
+    def __init__(self, few: int = FEW) -> None:
+        self._few = few
+        self.asked = self.failed = 0
+        self.row = 0  # failures since it has worked
+        self.error = ""  # the last, in one line
+
+    def fail(self, error: BaseException) -> None:
+        """It has failed once more."""
+        self.asked += 1
+        self.failed += 1
+        self.row += 1
+        self.error = _in_one_line(error)
+
+    def work(self, times: int = 1) -> None:
+        """It has worked."""
+        self.asked += times
+        self.row = 0
+
+    @property
+    def are_vain(self) -> bool:
+        """Whether it fails each time, of late."""
+        return self.row >= self._few
+
+    def __str__(self) -> str:
+        times = f"{self.failed} of {self.asked} times, the last {self.row} in a row"
+        return f"{times}; the last error is {self.error}"
+
+
+def _in_one_line(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        said = str(error)
+    except Exception as broken:  # of a class of a user
+        said = f"({type(broken).__name__} while it was put into words)"
+    text = plain(f"{name}: {said}" if said else name)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."

@@ -70,7 +70,9 @@ def test_the_rest_of_a_filter_is_asked_here(buses: tuple[pc.Bus, pc.Bus]) -> Non
     assert numbers(seen) == [6, 7, 8, 9]
     assert received(desk) - before == 10
     told = str(sub.explain())
-    assert "the broker asks `event.customer == 'Cleo'`; the whole filter is asked here" in told
+    assert (
+        "the broker asks `event.customer == 'Cleo'`; the subscriber asks the whole filter" in told
+    )
 
 
 def test_a_filter_that_nobody_can_look_into_is_asked_here(buses: tuple[pc.Bus, pc.Bus]) -> None:
@@ -81,9 +83,20 @@ def test_a_filter_that_nobody_can_look_into_is_asked_here(buses: tuple[pc.Bus, p
     shop.publish_many([Gift(n) for n in range(6)])
     assert desk.flush(5)
     assert numbers(seen) == [1, 3, 5]
-    assert "the broker sends every event of these types; the filter is asked here" in str(
+    assert "the broker sends every event of these types; the subscriber asks the filter" in str(
         sub.explain()
     )
+
+
+def test_what_is_asked_of_a_filter_is_told_to_its_own_connection_alone(
+    buses: tuple[pc.Bus, pc.Bus],
+) -> None:
+    mine, other = buses
+    sub = mine.subscribe(Order, print, where=lambda order: order.number > 3, durable="desk")
+    stores = [bus._engine.store for bus in (mine, other)]  # type: ignore[attr-defined]
+    key = f"{sub.name}#1"
+    assert [each.where for each in stores[0].asked(key)] == ["event.number > 3"]
+    assert stores[1].asked(key) == []
 
 
 UNKNOWN = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 import pytest
@@ -30,7 +30,7 @@ import polycast as pc
 from polycast.routing.takers import decode_takers
 from polycast.server.working import Task, take
 from polycast.stores import Stretch, Transaction
-from polycast.wire.calls import CALLS, ERRANDS, READ, READS, STEPS, Verb
+from polycast.wire.calls import ASKED, CALLS, ERRANDS, READ, READS, STEPS, Verb
 from polycast.wire.frames import encode_result
 from polycast.wire.messages import FromClient, Step
 
@@ -165,6 +165,7 @@ WANTED: dict[str, Callable[[Who, str], str]] = {
     **dict.fromkeys(("keep_bus", "remove_bus"), own_bus_change),
     **dict.fromkeys(("advertise", "withdraw"), own_bus_change),
     "notices": anybody,
+    "asked": anybody,  # about what one's own connection wants
     "describe": describing,
     **dict.fromkeys(("put_context", "end_context", "give_root"), admins_change),
     **dict.fromkeys(("take_routing", "drop_stretches"), admins_change),
@@ -189,6 +190,8 @@ def answered(world: World, who: Who, verb: Verb, given: dict[str, Any]) -> Any:
         guard.check_read(READ, given)
         entries = world.store.read(1).entries
         return [each for each in entries if guard.may_receive(each.record)]
+    if verb is ASKED:
+        return encode_result(world.broker.hub.asked(cast("Any", object()), "a name"))
     return world.broker.asked(verb.name, given, guard)
 
 

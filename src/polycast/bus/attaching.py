@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from polycast.errors import DurableChanged
 from polycast.matching import Definition, definition_of
 from polycast.stores import Flight, Kept, Member
+from polycast.typesystem import describe_all
 
 if TYPE_CHECKING:
     from polycast.bus.options import EngineName
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.matching import Interest
     from polycast.stores import Route, Transaction
+    from polycast.typesystem import Description
 
 GROUPS = "group:"  # what the names of groups that are not durable begin with
 __all__ = ["GROUPS", "Attachment", "Request", "kept_name", "rest_of_lease"]
@@ -46,6 +48,7 @@ class Request:
     replace: bool = False
     pinned: bool = True
     engine: EngineName | None = "direct"  # None: as it is
+    describes: bool = False  # whether its types are to be kept with it: so others can explain it
 
     @property
     def name(self) -> str:
@@ -60,6 +63,8 @@ class Request:
         until = None if lease is None else self.clock.time() + lease
         token = tx.revision() + 1  # higher than any before
         definition = definition_of(self.interest, lease=lease)
+        for each in self._descriptions():
+            tx.describe(each)
         if known is None:
             start = tx.newest() + 1 if self.start is None else self.start
             durable = self.interest.durable is not None
@@ -88,6 +93,12 @@ class Request:
         unclean = known is not None and known.holder is not None
         before = 0 if known is None else known.token
         return Attachment(kept, tx.flights(self.name), unclean, before, route)
+
+    def _descriptions(self) -> list[Description]:
+        """What others have to know of its types."""
+        if not self.describes:
+            return []
+        return [each for cls in self.interest.selector.types for each in describe_all(cls)]
 
     def reroute(self, tx: Transaction) -> Route | None:
         """Have the pipeline route for it, or not; how it is routed is not part of what it is."""

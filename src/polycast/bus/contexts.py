@@ -80,9 +80,14 @@ class BusContexts:
 
     def _is_newer(self, federation: Federation, context: Context) -> bool:
         """Whether something else stands in place of a context, of which it shall take the place."""
-        return federation.members[context.name].context is not context or bool(self.problems())
+        return federation.members[context.name].context is not context or bool(self.replaced())
 
     def problems(self) -> list[str]:
+        """What is wrong with contexts."""
+        failing = [] if self.federation is None else self.federation.problems()
+        return [*self.replaced(), *failing]
+
+    def replaced(self) -> list[str]:
         """What is not as this process declares it."""
         return []
 
@@ -179,7 +184,7 @@ class StoredContexts(BusContexts):
         self._notice(versions)
         self._dispatcher.replan()
 
-    def problems(self) -> list[str]:
+    def replaced(self) -> list[str]:
         """The contexts that others have replaced since this process has declared them."""
         if self._said:
             # A bus without subscriptions does not follow the store; one that is closed cannot.

@@ -12,6 +12,7 @@ from polycast.errors.failures import STORE_FAILURES
 from polycast.locks import Bell
 from polycast.matching import wanted_from_afar
 from polycast.stores import Batch, Coverage
+from polycast.stores.values import Asked
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from polycast.routing import StoredDispatcher
     from polycast.routing.takers import Takers
     from polycast.stores import Entry, Route, Store, Stored
-    from polycast.stores.values import Asked
 
 __all__ = ["Feed"]
 
@@ -44,6 +44,7 @@ class Wants(NamedTuple):
 
 
 NEAR = Wants("", Coverage(0))  # nothing is left out
+NOT_KNOWN = Asked(None, is_all=False, is_known=False)
 
 
 class Feed:
@@ -126,8 +127,14 @@ class Feed:
 
     def asked_elsewhere(self, mailbox: Mailbox, number: int) -> Asked | None:
         """What of one of its filters is asked before an event gets here, if that is so."""
-        asked = self._wants.get(mailbox, NEAR).coverage.asked
-        return asked[number] if number < len(asked) else None
+        wants = self._wants.get(mailbox)
+        if wants is None:
+            return None
+        try:
+            asked = self._store.asked(wants.key)
+        except STORE_FAILURES:
+            asked = []
+        return asked[number] if number < len(asked) else NOT_KNOWN
 
     def leave(self, mailbox: Mailbox) -> None:
         """Bring it nothing more."""

@@ -169,6 +169,13 @@ def _problems(roster: Roster, boxes: list[Mailbox], stuck: tuple[StuckCallback, 
     problems += [
         f"{box.name} lost {box.counts.dropped} events" for box in boxes if box.counts.dropped
     ]
+    problems += [
+        f"the filter of {box.name} fails, so it gets nothing: {box.trials}"
+        for box in boxes
+        if box.trials is not None and box.trials.are_vain
+    ]
+    supplies = list(roster.services.supplies)
+    problems += [told for each in supplies if (told := each.problem) is not None]
     if len(letters) or letters.let_go:
         kept = (
             f"; {n} of them were cut off and stay until purged" if (n := letters.cut_off()) else ""

@@ -133,6 +133,11 @@ class Roster:
         del consumer
         return None
 
+    def has_members_elsewhere(self, mailbox: Mailbox) -> bool:
+        """Whether other buses may have members of a group."""
+        del mailbox
+        return False
+
     def wind_down(self) -> None:
         """The bus is about to be closed: begin nothing that can wait for the next opening."""
 

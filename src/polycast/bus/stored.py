@@ -11,6 +11,7 @@ from msgspec.structs import replace as replaced
 
 from polycast.bus.attaching import GROUPS, Request, kept_name, rest_of_lease
 from polycast.bus.deadlines import follow_clock, keeper_of
+from polycast.bus.filter_health import vain_filters
 from polycast.bus.options import check_dispatch
 from polycast.bus.roster import Roster
 from polycast.bus.store_health import pipeline_health, store_problems
@@ -111,6 +112,7 @@ class StoredRoster(Roster):
             bus = self.presence.bus.id
             who = (bus, self.services.clock, self.presence.detector)
             request = Request(interest, *who, start, lease, replace, pinned, engine)
+            request = dataclasses.replace(request, describes=not self.store.is_remote)
             if known is not None and not self._still_ours(known, request):
                 known = None
             mailbox = self._made(request, settings) if known is None else known
@@ -436,6 +438,12 @@ class StoredRoster(Roster):
         number = interests.index(consumer.interest) if consumer.interest in interests else 0
         return self.feed.asked_elsewhere(mailbox, number)
 
+    def has_members_elsewhere(self, mailbox: Mailbox) -> bool:
+        """Whether other buses have members of a group; perhaps, if the store cannot be asked."""
+        with suppress(*STORE_FAILURES), self.store.view() as view:
+            return any(each.bus != self.presence.bus.id for each in view.members(mailbox.name))
+        return True
+
     def wind_down(self) -> None:
         """What is durable goes on in the next opening; only what has begun is waited for."""
         self.presence.look_at_clock()
@@ -478,4 +486,8 @@ class StoredRoster(Roster):
 
     def problems(self) -> list[str]:
         """What is wrong with the store."""
-        return store_problems(self.store, self.feed, self.pipeline())
+        found = store_problems(self.store, self.feed, self.pipeline())
+        if not self.store.is_up:
+            return found
+        boxes = list(self.mailboxes.values())
+        return [*found, *vain_filters(self.store, self.dispatcher, boxes)]

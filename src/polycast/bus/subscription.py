@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from polycast.bus.explanation import Explanation, explain_event, explain_subscription
 from polycast.config import seconds
 from polycast.errors import BadOption, Cancelled, CutOff, LeaseExpired, SubscriptionEnded, TakenOver
+from polycast.matching import definition_of
+from polycast.routing.explanation import (
+    Explanation,
+    asked_in_words,
+    called_in_words,
+    judged,
+    meaning_of,
+    opaque_in_words,
+    seen_now,
+    verdict_in_words,
+    wish_of,
+)
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -15,11 +26,16 @@ if TYPE_CHECKING:
     from polycast.bus.roster import Roster
     from polycast.delivery import Consumer, Mailbox
     from polycast.matching import Interest
+    from polycast.routing.explanation import Seen
 
 __all__ = ["Subscription"]
 
 T_co = TypeVar("T_co", covariant=True)
 _NOTHING: Any = object()
+_WAITS = {
+    "paused": "the event waits until resume()",
+    "detached": "the event waits for whoever attaches to its name",
+}
 _ENDS = {
     Cancelled: "cancelled",
     LeaseExpired: "expired",
@@ -84,18 +100,64 @@ class Subscription(Generic[T_co]):
         """What it means; with an event, why it gets it or not."""
         self.check_home("explain()")
         if event is _NOTHING:
-            kept = self.mailbox.services.source is not None
-            routed = self._routed() if self.mailbox.route is not None else None
-            return explain_subscription(
-                self.interest,
-                self.mailbox.settings,
-                self.state,
-                kept=kept,
-                routed=routed,
-                asked=self._roster.asked_elsewhere(self._consumer),
-            )
-        crossing = self._roster.dispatcher.crossing
-        return explain_event(self.interest, event, topic, self.state, crossing)
+            return Explanation(None, tuple(self._meaning()))
+        seen = seen_now(event, self.interest.context, self._roster.dispatcher.crossing)
+        if isinstance(seen, str):
+            return Explanation(False, (seen, verdict_in_words(False)))
+        passes, reasons = judged(wish_of(self.interest), seen, topic)
+        if passes:
+            passes, limits = self._limits(seen, topic)
+            reasons += limits
+        elif self.state != "active":
+            reasons.append(f"the subscription is {self.state}")
+        if passes is not None:
+            reasons.append(verdict_in_words(passes))
+        return Explanation(passes, tuple(reasons))
+
+    def _meaning(self) -> list[str]:
+        """What it means, in words."""
+        interest, mailbox = self.interest, self.mailbox
+        definition, durable = definition_of(interest), None
+        asked = self._roster.asked_elsewhere(self._consumer)
+        if interest.durable is not None:
+            is_kept = mailbox.services.source is not None
+            life = "kept in the store" if is_kept else "for the life of this process"
+            durable = f"durable as {interest.durable!r}, {life}"
+        reasons = meaning_of(
+            definition,
+            place=f"in effect from position {interest.start}; {self.state}",
+            durable=durable,
+            wants=opaque_in_words(interest.where),
+            asked=None if asked is None else asked_in_words(asked, definition),
+            called=called_in_words(mailbox.settings),
+        )
+        if mailbox.route is not None:
+            reasons.append(f"routed by the pipeline: {self._routed()}")
+            if mailbox.settings.overflow == "block":
+                why = "what does not fit waits in the log"
+                reasons.append(f"nobody who publishes waits for it: {why}")
+        return reasons
+
+    def _limits(self, seen: Seen, topic: str | None) -> tuple[bool | None, list[str]]:
+        """What becomes of an event that it wants."""
+        state, start = self.state, self.interest.start
+        if state not in ("active", *_WAITS):
+            return False, [f"the subscription is {state}"]
+        if start > self._roster.published() + 1:
+            return False, [f"it begins at position {start}, which is still to come"]
+        reasons = [] if state == "active" else [f"the subscription is {state}: {_WAITS[state]}"]
+        if self._has_rivals(seen, topic):
+            told = f"one member of the group {self.interest.group!r} gets it, perhaps another one"
+            return None, [*reasons, told]
+        return True, reasons
+
+    def _has_rivals(self, seen: Seen, topic: str | None) -> bool:
+        """Whether another member of its group may get an event instead."""
+        if self.interest.group is None:
+            return False
+        here = [each for each in self.mailbox.consumers() if each is not self._consumer]
+        wants = (judged(wish_of(each.interest), seen, topic)[0] for each in here)
+        return any(wants) or self._roster.has_members_elsewhere(self.mailbox)
 
     def _routed(self) -> str:
         """How far the pipeline has come, in words."""

@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from polycast.cli.places import place_of
+from polycast.cli.places import place_of, time_at
 from polycast.cli.words import clip, count, moment
-from polycast.errors import BadOption, FilterError, NotDecodable
-from polycast.events import codec_for
-from polycast.filters import Filter
-from polycast.filters.weakening import EVERYTHING, weakened
-from polycast.matching import Definition, TopicPattern
-from polycast.routing.history import known_types
+from polycast.errors import BadOption, NotDecodable
+from polycast.matching import Definition
+from polycast.routing.borders.crossing import letter_name
+from polycast.routing.explanation import (
+    asked_in_words,
+    judged,
+    meaning_of,
+    seen_in_log,
+    wish_in_plan,
+)
 from polycast.routing.history import place_of as place_in_log
-from polycast.routing.loading import DescribedSelector, RoutingPlan, class_named
-from polycast.routing.runnable import runnable_by
+from polycast.routing.loading import RoutingPlan
+from polycast.server.filter_budget import FilterBudget
 from polycast.stores import Route
+from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from polycast.cli.terminal import Terminal
     from polycast.stores import Kept, Store, Stored, View
-    from polycast.typesystem import Registry
 
 __all__ = ["explain_subscription"]
+
+NUMBER = 1  # of its route in the plan
 
 
 def explain_subscription(given: Namespace, terminal: Terminal) -> int:
     """Say what a kept subscription wants and where that is asked; and what it makes of an event."""
     with place_of(given).looking() as store:
         with store.view() as view:
-            kept = _kept(view, given.name)
-            explained = _Explained(view, kept)
-        data, lines = explained.data(), explained.lines()
+            explained = _Explained(view, _kept(view, given.name))
+        asked = explained.asked()
+        lines = explained.lines(asked)
+        data = explained.data() | {"at_broker": asked, "means": lines}
         if given.position is not None:
-            found = explained.judge(store, _stored(store, given.position))
+            stored = _stored(store, given.position)
+            found = explained.judge(store, stored, time_at(store, terminal))
             data |= found
-            lines += ["", *found["reasons"]]
+            lines = [*lines, "", *found["reasons"]]
     terminal.show(data, lines)
     return 0
 
@@ -63,7 +70,7 @@ def _stored(store: Store, position: int) -> Stored:
 
 
 class _Explained:
-    """A subscription as the store keeps it, and what can be asked of its filter without it."""
+    """A subscription as the store keeps it, in the plan that a broker would make of it."""
 
     def __init__(self, view: View, kept: Kept) -> None:
         self.kept = kept
@@ -71,25 +78,25 @@ class _Explained:
         self._routed = route is not None
         body = kept.definition if route is None else route.definition
         self.definition = Definition.decoded(body)
-        self.registry = known_types(view)
-        self.where, self._unknown = _filter(self.definition, self.registry)
-        self.broker, self.subscriber = self._parts()
+        # What a broker does, which has none of the classes and reads no filter that is too long.
+        self._plan = RoutingPlan(Registry(modules=()), budget=FilterBudget(lambda: 0.0))
+        self._unknown = ""
+        try:
+            self._plan.move_to([Route(NUMBER, kept.name, body, 1)], view)
+        except NotDecodable as error:
+            self._unknown = str(error)
         self._place = place_in_log(view, kept)
 
-    def _parts(self) -> tuple[str, str]:
-        """What of the filter is asked where it is sent from, and what where it arrives."""
-        definition, where = self.definition, self.where
-        if definition.where is None:
-            return "no filter: all of its types", "nothing"
-        if where is None:
-            return "all of its types", f"`{definition.where}`: {self._unknown}"
-        can_ask = runnable_by(self.registry)
-        if can_ask(where.tree) and not definition.partial:
-            return f"`{where}`, all of it", "nothing more"
-        part: Filter[Any] = where if can_ask(where.tree) else Filter(weakened(where.tree, can_ask))
-        asked = "all of its types" if part == EVERYTHING else f"`{part}`"
-        why = "the rest needs its own functions or classes"
-        return asked, f"`{definition.where}`: {why}"
+    def asked(self) -> str:
+        """What of its filter is asked before an event gets to it; in a file, by its broker."""
+        definition = self.definition
+        who = "the pipeline" if self._routed else "the broker"
+        if self._unknown:
+            return f"what {who} asks of its filter is not known: {self._unknown}"
+        words = asked_in_words(self._plan.asked(NUMBER), definition, who=who)
+        if self._routed and definition.function is not None:
+            words += f"; if it imports {definition.function}, it asks all of it"
+        return words
 
     def data(self) -> dict[str, Any]:
         """For a program."""
@@ -100,8 +107,6 @@ class _Explained:
             "exact": definition.exact,
             "topic": definition.topic,
             "where": definition.where,
-            "at_broker": self.broker,
-            "at_subscriber": self.subscriber,
             "level": definition.level,
             "group": definition.group,
             "context": definition.context,
@@ -110,139 +115,79 @@ class _Explained:
             "cursor": kept.cursor,
         }
 
-    def lines(self) -> list[str]:
-        """For a person."""
-        definition, kept = self.definition, self.kept
-        lines = [
-            f"subscription  {kept.name}",
-            f"wants         {definition.selector}, "
-            + ("without subtypes" if definition.exact else "and everything that conforms to it"),
-            f"filter        {definition.where or '-'}",
-            f"  at a broker       {self.broker}",
-            f"  at the subscriber {self.subscriber}",
-            f"promised      {definition.level}",
-            f"in effect     from position {kept.start:,}; all before {kept.cursor:,} is handled, "
-            f"but for {count(len(self._place.under_way), 'event')} under way",
-        ]
-        if definition.group is not None:
-            lines.append(f"group         {definition.group}: an event goes to one member")
-        if definition.context is not None:
-            lines.append(f"context       sees events as {definition.context!r} does")
-        if self._routed:
-            lines.append("engine        the pipeline routes for it")
-        return lines
+    def lines(self, asked: str) -> list[str]:
+        """What it means, in words."""
+        kept = self.kept
+        under_way = count(len(self._place.under_way), "event")
+        lines = meaning_of(
+            self.definition,
+            place=f"in effect from position {kept.start:,}; all before {kept.cursor:,} is handled, "
+            f"but for {under_way} under way",
+            durable=f"durable as {kept.name!r}, kept in the store" if kept.durable else None,
+            asked=asked,
+        )
+        return [*lines, "routed by the pipeline"] if self._routed else lines
 
     # -- one event ---------------------------------------------------------------------------------
 
-    def judge(self, store: Store, stored: Stored) -> dict[str, Any]:
+    def judge(self, store: Store, stored: Stored, now: float) -> dict[str, Any]:
         """Each test that an event has to pass, and what became of it."""
         record = stored.record
         on = "" if record.topic is None else f" on {clip(record.topic)}"
         head = f"position {stored.position:,}: {record.name}{on}, {moment(record.time)}"
-        wanted, reasons = self._wanted(store, stored)
-        fate = self._fate(store, stored, wanted=wanted)
+        wanted, reasons = self._wanted(stored)
+        delivered, fate = self._fate(store, stored, now, wanted=wanted)
         return {
             "position": stored.position,
             "class": record.name,
             "wanted": wanted,
+            "delivered": delivered,
             "fate": fate,
             "reasons": [head, *(f"  {each}" for each in reasons), f"  {fate}"],
         }
 
-    def _wanted(self, store: Store, stored: Stored) -> tuple[bool | None, list[str]]:
-        if self.definition.context is not None or stored.record.context is not None:
-            return self._wanted_in_context(store, stored)
-        record, definition = stored.record, self.definition
-        covers, reasons = self._covers(stored)
-        if definition.topic is not None:
-            matches = record.topic is not None and TopicPattern(definition.topic).matches(
-                record.topic
-            )
-            reasons.append(f"topic {record.topic!r} {_does(matches)} match {definition.topic}")
-            covers = covers and matches
-        if not covers or definition.where is None:
-            return covers, reasons
-        passes, verdicts = self._passes(stored)
-        return passes, [*reasons, *verdicts]
+    def _wanted(self, stored: Stored) -> tuple[bool | None, list[str]]:
+        seen = seen_in_log(self._plan, self.definition.context, stored)
+        if isinstance(seen, str):
+            return False, [seen]
+        wish = wish_in_plan(self.definition, self._plan.entries.get(NUMBER))
+        wanted, reasons = judged(wish, seen, stored.record.topic)
+        if self.kept.group and not self.kept.durable:  # this is what the last of them wants
+            told = "the members of this group may want different things: only they can say"
+            return None, [*reasons, told]
+        return wanted, reasons
 
-    def _covers(self, stored: Stored) -> tuple[bool, list[str]]:
-        record, types = stored.record, self.definition.types
-        try:
-            cls = self.registry.class_for(record.name, record.version, record.hash)
-            targets = tuple(self.registry.class_for(e.name, e.version, e.hash) for e in types)
-        except NotDecodable as error:
-            return False, [f"whether it conforms cannot be told: {error}"]
-        every, exact = self.definition.every, self.definition.exact
-        selector = DescribedSelector(targets, every, exact, registry=self.registry)
-        covers = selector.covers_class(cls)
-        names = (" and " if every else " or ").join(each.name for each in types)
-        return covers, [f"{record.name} {_does(covers)} conform to {'exactly ' * exact}{names}"]
-
-    def _passes(self, stored: Stored) -> tuple[bool | None, list[str]]:
-        """What the filter says, as far as it can be asked here."""
-        where = self.where
-        if where is None:
-            return None, [f"`{self.definition.where}`: {self._unknown}"]
-        can_ask = runnable_by(self.registry)
-        is_whole = can_ask(where.tree) and not self.definition.partial
-        if not can_ask(where.tree):
-            where = Filter(weakened(where.tree, can_ask))
-        try:
-            decode = codec_for(stored.record.codec).decode
-            event = decode(stored.record, registry=self.registry)
-        except NotDecodable as error:
-            return None, [f"the event cannot be read here: {error}"]
-        found = where.on(stored.record.topic).verdicts(event)
-        passes = found[0].passes is True
-        reasons = [str(each) for each in found]
-        if passes and not is_whole:
-            reasons.append("the rest of the filter only the subscriber can ask")
-            return None, reasons
-        return passes, reasons
-
-    def _wanted_in_context(self, store: Store, stored: Stored) -> tuple[bool | None, list[str]]:
-        """What the broker would say: it knows the contexts of that position."""
-        plan = RoutingPlan(self.registry)
+    def _fate(
+        self, store: Store, stored: Stored, now: float, *, wanted: bool | None
+    ) -> tuple[bool | None, str]:
+        """What became of an event: whether it was or is delivered, if that is certain."""
+        kept, position, expires = self.kept, stored.position, stored.record.expires
+        names = [kept.name, *map(letter_name, _ways(self.definition.context, stored))]
         with store.view() as view:
-            plan.move_to([Route(1, self.kept.name, self.definition.encoded(), 1)], view)
-        found = plan.find([stored])
-        context = self.definition.context
-        seen = "in the root" if context is None else f"in context {context!r}"
-        wanted = bool(found.positions)
-        unsure = bool(found.unsure or plan.unsure)
-        reasons = [f"{seen}, its types and its filter {'do' if wanted else 'do not'} let it pass"]
-        reasons += [f"it could not be asked: {each.reason}" for each in found.failures]
-        if wanted and unsure:
-            reasons.append("the rest of the filter only the subscriber can ask")
-        return (None if wanted and unsure else wanted), reasons
-
-    def _fate(self, store: Store, stored: Stored, *, wanted: bool | None) -> str:
-        kept, position = self.kept, stored.position
-        with store.view() as view:
-            letters = view.count_letters(subscription=kept.name, at=position)
+            letters = [each for each in names if view.count_letters(subscription=each, at=position)]
         if letters:
-            return "it is a dead letter; `polycast dlq list` says why"
+            whose = "" if letters[0] == kept.name else f" of {letters[0]}"
+            return False, f"it is a dead letter{whose}; `polycast dlq list` says why"
         if position < kept.start:
-            return f"it is before position {kept.start:,}, where the subscription begins"
+            return False, f"it is before position {kept.start:,}, where the subscription begins"
+        if kept.until is not None and position >= kept.until:
+            return False, f"the subscription ended at position {kept.until:,}"
         if wanted is False:
-            return "it is not delivered"
+            return False, "it is not delivered"
         fate = self._place.fate(position)
         asked = "" if wanted else ", if the subscriber wants it"
+        is_late = expires is not None and now >= expires
         if fate == "under way":
-            return f"it is under way{asked}"
-        return f"it was delivered{asked}" if fate == "goes" else f"it is to be delivered{asked}"
+            return None if is_late else wanted, f"it is under way{asked}"
+        if fate == "goes":
+            late = f", unless it had expired first, at {moment(expires)}" if is_late else ""
+            return None if is_late else wanted, f"it was delivered{asked}{late}"
+        if is_late:
+            return False, f"it has expired, at {moment(expires)}, so it is not delivered"
+        return wanted, f"it is to be delivered{asked}"
 
 
-def _filter(definition: Definition, registry: Registry) -> tuple[Filter[Any] | None, str]:
-    """The filter, or why it is not known here."""
-    if definition.filter is None:
-        return None, "it cannot be looked into, so only the subscriber's process can ask it"
-    try:
-        named = partial(class_named, registry)
-        return Filter.from_json(definition.filter, class_named=named), ""
-    except FilterError as error:
-        return None, str(error)
-
-
-def _does(verdict: object) -> str:
-    return "does" if verdict else "does not"
+def _ways(context: str | None, stored: Stored) -> list[str]:
+    """The contexts of which a function may have kept an event from getting to another."""
+    passed = [stored.record.context, context]
+    return [each for each in passed if each is not None and stored.record.context != context]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOption, BusClosed
 from polycast.errors.failures import check_has_run
+from polycast.metrics import Trials
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -53,9 +55,11 @@ class Supply:
     ) -> None:
         self.title = f"the supply of {title}"
         self.started: float | None = None  # since when it has been asking
-        self.failures = 0
+        self.trials = Trials(few=1)
+        self._lock = threading.Lock()
         self._produce, self._add, self._services, self._every = produce, add, services, every
         self._cancelled = False
+        services.supplies.add(self)
         self._timer: Timer = services.timers.after(every, self._ask)
 
     def _ask(self) -> None:
@@ -70,17 +74,39 @@ class Supply:
             while not self._cancelled and (event := self._produce()) is not None:
                 check_has_run(self.title, event)
                 self._add(event)
+                self._note(None)
                 self.started = now()
+            self._note(None)  # that there is nothing is an answer, too
         except BusClosed:
-            self._cancelled = True
-        except BaseException:  # SystemExit too: the thread is the pool's, and the supply goes on
-            self.failures += 1
+            self.cancel()
+        except BaseException as error:  # SystemExit too: the thread is the pool's, it goes on
+            self._note(error)
             _log.exception("%s failed", self.title)
         self.started = None
         if not self._cancelled:
             self._timer = self._services.timers.after(self._every, self._ask)
 
+    @property
+    def failures(self) -> int:
+        """How often its function has failed."""
+        return self.trials.failed
+
+    def _note(self, error: BaseException | None) -> None:
+        with self._lock:
+            if error is None:
+                self.trials.work()
+            else:
+                self.trials.fail(error)
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it."""
+        with self._lock:
+            is_told = self.trials.are_vain and not self._cancelled
+            return f"{self.title} fails: {self.trials}" if is_told else None
+
     def cancel(self) -> None:
         """Ask no more."""
         self._cancelled = True
+        self._services.supplies.discard(self)
         self._timer.cancel()

@@ -320,12 +320,12 @@ class Federation:
             raise self._stays(member, way, event)
         try:
             found = run(event)
-        except RecursionError:
-            self._count(member, "failed", cls.__name__)
+        except RecursionError as error:
+            self._failed(member, way, cls, error)
             check_depth(event)
             raise
-        except FAILURES:
-            self._count(member, "failed", cls.__name__)
+        except FAILURES as error:
+            self._failed(member, way, cls, error)
             raise
         way.counts[cls] = way.counts.get(cls, 0) + 1
         return found
@@ -354,10 +354,22 @@ class Federation:
                 context,
             )
 
-    def _count(self, member: Member, what: str, key: str) -> None:
+    def _failed(self, member: Member, way: Translator, cls: type, error: BaseException) -> None:
         with self._lock:
-            counts = getattr(self._counts.setdefault(member.name, Statistics()), what)
-            counts[key] = counts.get(key, 0) + 1
+            counts = self._counts.setdefault(member.name, Statistics()).failed
+            counts[cls.__name__] = counts.get(cls.__name__, 0) + 1
+            way.failed(cls, error)
+
+    def problems(self) -> list[str]:
+        """The contexts whose functions fail for each event of a class, of late."""
+        with self._lock:
+            return [
+                f"a function of context {member.name!r} fails, so no {cls.__name__} gets "
+                f"{'into' if way is member.incoming else 'out of'} it: {trials}"
+                for member in self.members.values()
+                for way in (member.incoming, member.outgoing)
+                for cls, trials in way.vain()
+            ]
 
     def statistics(self) -> dict[str, Statistics]:
         """What each context has done since it was put here, by its name."""

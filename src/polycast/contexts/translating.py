@@ -12,6 +12,7 @@ from polycast.contexts.findings import Finding
 from polycast.contexts.resolution import FEW_PATHS, Resolver, TooManyPaths
 from polycast.contexts.values import copied
 from polycast.forks import shared_lock
+from polycast.metrics import Trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +57,8 @@ class Translator:
         """For each class that was met: what makes its events those of the other side."""
         self.counts: dict[type, int] = {}
         """How many events of each class were translated; two at once may count as one."""
+        self.trials: dict[type, tuple[int, Trials]] = {}
+        """For each class of which one could not be: how many were when it last failed."""
 
     def mapping(self, cls: type) -> Mapping | None:
         """The mapping of a class."""
@@ -75,6 +78,21 @@ class Translator:
         cls = type(event)
         run = self.functions.get(cls) or self.function(cls)
         return None if run is None else run(event)
+
+    def failed(self, cls: type, error: BaseException) -> None:
+        """An event of a class could not be translated. The lock of the federation is held."""
+        worked = self.counts.get(cls, 0)
+        before, trials = self.trials.get(cls, (0, Trials()))
+        if worked != before or cls not in self.trials:
+            trials.work(worked - before)
+        trials.fail(error)
+        self.trials[cls] = worked, trials
+
+    def vain(self) -> list[tuple[type, Trials]]:
+        """The classes of which no event is translated of late, however often that is tried."""
+        found = list(self.trials.items())
+        here = [(cls, trials, worked == self.counts.get(cls, 0)) for cls, (worked, trials) in found]
+        return [(cls, trials) for cls, trials, is_last in here if is_last and trials.are_vain]
 
     def function(self, cls: type) -> Callable[[Any], Any] | None:
         """What makes events of a class those of the other side; None if they cannot get there."""

@@ -83,12 +83,19 @@ class Group(Mailbox):
 
         return takers
 
+    def counting(self, test: Callable[[Any], object]) -> Callable[[Any], object]:
+        """Who wants an event is counted already."""
+        return test
+
     def _passes(self, where: Filter[Any] | None, event: Any) -> bool:
         try:
-            return where is None or bool(where.function(event))
+            passes = where is None or bool(where.function(event))
         except FAILURES as error:
             self.unfit(error)
             return False
+        if where is not None:
+            self._worked()
+        return passes
 
     def _parcel(self, entry: Entry, verdict: object) -> Parcel:
         parcel = super()._parcel(entry, verdict)

@@ -47,6 +47,15 @@ class Services:
     threaded: bool = True
     home: Home = field(default_factory=Home)
     source: Source | None = None  # where what did not fit is read again; None: it is kept here
+    supplies: set[Supplier] = field(default_factory=set)
+
+
+class Supplier(Protocol):
+    """Who is asked for events."""
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it."""
 
 
 class Source(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.delivery.backlog import Parcel
@@ -18,6 +19,7 @@ from polycast.errors import (
     WouldDeadlock,
 )
 from polycast.locks import LATEST, check_free
+from polycast.metrics import Trials
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Mailbox(Ledger):
         self.winding_down = False  # its bus is about to be closed
         self.succeeds: Mailbox | None = None  # whose durable name and place it takes over
         self._told = False  # that its filter gives what nobody awaits
+        self.trials: Trials | None = None  # of its filter, once that has failed
         self.place = 0  # where it was detached: nothing from there on has been looked at
         self.lease_until: float | None = None
         self._lease: Timer | None = None
@@ -66,15 +69,43 @@ class Mailbox(Ledger):
     def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
         """Its filter, which is the same for all classes."""
         del cls
-        return None if self.interest.where is None else self.interest.where.on(topic).function
+        if self.interest.where is None:
+            return None
+        function = self.interest.where.on(topic).function
+        return self.counting(function) if self.watched else function
+
+    @property
+    def watched(self) -> bool:
+        """Whether its filter has failed, so that each answer of it is counted."""
+        return self.trials is not None
+
+    def counting(self, test: Callable[[Any], object]) -> Callable[[Any], object]:
+        """The same filter, so that each answer is counted."""
+        return partial(self._try, test)
+
+    def _try(self, test: Callable[[Any], object], event: Any) -> object:
+        """Ask a filter that has failed before."""
+        said = bool(test(event))
+        self._worked()
+        return said
+
+    def _worked(self) -> None:
+        """Its filter has answered."""
+        if self.trials is not None:
+            with self.locked():
+                self.trials.work()
 
     def unfit(self, error: BaseException) -> None:
         """A filter that fails does not match; it is counted, and named once if it is async."""
         with self.locked():
             self.counts.filter_failures += 1
             told, self._told = self._told, self._told or isinstance(error, NotAwaitedError)
+            is_first, self.trials = self.trials is None, self.trials or Trials()
+            self.trials.fail(error)
         if self._told and not told:
             _log.warning("the filter of %s fails, so it does not match: %s", self.name, error)
+        if is_first and self.direct is not None:
+            self.services.changed(self)  # where its filter is written out, it is made anew
 
     def failed(self, entry: Entry, error: BaseException) -> None:
         """Called directly, it raised: the same as any failed attempt."""

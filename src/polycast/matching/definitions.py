@@ -47,11 +47,13 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str | None = None
     lease: float | None = None
     function: str | None = None
-    """For the pipeline: the function that is the filter, as `module:name`."""
+    """The function that is the filter, as `module:name`, for who imports it."""
     partial: bool = False
-    """For the pipeline: whether `filter` lets pass more than the subscription wants."""
+    """Whether `filter` lets pass more than the subscription wants."""
     context: str | None = None
     """The context in which it sees events; None is the root."""
+    open: bool = False
+    """Whether classes may be registered with its types, of which descriptions tell nothing."""
 
     def encoded(self) -> bytes:
         """As a store keeps it."""
@@ -80,9 +82,9 @@ _decode = msgspec.json.Decoder(Definition).decode
 def definition_of(
     interest: Interest, *, lease: float | None = None, engine: str = "direct"
 ) -> Definition:
-    """The definition of what is wanted; with `engine="spark"` it says all that the pipeline needs.
+    """The definition of what is wanted, with as much of its filter as is data.
 
-    `NotRoutable` if the pipeline could do nothing with the filter.
+    With `engine="spark"`, `NotRoutable` if the pipeline could do nothing with the filter.
     """
     selector, where = interest.selector, interest.where
     pattern = selector.topic
@@ -101,19 +103,21 @@ def definition_of(
         interest.group,
         lease,
         context=interest.context,
+        open=selector.told_apart() is not selector,
     )
-    if engine != "spark" or where is None or definition.filter is not None:
+    if where is None or definition.filter is not None:
         return definition
-    return msgspec.structs.replace(definition, **_routable(where))
+    try:
+        return msgspec.structs.replace(definition, **_routable(where))
+    except NotRoutable:  # nothing of it is data
+        if engine == "spark":
+            raise
+        return definition
 
 
 def wanted_from_afar(interest: Interest) -> Definition:
-    """The definition for whoever sends on what may be wanted: the part of a filter that is data."""
-    interest = replace(interest, selector=interest.selector.told_apart())
-    try:
-        return definition_of(interest, engine="spark")
-    except NotRoutable:  # all of its type is sent on
-        return definition_of(interest)
+    """The definition for whoever sends on what may be wanted."""
+    return definition_of(replace(interest, selector=interest.selector.told_apart()))
 
 
 def _routable(where: Filter[Any]) -> dict[str, Any]:

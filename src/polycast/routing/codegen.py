@@ -11,6 +11,7 @@ there is none in between. A Python without the GIL is refused by the dispatcher.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -65,10 +66,32 @@ class Route:
 def make_route(shape: Shape, cells: Mapping[str, CellType], names: dict[str, object]) -> Route:
     """Compile the function for a shape over shared cells and named values."""
     stale = CellType(False)
+    names["unfit"] = partial(_unfit, names)
     code = _code_for(shape.compact())
     bound = {**cells, "stale": stale}
     closure = tuple(bound[name] for name in code.co_freevars)
     return Route(FunctionType(code, names, "route", None, closure), stale)
+
+
+def _unfit(names: dict[str, Any], target: Target, error: BaseException) -> None:
+    """A filter has failed; from the first time on, the route counts what it answers.
+
+    That the route is made anew would have others asked twice about this event.
+    """
+    was_watched = target.watched
+    target.unfit(error)
+    if was_watched or not target.watched:
+        return
+    boxes = names.get("boxes")
+    if boxes is None:
+        number = next(n for n in range(UNROLLED) if names[f"box_{n}"] is target)
+        names[f"test_{number}"] = target.counting(names[f"test_{number}"])
+        return
+    places = names.get("places")
+    if places is None:
+        places = names["places"] = {box: number for number, (box, _) in enumerate(boxes)}
+    box, test = boxes[places[target]]
+    boxes[places[target]] = box, target.counting(test)
 
 
 _codes: dict[Shape, CodeType] = {}
@@ -158,7 +181,7 @@ def _queued_tests(shape: Shape) -> Iterator[str]:
         yield f" hit_{number} = test_{number}(event) or None"
         yield "except FAILURES as error:"
         yield f" hit_{number} = None"
-        yield f" box_{number}.unfit(error)"
+        yield f" unfit(box_{number}, error)"
 
 
 def _queued_loop_tests(shape: Shape) -> Iterator[str]:
@@ -172,7 +195,7 @@ def _queued_loop_tests(shape: Shape) -> Iterator[str]:
     yield "  hit = True if test is None else test(event) or None"
     yield "  if hit is not None: hits.append((box, hit))"
     yield " except FAILURES as error:"
-    yield "  box.unfit(error)"
+    yield "  unfit(box, error)"
 
 
 def _ordered_part(shape: Shape) -> Iterator[str]:
@@ -279,7 +302,7 @@ def _indent(depth: int, lines: Iterator[str]) -> Iterator[str]:
 def names_for(targets: tuple[Target, ...], tests: tuple[object, ...]) -> dict[str, object]:
     """The names of targets that have a queue."""
     if len(targets) > UNROLLED:
-        return {"boxes": tuple(zip(targets, tests, strict=True))}
+        return {"boxes": list(zip(targets, tests, strict=True))}
     names: dict[str, object] = {}
     for number, (target, test) in enumerate(zip(targets, tests, strict=True)):
         names[f"box_{number}"] = target

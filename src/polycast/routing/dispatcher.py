@@ -333,7 +333,7 @@ class Dispatcher(Posting):
         )
         names = self._names(shape, lane, direct)
         names["calls"] = tuple(call for _, call in calls)
-        names["boxes"] = tuple((target, target.test_for(cls, topic)) for target in groups)
+        names["boxes"] = [(target, target.test_for(cls, topic)) for target in groups]
         dense = partial(self._too_dense, cls, lane)
         names["choose"] = self._crowd.chooser(direct, queued, topic, dense)
         return make_route(shape, self.turn.cells, names)
@@ -467,7 +467,12 @@ def _written(
     """The filter of a target that is called directly, as an expression, and what that names."""
     interests = target.interests()
     where = interests[0].where if interests else None
-    return (None, {}) if where is None else where.on(topic).expression(f"where_{number}", cls)
+    if where is None:
+        return None, {}
+    if target.watched:
+        name = f"watched_{number}"
+        return f"{name}(event)", {name: target.test_for(cls, topic)}
+    return where.on(topic).expression(f"where_{number}", cls)
 
 
 _dispatchers: WeakSet[Dispatcher] = WeakSet()

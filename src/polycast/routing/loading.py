@@ -17,6 +17,7 @@ from polycast.routing.audience import Attention, Audience, Entry
 from polycast.routing.borders.versions import ContextHistory
 from polycast.routing.runnable import is_ambiguous
 from polycast.routing.sights import Asking, Failure, Found, Sight
+from polycast.stores.values import Asked
 from polycast.typesystem import (
     Registry,
     describe,
@@ -33,7 +34,16 @@ if TYPE_CHECKING:
     from polycast.stores import Route, Stored, View
     from polycast.typesystem import Description
 
-__all__ = ["Budget", "DescribedSelector", "Failure", "Found", "RoutingPlan", "class_named", "load"]
+__all__ = [
+    "Budget",
+    "DescribedSelector",
+    "Failure",
+    "Form",
+    "Found",
+    "RoutingPlan",
+    "class_named",
+    "load",
+]
 
 # The hash of a class, a topic, a codec, the publisher's context, the hash of the root form, and
 # between which turns of contexts it is.
@@ -61,6 +71,21 @@ class DescribedSelector(Selector[Any]):
         decide = described_conforms_exactly if self.exact else described_conforms
         verdicts = (decide(described, target, lookup=lookup) for target in targets)
         return all(verdicts) if self.every else any(verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What records are in a context."""
+
+    record: Record
+    """The record, or its root form."""
+    cls: type | None
+    """None: that cannot be made out here."""
+    rooted: bool
+    translate: Callable[[Any], Any] | None = None
+    """What makes of the root form what the context sees."""
+    sure: bool = True
+    """Whether filters can be asked here."""
 
 
 class Budget(Protocol):
@@ -272,6 +297,24 @@ class RoutingPlan:
         where, is_whole = self._askable.add(number, definition.filter)
         return where, is_whole and not definition.partial
 
+    def asked(self, number: int) -> Asked:
+        """What is asked here of the filter of a route, as things are now."""
+        entry = self._entries[number]
+        where = None if entry.where is None else str(entry.where)
+        within = not self._can_look_into(entry.definition.context)
+        return Asked(where, entry.sure, within, self._is_suspended(entry.party))
+
+    def _can_look_into(self, context: str | None) -> bool:
+        """Whether filters are asked about what comes into a context from elsewhere."""
+        if context is None:
+            return True
+        kept = self.contexts.kept(context, sys.maxsize)
+        return kept is not None and kept.is_whole and kept.is_pure
+
+    def _is_suspended(self, party: str | None) -> bool:
+        """Whether no filter of a party is asked for a while."""
+        return self._budget is not None and party is not None and not self._budget.allowance(party)
+
     # -- asking ------------------------------------------------------------------------------------
 
     def find(self, records: Sequence[Stored], *, party: str | None = None) -> Found:
@@ -312,35 +355,44 @@ class RoutingPlan:
             known = self._sights[key] = [each for each in sights if each is not None]
         return known
 
-    def _sight(self, seat: Seat, first: Stored) -> Sight | None:
-        context, party = seat
-        record: Record | None = first.record
-        rooted = first.record.context != context
+    def form(self, context: str | None, stored: Stored) -> Form | None:
+        """What a record, and each that is like it, is in a context; None if it is not there."""
+        record: Record | None = stored.record
+        rooted = stored.record.context != context
         if rooted:
-            record = first.record.rooted()
+            record = stored.record.rooted()
         if record is None:
             return None
         cls: type | None = self.class_of(record)
-        translate, sure = None, True
+        translate, sure = None, not self._is_ambiguous(record.hash)
         if rooted and context is not None:
-            kept = self.contexts.kept(context, first.position)
-            if kept is None and self.contexts.is_there(context, first.position):
-                return self._blind(context, party, record)
+            kept = self.contexts.kept(context, stored.position)
+            if kept is None and self.contexts.is_there(context, stored.position):
+                return Form(record, None, rooted, sure=False)
             if kept is None or cls is None:
                 return None
-            incoming, sure = kept.member.incoming, kept.is_whole and kept.is_pure
+            incoming, sure = kept.member.incoming, sure and kept.is_whole and kept.is_pure
             # What is the same in the context would only be copied, and filters look, no more.
             translate = None if incoming.mapping(cls) is None else incoming.translate
             cls = incoming.becomes(cls)
-        if cls is None:
+            if cls is None:
+                return None
+        return Form(record, cls, rooted, translate, sure)
+
+    def _sight(self, seat: Seat, first: Stored) -> Sight | None:
+        context, party = seat
+        form = self.form(context, first)
+        if form is None:
             return None
-        audience = self._audiences[seat]
-        attention = audience.attention(cls, record.topic)
+        if form.cls is None:
+            return self._blind(context or "", party, form.record)
+        audience, topic = self._audiences[seat], form.record.topic
+        attention = audience.attention(form.cls, topic)
         if attention is None:
             return None
-        sure = sure and not self._is_ambiguous(record.hash)
-        about = (audience, attention, context, rooted, cls, record.topic, translate, sure)
-        return Sight(self.registry, self._entries, *about, party=party)
+        about = (audience, attention, context, form.rooted, form.cls, topic)
+        how = (form.translate, form.sure)
+        return Sight(self.registry, self._entries, *about, *how, party=party)
 
     def _blind(self, context: str, party: str | None, record: Record) -> Sight | None:
         """How a context sees records that cannot be made out here: all there may want them."""

@@ -36,6 +36,13 @@ class Target(Protocol):
     def direct(self) -> Callable[[Any], object] | None:
         """The bare callback, while nothing but calling it is needed."""
 
+    @property
+    def watched(self) -> bool:
+        """Whether each answer of its filter is counted, because it has failed."""
+
+    def counting(self, test: Callable[[Any], object]) -> Callable[[Any], object]:
+        """The same filter, so that it is."""
+
     def interests(self) -> tuple[Interest, ...]:
         """What it wants, one for each member."""
 

@@ -13,13 +13,12 @@ import msgspec
 from polycast.errors import BadFrame, BrokerRefused, LimitReached, StoreClosed
 from polycast.server.definitions import check_definitions
 from polycast.server.describing import Private, read_descriptions
-from polycast.server.lanes import Stopwatch
 from polycast.server.outbox import GONE, Outbox
 from polycast.server.reception import group_of
 from polycast.server.refusals import refused
 from polycast.server.usage import Using
 from polycast.server.working import LISTINGS, Task, Undone, perform
-from polycast.wire.calls import CALLS, READ
+from polycast.wire.calls import ASKED, CALLS, READ
 from polycast.wire.frames import (
     decode_message,
     encode,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.server.access import Identified
     from polycast.server.broker import Broker
+    from polycast.server.lanes import Stopwatch
 
 __all__ = ["GONE", "Connection"]
 
@@ -440,6 +440,10 @@ class Connection:
             self._eager = self._store.newest()
             self._post(Answer(message.number, encode_result(self._eager)))
             self._broker.ring()
+            return
+        if verb is ASKED:
+            asked = self._hub.asked(self, given["name"])
+            self._post(Answer(message.number, encode_result(asked)))
             return
         if message.name in _QUICK:
             result = self._broker.asked(message.name, given, self.guard)

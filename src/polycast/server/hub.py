@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from polycast.server.shares import Share
     from polycast.server.vocabulary import Vocabulary
     from polycast.stores import Store, Stored
+    from polycast.stores.values import Asked
     from polycast.typesystem import Description
 
     class Reader(Protocol):
@@ -114,9 +115,11 @@ class Hub:
         of_reader = self._numbers.setdefault(reader, {})
         of_reader[name] = of_reader.pop(coming, [])
         start = reader.at if reader in self._behind else self.front
-        entries = [self._plan.entries[number] for number in self._of(reader, name)]
-        asked = [None if each.where is None else str(each.where) for each in entries]
-        return Wanted(0, start, asked, [each.sure for each in entries])
+        return Wanted(0, start)
+
+    def asked(self, reader: Reader, name: str) -> list[Asked]:
+        """What is asked of the filters of a subscription of a reader, for each definition."""
+        return [self._plan.asked(number) for number in self._of(reader, name)]
 
     def _add(
         self, reader: Reader, name: str, definition: bytes, private: Mapping[str, Description]

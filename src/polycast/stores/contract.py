@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from polycast.stores.values import (
     Advert,
     Answer,
+    Asked,
     Batch,
     ContextVersion,
     Coverage,
@@ -345,6 +346,9 @@ class Store(Protocol):
 
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
         """Tell what a subscription here wants, or that it wants nothing more."""
+
+    def asked(self, name: str) -> list[Asked]:
+        """What is asked elsewhere of the filters of what such a subscription wants, just now."""
 
     def types(self) -> dict[int, EventType]:
         """The types of which there are records or root forms, by number. It only grows."""

@@ -173,14 +173,17 @@ class Asked(NamedTuple):
     where: str | None
     """In words; None if nothing is."""
     is_all: bool
+    is_within: bool = False
+    """Whether that is asked only of what is published in the context of the subscription."""
+    is_suspended: bool = False
+    """Whether nothing is asked for a while."""
+    is_known: bool = True
 
 
 class Coverage(NamedTuple):
     """From a position on, nothing that a subscription wants is left out of what is new."""
 
     start: int
-    asked: tuple[Asked, ...] = ()
-    """What is asked elsewhere, for each definition."""
 
 
 class EventType(msgspec.Struct, frozen=True, gc=False):

@@ -24,7 +24,7 @@ from polycast.wire.frames import encode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CALLS", "ERRANDS", "LOG", "NOTICES", "READ", "READS", "STEPS", "Verb"]
+__all__ = ["ASKED", "CALLS", "ERRANDS", "LOG", "NOTICES", "READ", "READS", "STEPS", "Verb"]
 
 _NAMES = {
     **vars(contract),
@@ -127,4 +127,6 @@ READ = Verb("read", contract.Store.read)
 
 NOTICES = Verb("notices", contract.Store.notices)
 """What a broker does otherwise than usual, such as that it does not ask filters for a while."""
-CALLS = READS | LOG | {READ.name: READ, NOTICES.name: NOTICES}
+ASKED = Verb("asked", contract.Store.asked)
+"""What a broker asks of the filters of a subscription of the connection."""
+CALLS = READS | LOG | {each.name: each for each in (READ, NOTICES, ASKED)}

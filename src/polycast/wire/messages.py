@@ -187,10 +187,6 @@ class Wanted(_Message, frozen=True, tag="wanted"):
 
     number: int
     start: int
-    asked: list[str | None] = []
-    """For each definition, the filter that the broker asks, in words."""
-    sure: list[bool] = []
-    """Whether that is all of it."""
 
 
 class Events(_Message, frozen=True, tag="events"):

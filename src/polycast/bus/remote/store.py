@@ -22,8 +22,7 @@ from polycast.errors import (
 )
 from polycast.locks import Outcome, check_free
 from polycast.stores import Batch, Coverage, Draft, Run
-from polycast.stores.values import Asked
-from polycast.wire.calls import LOG, NOTICES, READ
+from polycast.wire.calls import ASKED, LOG, NOTICES, READ
 from polycast.wire.frames import decode_batch, encode_description, encode_result
 from polycast.wire.messages import Append, Call, Describe, Want
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.events import Identity
     from polycast.stores import EventType, Stray, Transaction, View
+    from polycast.stores.values import Asked
     from polycast.typesystem import Description
     from polycast.wire.messages import Events, FromClient, Wanted, Welcome
 
@@ -226,8 +226,12 @@ class RemoteStore(Handlers):
             return Coverage(0)
         found: Wanted = self._connection.answer(lambda number: Want(number, name, wanted))
         self._news.wants[name] = wanted
-        asked = zip(found.asked, found.sure, strict=True)
-        return Coverage(found.start, tuple(Asked(*each) for each in asked))
+        return Coverage(found.start)
+
+    def asked(self, name: str) -> list[Asked]:
+        """What the broker asks of the filters of a subscription, just now."""
+        found: list[Asked] = ASKED.result(self._ask(ASKED.name, ASKED.arguments(name)))
+        return found
 
     def types(self) -> dict[int, EventType]:
         """The types of which there are records."""

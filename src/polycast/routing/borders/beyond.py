@@ -44,7 +44,7 @@ class Called(Exception):
 class Beyond:
     """The targets of one context, behind one translation. It lives as long as its route."""
 
-    blocking = False
+    blocking = watched = False
 
     def __init__(
         self,
@@ -79,6 +79,10 @@ class Beyond:
         """Who wants an event there, and as what."""
         del cls, topic
         return None if self.inline else self._test
+
+    def counting(self, test: Callable[[Any], object]) -> Callable[[Any], object]:
+        """Those who are asked count for themselves."""
+        return test
 
     # -- those with a queue ------------------------------------------------------------------------
 
