@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from polycast.delivery import first_limit
 from polycast.errors import DurableChanged
 from polycast.matching import Definition, definition_of
-from polycast.stores import Flight, Kept, Member
+from polycast.stores import MARK, Flight, Kept, Mark, Member
 
 if TYPE_CHECKING:
     from polycast.bus.options import EngineName
@@ -28,7 +29,8 @@ class Attachment:
 
     kept: Kept
     flights: list[Flight]
-    unclean: bool  # whoever was attached before has not said goodbye
+    mark: Mark  # what may have been begun before
+    unclean: bool = False  # whoever was attached before has not said goodbye
     before: int = 0  # the token of whoever was attached before
     route: Route | None = None  # if the pipeline says what it takes
 
@@ -46,6 +48,7 @@ class Request:
     replace: bool = False
     pinned: bool = True
     engine: EngineName | None = "direct"  # None: as it is
+    number: int | None = None  # the token of who is attached and goes on
 
     @property
     def name(self) -> str:
@@ -80,14 +83,27 @@ class Request:
             holder=None if is_group else self.bus,
             lease=until,
         )
+        mark = self._marked(tx, known)
         tx.save(kept)
         self.detector.see(kept)
         route = self.reroute(tx)
+        unclean, mark = mark.reach > 0, mark.left(tx.newest() + 1)
+        if known is None or known.token != self.number:
+            now = mark if is_group else replace(mark, reach=first_limit(kept.cursor))
+            tx.fly([now.flight(self.name)])
         if is_group:
-            return self._join(tx, kept, route)
-        unclean = known is not None and known.holder is not None
+            return self._join(tx, kept, route, mark)
         before = 0 if known is None else known.token
-        return Attachment(kept, tx.flights(self.name), unclean, before, route)
+        return Attachment(kept, tx.flights(self.name), mark, unclean, before, route)
+
+    def _marked(self, tx: Transaction, known: Kept | None) -> Mark:
+        """What whoever was attached before has left; who left no mark may have begun anything."""
+        if known is None:
+            return Mark()
+        left = tx.flights_at(self.name, [MARK])
+        if not left and not known.group:  # an earlier polycast keeps none
+            return Mark(reach=tx.newest() + 1)
+        return Mark.among(left)
 
     def reroute(self, tx: Transaction) -> Route | None:
         """Have the pipeline route for it, or not; how it is routed is not part of what it is."""
@@ -127,12 +143,12 @@ class Request:
         if difference and not self.replace:
             raise DurableChanged(self.name, difference)
 
-    def _join(self, tx: Transaction, kept: Kept, route: Route | None) -> Attachment:
+    def _join(self, tx: Transaction, kept: Kept, route: Route | None, mark: Mark) -> Attachment:
         looked = kept.cursor if kept.durable else max(kept.start, tx.newest() + 1)
         if self.start is not None and not kept.durable:
             looked = kept.start
         tx.join(Member(kept.name, self.bus, looked))
-        return Attachment(replace(kept, cursor=looked), [], unclean=False, route=route)
+        return Attachment(replace(kept, cursor=looked), [], mark, route=route)
 
 
 def _by_cursor(tx: Transaction, kept: Kept) -> Kept:
