@@ -257,3 +257,16 @@ def test_who_was_attached_by_an_earlier_polycast_may_have_begun_anything(
     bus.publish(Sale(1))
     eventually(lambda: len(seen.events) == 2)
     assert counts(seen) == {0: 2, 1: 1}
+
+
+def test_an_event_that_kills_whoever_handles_it_ends_as_a_dead_letter(
+    start: Start, shop: pc.Bus, eventually: Eventually
+) -> None:
+    shop.subscribe(Sale, print, durable="billing", attempts=2).detach()
+    shop.publish_many(sales(*range(4)))
+    for _ in range(3):
+        start(durable="billing", attempts=2, deadly=3).ended()
+    start(durable="billing", attempts=2, deadly=3).hear("ready")
+    eventually(lambda: shop.dead_letters())
+    [letter] = shop.dead_letters()
+    assert (letter.event, letter.attempts) == (Sale(3), 2)

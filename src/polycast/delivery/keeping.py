@@ -29,7 +29,7 @@ _log = log_of("polycast")
 __all__ = ["CursorKeeper", "Fenced", "Keeper", "StoreKeeper"]
 
 TOKENS = 1 << 32  # deliveries that one attachment can number
-CAREFUL = 256  # attempts noted before they begin, after a holder that has died
+CAREFUL = 256  # attempts at what is doubted are noted before they begin, after who has died
 
 
 class Fenced(Exception):
@@ -186,7 +186,8 @@ class CursorKeeper(StoreKeeper):
         self.number, self.doubt = number, doubt
         self._reach = Reach(cursor)
         self._position = position  # all before it that is wanted has been taken
-        self._careful = CAREFUL if unclean else 0
+        self._careful = CAREFUL
+        self._wary = doubt if unclean else 0  # before this may be what kills whoever has it
         self._open: dict[int, None] = {}  # taken and not done
         self._noted: dict[int, Flight] = {}  # of these, what has been tried, or is in the store
         self._until: dict[int, float] = {}  # when what waits is due, by the monotonic clock
@@ -220,16 +221,25 @@ class CursorKeeper(StoreKeeper):
 
     def begin(self, parcel: Parcel) -> bool:
         """Not before the store knows that it may be; after a holder that has died it is noted."""
+        if self._wary <= parcel.entry.position < self._reach.limit:
+            return not self.fenced
+        return self._begin_noted(parcel)
+
+    def _begin_noted(self, parcel: Parcel) -> bool:
         position = parcel.entry.position
-        if self._careful or position >= self._reach.limit:
-            with self.lock:
-                self._reach.need(position)
-                if self._careful:  # it may be what kills them
-                    self._careful -= 1
-                    self._note(parcel, 0.0)
-            with suppress(NotSettled, StoreError):  # it is not begun, or who calls finds that out
-                self.confirm("begin")
+        with self.lock:
+            self._reach.need(position)
+            if position < self._wary:
+                self._be_careful(parcel)
+        with suppress(NotSettled, StoreError):  # it is not begun, or who calls finds that out
+            self.confirm("begin")
         return position < self._reach.limit and not self.fenced
+
+    def _be_careful(self, parcel: Parcel) -> None:
+        self._note(parcel, 0.0)
+        self._careful -= 1
+        if not self._careful:
+            self._wary = 0
 
     def abandon(self, parcel: Parcel) -> None:
         """Whoever attaches next is told that it was begun."""
