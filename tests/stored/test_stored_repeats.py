@@ -270,3 +270,26 @@ def test_an_event_that_kills_whoever_handles_it_ends_as_a_dead_letter(
     eventually(lambda: shop.dead_letters())
     [letter] = shop.dead_letters()
     assert (letter.event, letter.attempts) == (Sale(3), 2)
+
+
+def test_who_was_still_for_too_long_gets_nothing_that_came_after_the_take_over(
+    start: Start, open_bus: OpenBus, eventually: Eventually
+) -> None:
+    elsewhere = start(durable="billing", alive_for=0.5)
+    elsewhere.hear("ready")
+    bus, seen = open_bus(publisher="shop", alive_for=0.5), Recorder[Any]()
+    engine: Any = bus._engine
+
+    def is_alone() -> bool:
+        with engine.store.view() as view:
+            return len(view.buses()) == 1
+
+    elsewhere.stop()
+    eventually(is_alone)
+    bus.subscribe(Sale, seen, durable="billing")
+    bus.publish_many(sales(*range(50)))
+    eventually(lambda: len(seen.events) == 50)
+    elsewhere.go_on()
+    elsewhere.tell("flush")
+    elsewhere.hear("flushed")
+    assert (elsewhere.got(), set(counts(seen).values())) == ([], {1})
