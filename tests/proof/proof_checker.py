@@ -1,4 +1,4 @@
-"""The rules C1 to C8 of the guarantees, over what happened in all processes after quiescence.
+"""The rules C1 to C9 of the guarantees, over what happened in all processes after quiescence.
 
 C1 all that was accepted has its effect in every subscription that wants it
 C2 an effect is of something that was attempted, and equal to it
@@ -8,6 +8,7 @@ C5 total order: positions increase, and identity and position are one-to-one eve
 C6 in a group an event has exactly one effect, and nothing is done with a stale token
 C7 nothing is delivered after a subscription has ended
 C8 what is delivered is what a plain predicate finds in the log
+C9 a delivery of what may have been begun before says so: its count is 2 or more
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from proof_history import Op, Payload, digest
 from polycast.config import LEVELS, Level
 from polycast.events import Identity
 
-__all__ = ["Expected", "Violation", "check"]
+__all__ = ["Expected", "Violation", "check", "doubted_in_vain"]
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,13 @@ class _Unit:
         for op in self.effects:
             seen.setdefault(op.identity, op)
         return list(seen.values())
+
+    def deliveries(self) -> list[list[Op]]:
+        """Those of each event, the first first: whoever attaches later has higher tokens."""
+        found: dict[Identity | None, list[Op]] = defaultdict(list)
+        for op in sorted(self.begun, key=lambda op: (op.token, op.at)):
+            found[op.identity].append(op)
+        return list(found.values())
 
     def broken(self, rule: str, why: str, op: Op) -> Violation:
         return Violation(rule, why, op.subscription or self.name, op.identity, op.position)
@@ -291,6 +299,23 @@ def as_the_reference(facts: _Facts) -> Iterator[Violation]:
                     yield unit.broken("C8", "it is in the log, and wanted", _of_nobody(op))
 
 
+def repeats_are_told(facts: _Facts) -> Iterator[Violation]:
+    """C9."""
+    for unit in facts.units.values():
+        if not unit.members[0].durable:
+            continue
+        for _, *later in unit.deliveries():
+            for op in later:
+                if op.count < 2:
+                    yield unit.broken("C9", "it was begun before, and counts as the first", op)
+
+
+def doubted_in_vain(ops: Sequence[Op], expected: Sequence[Expected]) -> int:
+    """How many deliveries counted as a repeat, and were the first."""
+    units = _Facts(ops, expected, ()).units.values()
+    return sum(first.count > 1 for unit in units for first, *_ in unit.deliveries())
+
+
 RULES: list[Callable[[_Facts], Iterator[Violation]]] = [
     nothing_lost,
     nothing_invented,
@@ -300,6 +325,7 @@ RULES: list[Callable[[_Facts], Iterator[Violation]]] = [
     one_of_many,
     nothing_after_the_end,
     as_the_reference,
+    repeats_are_told,
 ]
 
 

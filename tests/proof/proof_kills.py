@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from proof_checker import Expected, Violation, check
+from proof_checker import Expected, Violation, check, doubted_in_vain
 from proof_history import Op, Payload, merged, read_history
 from proof_workers import GATE, Listening, PublisherJob, SubscriberJob, effects_table
 
@@ -325,6 +325,7 @@ class Troupe:
             figures[op.kind] += 1
         unique = {(op.subscription, op.identity) for op in ops if op.kind == "effect"}
         figures["repeated effects"] = figures["effect"] - len(unique)
+        figures["doubted"] = doubted_in_vain(ops, expected)
         figures["maybe"] = figures["attempted"] - figures["accepted"]
         figures["handed over"] = handed_over(ops, expected)
         told = [path.read_text() for path in self.folder.glob("*.err")]

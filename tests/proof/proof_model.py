@@ -282,14 +282,15 @@ def _of_group(run: Run, kind: str) -> Ops:
 def two_effects_in_a_group(dice: random.Random, run: Run) -> Ops:
     op = dice.choice([op for op in _of_group(run, "effect") if op.subscription != "member 2"])
     more = replace(op, subscription="member 2", process="member 2", token=op.token + 1)
-    return _later(run, replace(more, kind="begun", digest=""), more)
+    return _later(run, replace(more, kind="begun", count=op.count + 1, digest=""), more)
 
 
 def stale_token(dice: random.Random, run: Run) -> Ops:
     op = dice.choice(_of_group(run, "effect"))
     thief = replace(op, kind="begun", process="member 2", subscription="member 2", digest="")
     at = run.ops.index(op)
-    return [*run.ops[:at], replace(thief, token=op.token + 1), *run.ops[at:]]
+    thief = replace(thief, token=op.token + 1, count=op.count + 1)
+    return [*run.ops[:at], thief, *run.ops[at:]]
 
 
 def stale_acknowledgement(dice: random.Random, run: Run) -> Ops:
@@ -299,7 +300,8 @@ def stale_acknowledgement(dice: random.Random, run: Run) -> Ops:
 
 def delivered_after_the_end(dice: random.Random, run: Run) -> Ops:
     mine = [op for op in run.ops if op.kind == "begun" and op.subscription == "leased"]
-    return _later(run, dice.choice(mine))
+    op = dice.choice(mine)
+    return _later(run, replace(op, count=op.count + 1))
 
 
 def wrong_filter(dice: random.Random, run: Run) -> Ops:
@@ -320,6 +322,26 @@ def passed_over(dice: random.Random, run: Run) -> Ops:
     return wrong_filter(dice, run)
 
 
+def _later_without_a_count(dice: random.Random, run: Run, begun: Ops) -> Ops:
+    first = dice.choice([op for op in begun if op.count == 1])
+    return _later(run, replace(first, token=first.token + 10))
+
+
+def repeat_that_counts_as_the_first(dice: random.Random, run: Run) -> Ops:
+    bags = {each.name for each in run.expected if each.level == "strong_bag"}
+    begun = [op for op in run.ops if op.kind == "begun" and op.subscription in bags]
+    return _untold(_later_without_a_count(dice, run, begun))
+
+
+def handed_over_as_the_first(dice: random.Random, run: Run) -> Ops:
+    return _later_without_a_count(dice, run, _of_group(run, "begun"))
+
+
+def _untold(ops: Ops) -> Ops:
+    """The same; nobody has said that the subscription was over by then."""
+    return [op for op in ops if (op.kind, op.subscription) != ("detached", ops[-1].subscription)]
+
+
 FAULTS: dict[str, list[Callable[[random.Random, Run], Ops]]] = {
     "C1": [lost_effect, lost_from_the_log],
     "C2": [payload_altered, effect_of_nothing],
@@ -329,4 +351,5 @@ FAULTS: dict[str, list[Callable[[random.Random, Run], Ops]]] = {
     "C6": [two_effects_in_a_group, stale_token, stale_acknowledgement],
     "C7": [delivered_after_the_end],
     "C8": [wrong_filter, passed_over],
+    "C9": [repeat_that_counts_as_the_first, handed_over_as_the_first],
 }

@@ -1,4 +1,4 @@
-"""Processes that are killed, paused and flooded keep every guarantee; C1 to C8 are checked."""
+"""Processes that are killed, paused and flooded keep every guarantee; C1 to C9 are checked."""
 
 from __future__ import annotations
 

@@ -236,6 +236,7 @@ def kills(asked: argparse.Namespace, part: Part, step: Step) -> None:
         "maybe": "events that may be there",
         "effect": "effects",
         "repeated effects": "repeated, where that may be",
+        "doubted": "that counted as repeats and were none",
     }
     part.figures |= {"runs": seed - asked.seed}
     part.figures |= {name: total[key] for key, name in names.items()}
@@ -289,6 +290,7 @@ def brokers(asked: argparse.Namespace, part: Part, step: Step) -> None:
         "maybe": "events that may be there",
         "effect": "effects",
         "repeated effects": "repeated, where that may be",
+        "doubted": "that counted as repeats and were none",
     }
     part.figures |= {"runs": seed - asked.seed}
     part.figures |= {name: total[key] for key, name in names.items()}

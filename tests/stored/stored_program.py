@@ -83,6 +83,10 @@ class Program:
                 except BrokenPipeError:
                     pass
 
+    def ended(self) -> None:
+        """Wait until it has ended by itself."""
+        self._process.wait(DEADLINE)
+
     def end(self) -> None:
         """Close its bus, and wait for its end."""
         self.tell("close")
@@ -99,7 +103,11 @@ def main(url: str, job: dict[str, Any]) -> None:
     alive = job.pop("alive_for", 10.0)
     bus = pc.Bus(url, publisher=job.pop("publisher", "elsewhere"), alive_for=alive)
 
+    deadly = job.pop("deadly", -1)
+
     def handle(sale: Sale, delivery: pc.Delivery) -> None:
+        if sale.number == deadly:
+            os._exit(1)
         if sale.number in held:
             _say("began", sale.number, delivery.token)
             go.wait(DEADLINE)

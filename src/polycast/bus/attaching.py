@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from polycast.delivery import first_limit
 from polycast.errors import DurableChanged
 from polycast.matching import Definition, definition_of
-from polycast.stores import Flight, Kept, Member
+from polycast.stores import MARK, Flight, Kept, Mark, Member
 from polycast.typesystem import describe_all
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class Attachment:
 
     kept: Kept
     flights: list[Flight]
-    unclean: bool  # whoever was attached before has not said goodbye
+    mark: Mark  # what may have been begun before
+    unclean: bool = False  # whoever was attached before has not said goodbye
     before: int = 0  # the token of whoever was attached before
     route: Route | None = None  # if the pipeline says what it takes
 
@@ -49,6 +51,7 @@ class Request:
     pinned: bool = True
     engine: EngineName | None = "direct"  # None: as it is
     describes: bool = False  # whether its types are to be kept with it: so others can explain it
+    number: int | None = None  # the token of who is attached and goes on
 
     @property
     def name(self) -> str:
@@ -85,14 +88,27 @@ class Request:
             holder=None if is_group else self.bus,
             lease=until,
         )
+        mark = self._marked(tx, known)
         tx.save(kept)
         self.detector.see(kept)
         route = self.reroute(tx)
+        unclean, mark = mark.reach > 0, mark.left(tx.newest() + 1)
+        if known is None or known.token != self.number:
+            now = mark if is_group else replace(mark, reach=first_limit(kept.cursor))
+            tx.fly([now.flight(self.name)])
         if is_group:
-            return self._join(tx, kept, route)
-        unclean = known is not None and known.holder is not None
+            return self._join(tx, kept, route, mark)
         before = 0 if known is None else known.token
-        return Attachment(kept, tx.flights(self.name), unclean, before, route)
+        return Attachment(kept, tx.flights(self.name), mark, unclean, before, route)
+
+    def _marked(self, tx: Transaction, known: Kept | None) -> Mark:
+        """What whoever was attached before has left; who left no mark may have begun anything."""
+        if known is None:
+            return Mark()
+        left = tx.flights_at(self.name, [MARK])
+        if not left and not known.group:  # an earlier polycast keeps none
+            return Mark(reach=tx.newest() + 1)
+        return Mark.among(left)
 
     def _descriptions(self) -> list[Description]:
         """What others have to know of its types."""
@@ -138,12 +154,12 @@ class Request:
         if difference and not self.replace:
             raise DurableChanged(self.name, difference)
 
-    def _join(self, tx: Transaction, kept: Kept, route: Route | None) -> Attachment:
+    def _join(self, tx: Transaction, kept: Kept, route: Route | None, mark: Mark) -> Attachment:
         looked = kept.cursor if kept.durable else max(kept.start, tx.newest() + 1)
         if self.start is not None and not kept.durable:
             looked = kept.start
         tx.join(Member(kept.name, self.bus, looked))
-        return Attachment(replace(kept, cursor=looked), [], unclean=False, route=route)
+        return Attachment(replace(kept, cursor=looked), [], mark, route=route)
 
 
 def _by_cursor(tx: Transaction, kept: Kept) -> Kept:

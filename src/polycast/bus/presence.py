@@ -11,9 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from polycast.errors import BrokerError, StoreDamaged, StoreFailed
 from polycast.matching import Definition
+from polycast.stores import MARK, Mark
 from polycast.stores.claiming import tidy
 from polycast.stores.deadlines import STEP, Countdown, wall_offset
 from polycast.stores.processes import has_ended, signed, term_of
@@ -130,6 +132,8 @@ class FailureDetector:
         buses = tx.buses()
         dead = [each.id for each in buses if self._is_silent(each) and each.id != mine]
         self._signs.keep([each.id for each in buses])
+        with suppress(StoreDamaged):  # the same
+            _bound(tx, {each.id for each in buses if each.id in dead and has_died(each)})
         strays = tx.strays()  # they were buried, and joined a group before they knew
         for bus in [*dead, *strays]:
             tx.remove_bus(bus)
@@ -173,6 +177,15 @@ class FailureDetector:
             return math.inf
         term = _term_of(kept.definition)
         return self._leases.left(kept.name, kept.lease, term=term, is_new=self._has_looked)
+
+
+def _bound(tx: Transaction, gone: set[int]) -> None:
+    """What is published from now on was begun by nobody whose process has ended."""
+    end = tx.newest() + 1 if gone else 0
+    for kept in tx.subscriptions() if gone else ():
+        mark = Mark.among(tx.flights_at(kept.name, [MARK])) if kept.holder in gone else Mark()
+        if mark.reach > end:
+            tx.fly([replace(mark, reach=end).flight(kept.name)])
 
 
 @functools.lru_cache(maxsize=1_000)

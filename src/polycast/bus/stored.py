@@ -164,8 +164,10 @@ class StoredRoster(Roster):
                 self._to_see = self.store.write(request.join_here).result()
             return True
 
+        again = dataclasses.replace(request, number=keeper.number)
+
         def attach(tx: Transaction) -> bool:
-            attachment = request.attach(tx)
+            attachment = again.attach(tx)
             ours = attachment.before == keeper.number
             if ours:
                 token, revision = attachment.kept.token, tx.revision()
@@ -195,6 +197,7 @@ class StoredRoster(Roster):
         mailbox.waits_for = mailbox.behind = max(kept.start, kept.cursor)
         if isinstance(mailbox, SharedGroup):
             mailbox.floor, mailbox.joined = kept.cursor, request.bus
+            mailbox.keeper.doubt = attachment.mark.doubt
             self.requests[mailbox] = request
         else:
             keeper = mailbox.keeper = self._keeper(mailbox, attachment)
@@ -246,6 +249,7 @@ class StoredRoster(Roster):
             number=attachment.kept.token,
             cursor=attachment.kept.cursor,
             position=lambda: self.feed.position_of(mailbox),
+            doubt=attachment.mark.doubt,
             unclean=attachment.unclean,
         )
 
@@ -312,6 +316,7 @@ class StoredRoster(Roster):
         for consumer in mailbox.consumers():
             consumer.ended = TakenOver(mailbox.title)
         mailbox.stop()
+        mailbox.abandon()
         self._out_of_here(mailbox)
         self._release(mailbox)
 

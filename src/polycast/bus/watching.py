@@ -59,11 +59,14 @@ class Watch:
         for box, kept in found.items():
             if kept is not None and routes[box] != box.route:
                 roster.reroute(box, kept, routes[box])
+        for box, kept in found.items():
+            if not isinstance(box, SharedGroup):
+                self._see(box, kept)  # even if this bus counts as dead: all the more then
         if is_dead:
-            return  # this bus counts as dead, and will join its groups again
+            return  # it will join its groups again
         self.seen = revision
         for box, kept in found.items():
-            if not isinstance(box, SharedGroup) or joined.get(box) == roster.presence.bus.id:
+            if isinstance(box, SharedGroup) and joined.get(box) == roster.presence.bus.id:
                 self._see(box, kept)  # else it counted as dead, and will join again
         for name in replayed:
             self._take_up_replayed(name)

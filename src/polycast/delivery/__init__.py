@@ -17,6 +17,7 @@ from polycast.delivery.keeping import CursorKeeper, Keeper, StoreKeeper
 from polycast.delivery.loop import LoopThread
 from polycast.delivery.mailbox import Mailbox
 from polycast.delivery.pool import Pool
+from polycast.delivery.reach import first_limit
 from polycast.delivery.shared import SharedGroup
 from polycast.delivery.timers import Timer, Timers
 
@@ -44,4 +45,5 @@ __all__ = [
     "Timer",
     "Timers",
     "callback_for",
+    "first_limit",
 ]

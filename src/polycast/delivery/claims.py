@@ -63,6 +63,10 @@ class ClaimKeeper(StoreKeeper):
         with self.lock:
             self._attempts[parcel.entry.position] = parcel.count
 
+    def abandon(self, parcel: Parcel) -> None:
+        """Whoever has it next should know that it was begun."""
+        self.again(parcel, 0.0)
+
     def done(self, parcel: Parcel) -> None:
         """Nobody needs to have it any more."""
         self._settle(parcel.entry.position, None)

@@ -89,8 +89,7 @@ class Consumer:
         self.started = self.mailbox.services.clock.monotonic()
         if not self.mailbox.may_begin(self, parcel):
             return False
-        self.mailbox.keeper.begin(parcel)
-        return True
+        return self.mailbox.keeper.begin(parcel) or self.mailbox.put_off(parcel)
 
     def rest(self) -> None:
         """It has returned; from now on it is idle."""

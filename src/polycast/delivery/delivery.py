@@ -40,7 +40,8 @@ class Delivery:
 
     def __init__(self, consumer: Consumer, parcel: Parcel) -> None:
         self._consumer, self._entry = consumer, parcel.entry
-        self.count: int = parcel.count
+        doubted = parcel.entry.position < consumer.mailbox.keeper.doubt
+        self.count: int = parcel.count + doubted  # one more, if somebody may have begun it
         self.token: int = parcel.token
 
     @property

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from polycast.delivery.reach import Reach
 from polycast.errors import BrokerRefused, NotSettled, StoreError
-from polycast.stores import Flight, Letter
+from polycast.stores import Flight, Letter, Mark
 from polycast.stores.claiming import forget_outliving
 from polycast.stores.deadlines import wall_offset
 from polycast.text import log_of
@@ -28,7 +29,7 @@ _log = log_of("polycast")
 __all__ = ["CursorKeeper", "Fenced", "Keeper", "StoreKeeper"]
 
 TOKENS = 1 << 32  # deliveries that one attachment can number
-CAREFUL = 256  # attempts noted before they begin, after a holder that has died
+CAREFUL = 256  # attempts at what is doubted are noted before they begin, after who has died
 
 
 class Fenced(Exception):
@@ -38,6 +39,8 @@ class Fenced(Exception):
 class Keeper:
     """Keeps nothing: for subscriptions that end with their process. All is called under a lock."""
 
+    doubt = 0  # what is before this position may have been begun by who had it before
+
     def fence(self, parcel: Parcel) -> int:
         """What the token of a delivery is higher than."""
         del parcel
@@ -46,8 +49,13 @@ class Keeper:
     def took(self, parcel: Parcel) -> None:
         """It waits, or goes on waiting."""
 
-    def begin(self, parcel: Parcel) -> None:
-        """Its callback is about to be called. No lock is held."""
+    def begin(self, parcel: Parcel) -> bool:
+        """Its callback is about to be called; whether it may be. No lock is held."""
+        del parcel
+        return True
+
+    def abandon(self, parcel: Parcel) -> None:
+        """It is begun, and whoever attaches next has it, too."""
 
     def done(self, parcel: Parcel) -> None:
         """It needs no further attempt."""
@@ -171,12 +179,15 @@ class CursorKeeper(StoreKeeper):
         number: int,
         cursor: int,
         position: Callable[[], int],
+        doubt: int,
         unclean: bool,
     ) -> None:
         super().__init__(name, store, clock, fenced)
-        self.number = number
+        self.number, self.doubt = number, doubt
+        self._reach = Reach(cursor)
         self._position = position  # all before it that is wanted has been taken
-        self._careful = CAREFUL if unclean else 0
+        self._careful = CAREFUL
+        self._wary = doubt if unclean else 0  # before this may be what kills whoever has it
         self._open: dict[int, None] = {}  # taken and not done
         self._noted: dict[int, Flight] = {}  # of these, what has been tried, or is in the store
         self._until: dict[int, float] = {}  # when what waits is due, by the monotonic clock
@@ -208,13 +219,31 @@ class CursorKeeper(StoreKeeper):
                 self._sorted = False
             self._open[position] = None
 
-    def begin(self, parcel: Parcel) -> None:
-        """After a holder that has died, note the attempt first: it may be what kills them."""
-        if self._careful:
-            self._careful -= 1
-            self._note(parcel, 0.0)
-            with suppress(NotSettled, StoreError):  # who calls finds that out by itself
-                self.confirm("begin")
+    def begin(self, parcel: Parcel) -> bool:
+        """Not before the store knows that it may be; after a holder that has died it is noted."""
+        if self._wary <= parcel.entry.position < self._reach.limit:
+            return not self.fenced
+        return self._begin_noted(parcel)
+
+    def _begin_noted(self, parcel: Parcel) -> bool:
+        position = parcel.entry.position
+        with self.lock:
+            self._reach.need(position)
+            if position < self._wary:
+                self._be_careful(parcel)
+        with suppress(NotSettled, StoreError):  # it is not begun, or who calls finds that out
+            self.confirm("begin")
+        return position < self._reach.limit and not self.fenced
+
+    def _be_careful(self, parcel: Parcel) -> None:
+        self._note(parcel, 0.0)
+        self._careful -= 1
+        if not self._careful:
+            self._wary = 0
+
+    def abandon(self, parcel: Parcel) -> None:
+        """Whoever attaches next is told that it was begun."""
+        self._note(parcel, 0.0)
 
     def done(self, parcel: Parcel) -> None:
         """The cursor may pass it."""
@@ -278,18 +307,28 @@ class CursorKeeper(StoreKeeper):
         with self.lock:
             self._settled(position)
 
+    def release(self, tx: Transaction) -> None:
+        """Save, and say goodbye."""
+        with self.lock:
+            self._reach.leave()
+        super().release(tx)
+
     def _let_go(self, tx: Transaction) -> None:
         kept = tx.subscription(self.name)
         if kept is not None:
             tx.save(replace(kept, holder=None))
+            tx.fly([Mark(0, self.doubt).flight(self.name)])
 
     def _save(self, tx: Transaction) -> None:
         with self.lock:
             cursor, rows = self.cursor()
+            limit = self._reach.next(max(cursor, self._top))
             changed = [each for at, each in rows.items() if self._rows.get(at) != each]
             gone = self._rows.keys() - rows.keys()
         if not tx.move(self.name, token=self.number, cursor=cursor):
             raise Fenced
+        if limit != self._reach.limit:
+            tx.fly([Mark(limit, self.doubt).flight(self.name)])
         if changed:
             tx.fly(changed)
         if gone:
@@ -299,6 +338,7 @@ class CursorKeeper(StoreKeeper):
         def keep() -> None:
             with self.lock:
                 self._rows, self._saved_at = rows, cursor
+                self._reach.limit = limit
 
         tx.after(keep)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from polycast.delivery.backlog import Parcel
 from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED, Consumer
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Handed", "Mailbox"]
 
 Handed = tuple[Consumer, Parcel]
+PUT_OFF = 1.0  # seconds after which what could not be begun is tried again
 _log = log_of("polycast")
 _tokens = itertools.count(1)
 
@@ -280,6 +281,23 @@ class Mailbox(Ledger):
         parcel.begun = True
         return True
 
+    def put_off(self, parcel: Parcel) -> Literal[False]:
+        """It must not be begun before the store can be told: try that again."""
+        with self.locked():
+            if self._take_back(parcel.token) is not None:
+                parcel.begun = False
+                again = parcel.anew()
+                self.delayed.add(again)
+                self.services.timers.after(PUT_OFF, lambda: self._ready_again(again))
+        return False
+
+    def abandon(self) -> None:
+        """What is in the hands of a callback is left to whoever attaches next, too."""
+        with self.locked():
+            for parcel in self.in_flight.values():
+                if parcel.begun:
+                    self.keeper.abandon(parcel)
+
     # -- its life --------------------------------------------------------------------------------
 
     def refresh(self) -> None:
@@ -399,6 +417,7 @@ class Mailbox(Ledger):
             if self.ended is not None:
                 return
             self._stop()
+            self.abandon()
             self.ended = why
             self._surrender()
             if self._lease is not None:
@@ -427,13 +446,13 @@ class Mailbox(Ledger):
             if not found:
                 return None
             parcel = found[0]
-            if keep:
-                self._launch(consumer, parcel)
-                parcel.begun = True
-            else:
+            if not keep:
                 self.counts.delivered += 1
                 self.keeper.done(parcel)
-            return parcel
+                return parcel
+            self._launch(consumer, parcel)
+            parcel.begun = True
+        return parcel if self.keeper.begin(parcel) or self.put_off(parcel) else None
 
     def purge(self) -> None:
         """Throw away what waits."""

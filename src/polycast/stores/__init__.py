@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polycast.stores.contract import (
+    MARK,
     Advert,
     Answer,
     Batch,
@@ -16,6 +17,7 @@ from polycast.stores.contract import (
     Flight,
     Kept,
     Letter,
+    Mark,
     Member,
     OpenBus,
     Route,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from polycast.stores.sqlite import SqliteStore
 
 __all__ = [
+    "MARK",
     "Advert",
     "Answer",
     "Batch",
@@ -53,6 +56,7 @@ __all__ = [
     "Flight",
     "Kept",
     "Letter",
+    "Mark",
     "Member",
     "MemoryStore",
     "OpenBus",

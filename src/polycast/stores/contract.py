@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from polycast.stores.values import (
+    MARK,
     Advert,
     Answer,
     Asked,
@@ -21,6 +22,7 @@ from polycast.stores.values import (
     Flight,
     Kept,
     Letter,
+    Mark,
     Member,
     OpenBus,
     Route,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from polycast.typesystem import Description
 
 __all__ = [
+    "MARK",
     "Advert",
     "Answer",
     "Batch",
@@ -52,6 +55,7 @@ __all__ = [
     "Flight",
     "Kept",
     "Letter",
+    "Mark",
     "Member",
     "OpenBus",
     "Route",
@@ -104,13 +108,16 @@ class View(Protocol):
         """The names of subscriptions whose lease is over at a time."""
 
     def flights(self, name: str) -> list[Flight]:
-        """What is in flight for a subscription, done or not, by position."""
+        """What is in flight for a subscription, done or not, by position; not its mark."""
 
     def flight(self, name: str, position: int) -> Flight | None:
         """What is in flight for a subscription at a position, done or not."""
 
     def flights_at(self, name: str, positions: Collection[int]) -> list[Flight]:
-        """What is in flight for a subscription at some positions, done or not, by position."""
+        """What is in flight for a subscription at some positions, done or not, by position.
+
+        At `MARK` that is its mark.
+        """
 
     def under_way(self, name: str) -> list[Flight]:
         """What is in flight for a subscription and not done, by position."""

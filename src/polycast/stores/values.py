@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from polycast.events import Identity, Record, Root
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 __all__ = [
+    "MARK",
     "Advert",
     "Answer",
     "Asked",
@@ -23,6 +27,7 @@ __all__ = [
     "Flight",
     "Kept",
     "Letter",
+    "Mark",
     "Member",
     "OpenBus",
     "Route",
@@ -34,6 +39,8 @@ __all__ = [
     "Stretch",
     "size_of_context",
 ]
+
+MARK = 0  # the position of a mark, which no event has
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -247,6 +254,32 @@ class Flight(msgspec.Struct, frozen=True, gc=False):
     attempts: int = 0
     due: float = 0.0
     done: bool = False
+
+
+class Mark(msgspec.Struct, frozen=True, gc=False):
+    """What of a subscription may have been begun by somebody who did not say goodbye.
+
+    It is kept among the flights, where only who asks for its position sees it.
+    """
+
+    reach: int = 0
+    """Whoever is attached begins nothing from here on; 0 once he has said goodbye."""
+    doubt: int = 0
+    """What is before this may have been begun by others before him."""
+
+    def flight(self, name: str) -> Flight:
+        """As it is kept."""
+        return Flight(name, MARK, attempts=self.reach, token=self.doubt, done=True)
+
+    @classmethod
+    def among(cls, flights: Iterable[Flight]) -> Mark:
+        """The one among some flights; or that of a subscription that never had one."""
+        kept = next((each for each in flights if each.position == MARK), None)
+        return cls() if kept is None else cls(kept.attempts, kept.token)
+
+    def left(self, end: int) -> Mark:
+        """After whoever was attached has gone: he got nothing from the end of the log on."""
+        return Mark(0, max(self.doubt, min(self.reach, end)))
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from polycast.stores.contract import (
     CHANGES,
+    MARK,
     Advert,
     Answer,
     ContextVersion,
@@ -105,7 +106,8 @@ class MemoryState:
         return [each.name for each in leased if each.lease is not None and each.lease <= at]
 
     def flights(self, name: str) -> list[Flight]:
-        return [self._flights[key] for key in sorted(self._flights) if key[0] == name]
+        mine = [key for key in sorted(self._flights) if key[0] == name and key[1] != MARK]
+        return [self._flights[key] for key in mine]
 
     def flight(self, name: str, position: int) -> Flight | None:
         return self._flights.get((name, position))

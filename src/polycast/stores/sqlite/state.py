@@ -11,11 +11,13 @@ from polycast.errors import NotDecodable, StoreDamaged
 from polycast.events import decode_record, encode_record
 from polycast.stores.contract import (
     CHANGES,
+    MARK,
     Advert,
     Answer,
     Flight,
     Kept,
     Letter,
+    Mark,
     Member,
     OpenBus,
     Standing,
@@ -98,7 +100,8 @@ class SqlView(RoutingView):
 
     def flights(self, name: str) -> list[Flight]:
         """What is in flight for a subscription, by position."""
-        rows = self.checked(_FLIGHTS, "WHERE name = ? ORDER BY position", name)
+        which = f"WHERE name = ? AND position > {MARK} ORDER BY position"
+        rows = self.checked(_FLIGHTS, which, name)
         return list(map(_flight, rows))
 
     def flight(self, name: str, position: int) -> Flight | None:
@@ -259,10 +262,12 @@ class SqlTransaction(SqlView, RoutingTransaction):
         self._execute("UPDATE counters SET epochs = max(epochs + ?, ?)", (skipped, epoch))
         for table in ("listeners", "buses", "members", "adverts"):
             self._execute(f"DELETE FROM {table}")
+        flights = map(_flight, self.checked(_FLIGHTS, f"WHERE position > {MARK}"))
+        self.fly([replace(each, holder=None, token=each.token + 1) for each in flights])
         for kept in self.subscriptions():
             self._update(replace(kept, holder=None, token=kept.token + 1))
-        flights = map(_flight, self.checked(_FLIGHTS, ""))
-        self.fly([replace(each, holder=None, token=each.token + 1) for each in flights])
+            # What came after the backup is not known: any of its events may have been handled.
+            self.fly([Mark(0, self.newest() + 1).flight(kept.name)])
         self.route_anew(skipped=skipped, token=epoch)
 
     def save(self, kept: Kept) -> None:
@@ -320,7 +325,7 @@ class SqlTransaction(SqlView, RoutingTransaction):
 
     def land_before(self, name: str, position: int) -> None:
         """Remove flights that are done and before a position."""
-        which = "WHERE name = ? AND position < ? AND done"
+        which = f"WHERE name = ? AND position > {MARK} AND position < ? AND done"
         if self.checked(_FLIGHTS, which, name, position):  # none is done by damage only
             self._execute(f"DELETE FROM flights {which}", (name, position))
 
