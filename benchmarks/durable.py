@@ -23,6 +23,7 @@ import durable_figures
 import durable_idle
 import durable_latency
 import durable_publishing
+import durable_sharing
 from durable_setting import QUICK, Plan, Report, file_system, scratch, sync_cost
 from measure import duration, setting
 from tables import Table, show
@@ -37,6 +38,7 @@ PARTS: dict[str, ModuleType] = {
     "catching-up": durable_absent,
     "figures": durable_figures,
     "idle": durable_idle,
+    "sharing": durable_sharing,
 }
 """Each has `measure`, `tables` and `plain`."""
 

@@ -115,6 +115,7 @@ class Plan:
     experiments: int = 7  # with so many messages
     idle: int = 100_000  # durable subscriptions that nobody is attached to
     attached: int = 2_000  # and such that somebody is attached to
+    sharing: tuple[int, ...] = (1, 10, 50)  # subscribers to what can be changed
 
     @property
     def is_quick(self) -> bool:
@@ -133,6 +134,7 @@ QUICK = Plan(
     experiments=1,
     idle=100,
     attached=10,
+    sharing=(2,),
 )
 
 

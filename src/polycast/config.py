@@ -13,6 +13,7 @@ __all__ = [
     "LEVELS",
     "Clock",
     "Dispatch",
+    "Isolation",
     "Level",
     "LevelName",
     "Overflow",
@@ -37,6 +38,8 @@ LevelName = Literal[
 ]
 Dispatch = Literal["pool", "inline"]
 Overflow = Literal["drop_oldest", "drop_newest", "block", "spill", "cut_off"]
+Isolation = Literal["none", "copy"]
+"""In memory: whether subscribers share the object that is published, or have copies of it."""
 
 
 FOREVER = 1e10  # seconds; what is longer is a mistake
@@ -118,6 +121,7 @@ class Settings:
     attempts: int = 5
     backoff: float = 0.1
     pull: Literal["fifo", "lifo"] | None = None
+    copy: bool = False
 
     def __post_init__(self) -> None:
         _one_of("dispatch", self.dispatch, get_args(Dispatch))

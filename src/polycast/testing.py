@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from polycast.bus import Undelivered
+    from polycast.config import Isolation
     from polycast.delivery import DeadLetters, Delivery
     from polycast.delivery.pool import Job
 
@@ -77,10 +78,17 @@ class TestBus(Bus):
     clock: ManualClock
 
     def __init__(
-        self, *, publisher: str = "test", history: int = 0, clock: ManualClock | None = None
+        self,
+        *,
+        publisher: str = "test",
+        history: int = 0,
+        isolation: Isolation = "none",
+        clock: ManualClock | None = None,
     ) -> None:
         self.clock = clock if clock is not None else ManualClock()
-        super().__init__(publisher=publisher, history=history, clock=self.clock)
+        super().__init__(
+            publisher=publisher, history=history, isolation=isolation, clock=self.clock
+        )
 
     def _make_services(self, stuck_after: float, dead_letters: DeadLetters) -> Services:
         roster = self._roster

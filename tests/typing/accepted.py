@@ -253,6 +253,7 @@ def every_option(bus: pc.Bus) -> None:
     bus.subscribe(Talk, print, overflow="block", block_for=0.5)
     bus.subscribe(Talk, print, ack="manual", ack_within=30, attempts=5, backoff=0.1)
     bus.subscribe(Talk, print, engine="direct")
+    bus.subscribe(Talk, print, copy=True)
 
 
 def options_can_be_kept(bus: pc.Bus) -> None:
@@ -411,6 +412,7 @@ class HalfSpeed:
 
 
 def opening() -> None:
+    pc.Bus(isolation="copy").close()
     with pc.Bus("memory:", publisher="till-7", history=1000, clock=HalfSpeed()) as bus:
         assert_type(bus, pc.Bus)
         assert_type(bus.publisher, str)
@@ -630,7 +632,7 @@ def matching(talk: Talk) -> None:
 
 def the_bus_for_tests(talk: Talk) -> None:
     clock = ManualClock()
-    with TestBus(publisher="test", history=10, clock=clock) as bus:
+    with TestBus(publisher="test", history=10, isolation="copy", clock=clock) as bus:
         assert_type(bus, TestBus)
         assert_type(bus.clock, ManualClock)
         recorder = Recorder[Talk](fail=lambda t: ValueError() if t.room is None else None)

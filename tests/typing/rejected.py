@@ -110,6 +110,7 @@ def options(bus: pc.Bus) -> None:
     bus.subscribe(Talk, print, dispatch="thread")  # rejected
     bus.subscribe(Talk, print, ack="none")  # rejected
     bus.subscribe(Talk, print, engine="flink")  # rejected
+    bus.subscribe(Talk, print, copy="deep")  # rejected
     bus.subscribe(Talk, print, queues=3)  # rejected
     bus.subscribe(Talk, print, queue="3")  # rejected
     bus.subscribe(Talk, print, attempts=1.5)  # rejected
@@ -206,6 +207,7 @@ def making(bus: pc.Bus) -> None:
     pc.DAStrongSet(Talk, bus, pulls="fifo")  # rejected
     pc.Bus("memory:", histories=3)  # rejected
     pc.Bus("memory:", history="all")  # rejected
+    pc.Bus(isolation="deep")  # rejected
     pc.Bus(clock=3)  # rejected
 
 

@@ -22,7 +22,7 @@ from polycast.bus.lifetime import (
     wait_for_quiet,
 )
 from polycast.bus.opening import check_clock
-from polycast.bus.options import check_options, settings_for
+from polycast.bus.options import check_isolation, check_options, settings_for
 from polycast.bus.roster import Advertisement
 from polycast.bus.stream import Stream
 from polycast.config import SystemClock, check_count, check_name, seconds
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from polycast.bus.health import Health, Undelivered
     from polycast.bus.options import Options, PublishOptions
     from polycast.bus.subscription import Subscription
-    from polycast.config import Clock
+    from polycast.config import Clock, Isolation
     from polycast.contexts import Federation
     from polycast.delivery import DeadLetters, Delivery
     from polycast.matching import Selector
@@ -73,6 +73,7 @@ class Bus:
         *,
         publisher: str | None = None,
         history: int = 0,
+        isolation: Isolation = "none",
         clock: Clock | None = None,
         context: object = None,
         federation: object = None,
@@ -88,6 +89,7 @@ class Bus:
         allow_plain_token: bool = False,
     ) -> None:
         check_count("history", history, of="events to keep")
+        self._isolated = isolated = check_isolation(isolation)
         self._clock: Clock = check_clock(clock) if clock is not None else SystemClock()
         name = publisher if publisher is not None else f"bus-{uuid.uuid4().hex[:12]}"
         self.publisher = check_name("publisher", name)
@@ -105,6 +107,7 @@ class Bus:
             tls,
             seconds("connect_within", connect_within),
             allow_plain_token,
+            isolated,
         )
         stuck = seconds("stuck_after", stuck_after)
         self._engine = engine_for(opened, self._clock, self._registry)
@@ -290,7 +293,7 @@ class Bus:
     ) -> Subscription[Any]:
         self._life.check("subscribe")
         check_options(options)
-        settings = settings_for(options, pull=pull)
+        settings = settings_for(options, pull=pull, isolated=self._isolated)
         meant = selector_for(
             what, topic=options.get("topic"), exact=bool(options.get("exact", False))
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from polycast.bus.contexts import BusContexts, StoredContexts
@@ -19,6 +20,7 @@ from polycast.bus.roster import Roster
 from polycast.bus.stored import StoredRoster
 from polycast.delivery import DeadLetters
 from polycast.errors import BadOption
+from polycast.events.isolation import snapshot
 from polycast.routing import Dispatcher, StoredDispatcher
 from polycast.stores import Publisher, Recent, open_store
 from polycast.stores.urls import path_of
@@ -49,6 +51,7 @@ class Options:
     tls: object = None
     connect_within: float = 10.0
     allow_plain_token: bool = False
+    isolated: bool = False
 
 
 class Engine:
@@ -65,7 +68,14 @@ class Engine:
         self._options, self.clock = options, clock
         log = Recent(options.history) if options.history else None
         publisher = Publisher(options.publisher, next(_epochs))
-        self.dispatcher = Dispatcher(publisher, clock=clock, log=log, admit=admit(registry))
+        self.dispatcher = Dispatcher(
+            publisher,
+            clock=clock,
+            log=log,
+            admit=admit(registry),
+            snapshot=partial(snapshot, registry=registry),
+            isolated=options.isolated,
+        )
         self.roster = Roster(self.dispatcher, log)
         self.publishing = Publishing(self.dispatcher, clock)
         self.contexts = BusContexts(self.dispatcher, clock)

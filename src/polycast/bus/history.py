@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from polycast.errors import BadOption, HistoryGone, NoHistory, TakenOver
 from polycast.errors.failures import FAILURES
 from polycast.routing.borders.crossing import Astray, context_of_letter, letter_name
@@ -82,9 +80,11 @@ class History:
             entry = self._seen(mailbox, each)
             if entry is None:
                 continue
+            if mailbox.copies and entry.own is None:  # by a bus that hands over what it is given
+                entry = entry.seen_as(entry.event, own=self._dispatcher.snapshot(entry.event))
             test = mailbox.test_for(type(entry.event), entry.topic)
             try:
-                verdict = True if test is None else test(entry.event)
+                verdict = True if test is None else test(entry.fresh())
                 if verdict:
                     wanted.append((entry, verdict))
             except FAILURES as error:
@@ -129,6 +129,6 @@ class History:
 def _anew(entry: Entry) -> Entry | None:
     """An entry for another attempt: what may be another each time is made anew."""
     try:
-        return entry if entry.again is None else replace(entry, event=entry.again())
+        return entry.anew()
     except FAILURES:
         return None

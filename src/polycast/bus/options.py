@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
-from polycast.config import Settings, check_name, level_named, seconds
+from polycast.config import Isolation, Settings, check_name, level_named, seconds
 from polycast.errors import BadOption
 from polycast.events import Identity
 from polycast.matching import check_topic
@@ -20,6 +20,7 @@ __all__ = [
     "EngineName",
     "Options",
     "PublishOptions",
+    "check_isolation",
     "check_options",
     "label_of",
     "settings_for",
@@ -50,6 +51,7 @@ class Options(TypedDict, total=False):
     backoff: float | timedelta
     engine: EngineName
     pinned: bool
+    copy: bool
 
 
 class PublishOptions(TypedDict, total=False):
@@ -70,7 +72,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     for name in ("group", "durable"):
         if options.get(name) is not None:
             check_name(name, options[name])
-    for name in ("exact", "replace", "pinned"):
+    for name in ("exact", "replace", "pinned", "copy"):
         if not isinstance(options.get(name, False), bool):
             raise BadOption(name, options[name], accepted="True or False")
     if options.get("replace") and options.get("durable") is None:
@@ -85,7 +87,16 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise BadOption.choice("ack", options["ack"], ["auto", "manual"])
 
 
-def settings_for(options: Mapping[str, Any], *, pull: Literal["fifo", "lifo"] | None) -> Settings:
+def check_isolation(given: object) -> bool:
+    """Whether all subscribers of a bus in memory have copies."""
+    if given not in get_args(Isolation):
+        raise BadOption.choice("isolation", given, get_args(Isolation))
+    return given == "copy"
+
+
+def settings_for(
+    options: Mapping[str, Any], *, pull: Literal["fifo", "lifo"] | None, isolated: bool = False
+) -> Settings:
     """The settings of a subscription, with the defaults of its level."""
     grouped = options.get("group") is not None
     level = level_named(options.get("level", "strong_set" if grouped else "sorted_set"))
@@ -104,6 +115,7 @@ def settings_for(options: Mapping[str, Any], *, pull: Literal["fifo", "lifo"] | 
         attempts=options.get("attempts", 5),
         backoff=seconds("backoff", options.get("backoff", 0.1)),
         pull=pull,
+        copy=isolated or bool(options.get("copy", False)),
     )
 
 

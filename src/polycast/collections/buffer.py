@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from polycast.bus import Subscription
     from polycast.delivery import Mailbox
+    from polycast.stores import Entry
 
 __all__ = ["Buffer"]
 
@@ -69,12 +70,15 @@ class Buffer(Generic[E]):
         self._mailbox.purge()
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._waiting())
 
     def __iter__(self) -> Iterator[E]:
+        return iter(cast("list[E]", [entry.fresh() for entry in self._waiting()]))
+
+    def _waiting(self) -> list[Entry]:
         with self._mailbox.lock:
             waiting = [p for p in self._mailbox.backlog if not self._mailbox.is_expired(p)]
-        return iter(cast("list[E]", [parcel.entry.event for parcel in waiting]))
+        return [parcel.entry for parcel in waiting]
 
     def __contains__(self, event: object) -> bool:
         return any(each == event for each in self)

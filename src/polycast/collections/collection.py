@@ -48,6 +48,7 @@ class DACollection(Collection[E], Generic[E]):
         subtypes: bool = True,
         queue: int = 10_000,
         overflow: Overflow | None = None,
+        copy: bool = False,
     ) -> None: ...
     @overload
     def __init__(
@@ -61,6 +62,7 @@ class DACollection(Collection[E], Generic[E]):
         subtypes: bool = True,
         queue: int = 10_000,
         overflow: Overflow | None = None,
+        copy: bool = False,
     ) -> None: ...
     @overload
     def __init__(
@@ -74,6 +76,7 @@ class DACollection(Collection[E], Generic[E]):
         subtypes: bool = True,
         queue: int = 10_000,
         overflow: Overflow | None = None,
+        copy: bool = False,
     ) -> None: ...
     @overload
     def __init__(
@@ -87,6 +90,7 @@ class DACollection(Collection[E], Generic[E]):
         subtypes: bool = True,
         queue: int = 10_000,
         overflow: Overflow | None = None,
+        copy: bool = False,
     ) -> None: ...
     def __init__(
         self,
@@ -99,6 +103,7 @@ class DACollection(Collection[E], Generic[E]):
         subtypes: bool = True,
         queue: int = 10_000,
         overflow: Overflow | None = None,
+        copy: bool = False,
     ) -> None:
         if not isinstance(bus, Bus):
             raise BadOption("bus", bus, accepted="a pc.Bus")
@@ -109,11 +114,16 @@ class DACollection(Collection[E], Generic[E]):
         self._subscriptions: list[tuple[object, Subscription[Any]]] = []
         self._buffer: Buffer[E] | None = None
         if pull is None:
-            _only_for_pull(where=where, durable=durable, subtypes=None if subtypes else False)
+            _only_for_pull(
+                where=where,
+                durable=durable,
+                subtypes=None if subtypes else False,
+                copy=copy or None,
+            )
             return
         if pull not in ("fifo", "lifo"):
             raise BadOption.choice("pull", pull, ["fifo", "lifo"])
-        options: dict[str, Any] = {"level": self.level.name, "queue": queue}
+        options: dict[str, Any] = {"level": self.level.name, "queue": queue, "copy": copy}
         if overflow is not None:
             options["overflow"] = overflow
         if durable is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import copy
 import datetime
 import decimal
 import enum
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.shapes import attribute_hints, has_attributes, shape_of
 from polycast.events.instances import anatomy_of, rebuild
+from polycast.events.isolation import copied, is_frozen
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.kinds import is_protocol, kind_of
 
@@ -64,7 +64,7 @@ def open_attributes(cls: type) -> tuple[str, ...] | None:
 def _opened(cls: type) -> tuple[str, ...] | None:
     if cls in _UNCHANGEABLE or (issubclass(cls, _UNCHANGEABLE) and kind_of(cls) != "value"):
         return ()
-    if not _is_frozen(cls):
+    if not is_frozen(cls):
         return None
     hints = attribute_hints(cls)
     return tuple(name for name, hint in hints.items() if not _stays(shape_of(hint)))
@@ -76,38 +76,6 @@ def _stays(shape: Shape) -> bool:
         and all(is_closed(cls) and is_unchangeable(cls) for cls in shape.classes)
         and all(each.kind in (tuple, frozenset) and _stays(each.inner) for each in shape.containers)
     )
-
-
-def copied(value: Any) -> Any:
-    """A value itself if nobody can change anything in it, else a deep copy."""
-    return value if _is_fixed(value) else copy.deepcopy(value)
-
-
-def _is_fixed(value: Any) -> bool:
-    cls = type(value)
-    if cls is tuple or cls is frozenset:
-        return all(map(_is_fixed, value))
-    names = open_attributes(cls)
-    return names is not None and all(_is_fixed(getattr(value, name, None)) for name in names)
-
-
-def _is_frozen(cls: Any) -> bool:
-    match kind_of(cls):
-        case "dataclass":
-            return bool(cls.__dataclass_params__.frozen)
-        case "attrs":
-            return cls.__setattr__ is not object.__setattr__ and _refuses(cls)
-        case "struct":
-            return bool(cls.__struct_config__.frozen)
-        case "pydantic":
-            return bool(cls.model_config.get("frozen"))
-        case kind:
-            return kind == "namedtuple"
-
-
-def _refuses(cls: type) -> bool:
-    """attrs puts a function of this name into frozen classes."""
-    return getattr(cls.__setattr__, "__name__", "") == "_frozen_setattrs"
 
 
 def is_closed(cls: type) -> bool:

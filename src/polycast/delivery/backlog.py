@@ -7,7 +7,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -47,9 +46,9 @@ class Parcel(msgspec.Struct, eq=False):
 
     def event(self) -> Any:
         """The event for this attempt: what may be another each time is made anew, and may raise."""
-        if self.used and self.entry.again is not None:
-            self.entry = replace(self.entry, event=self.entry.again())
-        return self.entry.event
+        if self.used:
+            self.entry = self.entry.anew()
+        return self.entry.fresh()
 
     @property
     def publisher(self) -> str:

@@ -196,7 +196,8 @@ class PoolConsumer(Consumer):
         if not self.begins(parcel):
             return SKIPPED
         try:
-            event = parcel.event() if parcel.used else parcel.entry.event
+            entry = parcel.entry
+            event = parcel.event() if parcel.used or entry.own is not None else entry.event
             if self.callback.wants_delivery:
                 said = self.callback.function(event, Delivery(self, parcel))
             else:

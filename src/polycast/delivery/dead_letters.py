@@ -37,8 +37,8 @@ class DeadLetter:
 
     @property
     def event(self) -> Any:
-        """The event as it was published."""
-        return self.entry.event
+        """The event as it was published; one that can be changed is made each time."""
+        return self.entry.fresh()
 
     @property
     def position(self) -> int:
@@ -52,7 +52,7 @@ class DeadLetter:
 
     def __str__(self) -> str:
         return (
-            f"{type(self.event).__name__} at {self.position} for {self.subscription}: "
+            f"{type(self.entry.event).__name__} at {self.position} for {self.subscription}: "
             f"{self.reason} (attempts: {self.attempts})"
         )
 

@@ -198,4 +198,5 @@ def _strictest(one: Settings, other: Settings) -> Settings:
         reliable=level.reliable or other.level.reliable,
         unique=level.unique or other.level.unique,
     )
-    return replace(one, level=level, queue=max(one.queue, other.queue))
+    copy = one.copy or other.copy
+    return replace(one, level=level, queue=max(one.queue, other.queue), copy=copy)

@@ -113,6 +113,11 @@ class Inbox:
         """Whether a publisher waits for room."""
         return self.settings.overflow == "block"
 
+    @property
+    def copies(self) -> bool:
+        """Whether it has objects of its own in memory, too; from a store it always has."""
+        return self.settings.copy and self.services.source is None
+
     # -- coming in -------------------------------------------------------------------------------
 
     def put(self, entry: Entry, verdict: object) -> None:

@@ -15,12 +15,14 @@ from functools import partial
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from polycast.events.isolation import is_fixed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from polycast.routing.plan import Target
 
-__all__ = ["Route", "Shape", "make_route", "source_of"]
+__all__ = ["Route", "Shape", "guarded", "make_route", "source_of", "written_filter"]
 
 UNROLLED = 32  # more direct targets than this are a loop: compiling must stay cheap
 NESTING_MARK = "<polycast turn>"
@@ -92,6 +94,12 @@ def _unfit(names: dict[str, Any], target: Target, error: BaseException) -> None:
         places = names["places"] = {box: number for number, (box, _) in enumerate(boxes)}
     box, test = boxes[places[target]]
     boxes[places[target]] = box, target.counting(test)
+
+
+def guarded(route: Route, otherwise: Callable[[Any], Any]) -> Route:
+    """The same for events that nobody can change; others go another way."""
+    run = route.run
+    return Route(lambda event: run(event) if is_fixed(event) else otherwise(event), route.stale)
 
 
 _codes: dict[Shape, CodeType] = {}
@@ -315,3 +323,17 @@ def call_names(calls: tuple[Any, ...], wants: tuple[Any, ...]) -> dict[str, obje
     if len(calls) > UNROLLED:
         return {"calls": tuple(zip(range(len(calls)), wants, calls, strict=True))}
     return {f"call_{number}": call for number, call in enumerate(calls)}
+
+
+def written_filter(
+    target: Target, number: int, cls: type, topic: str | None
+) -> tuple[str | None, dict[str, Any]]:
+    """The filter of a target that is called directly, as an expression, and what that names."""
+    interests = target.interests()
+    where = interests[0].where if interests else None
+    if where is None:
+        return None, {}
+    if target.watched:
+        name = f"watched_{number}"
+        return f"{name}(event)", {name: target.test_for(cls, topic)}
+    return where.on(topic).expression(f"where_{number}", cls)

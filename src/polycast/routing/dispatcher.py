@@ -15,10 +15,19 @@ from polycast.errors import NotAvailable
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.forks import Home, in_child
 from polycast.locks import check_free, interrupted, is_inside, owner_test
-from polycast.routing.borders.beyond import Abroad, Beyond, is_simple
+from polycast.routing.borders.beyond import Abroad, Beyond, any_test, is_simple
 from polycast.routing.borders.crossing import Gone
 from polycast.routing.calm import Calm
-from polycast.routing.codegen import UNROLLED, Route, Shape, call_names, make_route, names_for
+from polycast.routing.codegen import (
+    UNROLLED,
+    Route,
+    Shape,
+    call_names,
+    guarded,
+    make_route,
+    names_for,
+    written_filter,
+)
 from polycast.routing.crowd import Crowd, is_alone, is_crowd
 from polycast.routing.labels import Label
 from polycast.routing.plan import Choice, Plan, Target
@@ -64,6 +73,8 @@ class Dispatcher(Posting):
         clock: Clock,
         log: Recent | None,
         admit: Callable[[type], object],
+        snapshot: Callable[[Any], Callable[[], Any] | None] = lambda event: None,
+        isolated: bool = False,
     ) -> None:
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
             raise NotAvailable(
@@ -75,6 +86,7 @@ class Dispatcher(Posting):
         self.home = Home()
         self.publisher, self.clock, self.log, self.admit = publisher, clock, log, admit
         self.plan, self.turn = Plan(), Turn()
+        self.snapshot, self.isolated = snapshot, isolated
         self.calm = Calm(self.turn.is_mine)
         self.newest: Callable[[], int] = self.turn.newest
         self.order, self.changing = threading.RLock(), threading.RLock()
@@ -249,6 +261,18 @@ class Dispatcher(Posting):
         if beyond is None or any(target.blocking for target in targets):
             # A publisher that may have to wait takes the slow path, which knows how.
             return Route(partial(self.post, label=lane.label()), CellType(False))
+        route = self._make_free(cls, lane, targets, beyond)
+        is_late = bool(targets) and any(each.inline for each in beyond)
+        if not (self.isolated or is_late or any(target.copies for target in targets)):
+            return route
+        # What can be changed is copied, or translated, on the slow path, before anybody has it.
+        return guarded(route, partial(self.post, label=lane.label()))
+
+    def _make_free(
+        self, cls: type, lane: Lane, targets: tuple[Target, ...], beyond: list[Beyond]
+    ) -> Route:
+        """A route that hands the very object to those in its own context."""
+        topic = lane.topic
         is_many = lane not in self._dense.get(cls, ()) and is_crowd(targets)
         targets = (*targets, *beyond)
         calls = [(target, call) for target in targets if (call := target.direct) is not None]
@@ -260,7 +284,7 @@ class Dispatcher(Posting):
         tests = tuple(target.test_for(cls, topic) for target in queued)
         wants = tuple(target.test_for(cls, topic) for target in direct)
         few = direct if len(direct) <= UNROLLED else ()
-        written = [_written(target, number, cls, topic) for number, target in enumerate(few)]
+        written = [written_filter(target, number, cls, topic) for number, target in enumerate(few)]
         shape = Shape(
             queued=tuple(test is not None for test in tests),
             direct=tuple(each for each, _ in written) if few else (None,) * len(direct),
@@ -304,7 +328,7 @@ class Dispatcher(Posting):
             see=self.crossing.sight(lane.source, context),
             again=self.crossing.way_again(context),
             match=lambda there: self._matching(targets, there, topic),
-            tests=[_any_test(target, topic) for target in targets],
+            tests=[any_test(target, topic) for target in targets],
             astray=self.astray,
             is_gone=lambda target: self.version != made and target not in self.plan,
         )
@@ -416,7 +440,7 @@ class Dispatcher(Posting):
                 ]
             entry = self._entry(event, here, lane)
             hits = self._matching(still, event, lane.topic)
-            self._run_inline(entry, [(*hit, (event, lane.source, None)) for hit in hits])
+            self._run_inline(entry, [(*hit, (event, lane.source, None, None)) for hit in hits])
         finally:
             self.turn.give()
         return Receipt(here, self.publisher)
@@ -441,38 +465,6 @@ class Dispatcher(Posting):
 
 
 _has_run = partial(check_has_run, "a callback in the publisher's thread")
-
-
-def _any_test(target: Target, topic: str | None) -> Callable[[Any], object] | None:
-    """The filter of a target for events whose class is known when they come."""
-    interests = target.interests()
-    if len(interests) == 1 and interests[0].where is None and interests[0].group is None:
-        return None
-    known: tuple[type, Callable[[Any], object] | None] = (type(None), None)
-
-    def test(there: Any) -> object:
-        nonlocal known
-        cls, found = known
-        if type(there) is not cls:  # nearly always it is the class of the event before
-            found = target.test_for(type(there), topic)
-            known = (type(there), found)
-        return True if found is None else found(there)
-
-    return test
-
-
-def _written(
-    target: Target, number: int, cls: type, topic: str | None
-) -> tuple[str | None, dict[str, Any]]:
-    """The filter of a target that is called directly, as an expression, and what that names."""
-    interests = target.interests()
-    where = interests[0].where if interests else None
-    if where is None:
-        return None, {}
-    if target.watched:
-        name = f"watched_{number}"
-        return f"{name}(event)", {name: target.test_for(cls, topic)}
-    return where.on(topic).expression(f"where_{number}", cls)
 
 
 _dispatchers: WeakSet[Dispatcher] = WeakSet()

@@ -33,6 +33,10 @@ class Target(Protocol):
         """Whether a publisher may have to wait for room."""
 
     @property
+    def copies(self) -> bool:
+        """Whether it has an object of its own even of what is published in its context."""
+
+    @property
     def direct(self) -> Callable[[Any], object] | None:
         """The bare callback, while nothing but calling it is needed."""
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from polycast.errors import BadOption
 from polycast.errors.failures import FAILURES, check_has_run
+from polycast.events.isolation import copier
 from polycast.routing.borders.crossing import Astray, Crossing, Gone, Sight
 from polycast.routing.crowd import is_alone, is_crowd
 from polycast.routing.plan import Plan, Target
@@ -39,7 +40,8 @@ IDENTITIES_KEPT = 100_000
 TOPICS_KEPT = 4_096
 ROUNDS = 3  # how often a publisher may be overtaken by changes of the plan
 Again = Callable[[], Any] | None  # makes an event anew, if it may be another each time
-Seen = tuple[Any, str | None, Again]  # an event as it is in a context
+Own = Callable[[], Any] | None  # gives an object to each taker; None: they share it
+Seen = tuple[Any, str | None, Again, Own]  # an event as it is in a context
 Wanting = list[tuple[Target, object]]  # who wants an event, and the verdict of its filter
 Wants = list[tuple[Target, tuple["Interest", ...]]]  # who is asked, and what it is that he wants
 Hit = tuple[Target, object, Seen]  # who wants it, the verdict of its filter, and what it sees
@@ -48,7 +50,7 @@ Hit = tuple[Target, object, Seen]  # who wants it, the verdict of its filter, an
 class Asking:
     """One event, who was asked whether he wants it, and what the answer was."""
 
-    __slots__ = ("_answers", "_first", "astray", "era", "hits", "sight")
+    __slots__ = ("_answers", "_copies", "_first", "astray", "era", "hits", "sight")
 
     def __init__(self, sight: Sight, era: int) -> None:
         self.sight, self.era = sight, era
@@ -57,6 +59,13 @@ class Asking:
         # Nearly always one round is enough, and nobody looks at this.
         self._first: list[tuple[Wants, Wanting]] = []
         self._answers: dict[Target, tuple[tuple[Interest, ...], object]] | None = None
+        self._copies: tuple[Own] | None = None
+
+    def copies(self, snapshot: Callable[[Any], Own]) -> Own:
+        """What gives the event as it is now to each taker; it may say that it cannot be copied."""
+        if self._copies is None:
+            self._copies = (snapshot(self.sight.event),)
+        return self._copies[0]
 
     def once_more(self) -> None:
         """The plan has changed: whoever is the same is not asked again."""
@@ -110,6 +119,8 @@ class Posting:
     version: int
     _refuse: Callable[[], None]
     _crowd: Crowd | None
+    snapshot: Callable[[Any], Own]
+    isolated: bool
 
     def __init__(self) -> None:
         self.crossing = Crossing()
@@ -153,6 +164,8 @@ class Posting:
                     for each in asking:
                         each.once_more()
                 for each, found in zip(asking, parties, strict=True):
+                    if self.isolated:
+                        each.copies(self.snapshot)
                     self._ask(each, found, topic)
                 entries = self._post(events, asking, version, label, calm)
         return [entries] if isinstance(entries, Receipt) else [each.receipt() for each in entries]
@@ -173,7 +186,8 @@ class Posting:
         with ExitStack() as room:
             self._reserve(hits, room)
             with self._turn_if(any(inline)) as nested:
-                entries = self._accept(events, queued, version, label)
+                owns = [each.copies(self.snapshot) if self.isolated else None for each in asking]
+                entries = self._accept(events, owns, queued, version, label)
                 room.close()  # what was accepted is in the queues
                 if not isinstance(entries, list):
                     return entries
@@ -215,10 +229,24 @@ class Posting:
                 continue
             match = partial(self._matching, event=there, topic=topic)
             wanting = asking.wanting(targets, match)
-            if not wanting:
-                continue
-            seen = (there, context, asking.sight.anew(context))
-            asking.hits += [(target, verdict, seen) for target, verdict in wanting]
+            if wanting:
+                asking.hits += self._seeing(asking, context, there, wanting)
+
+    def _seeing(
+        self, asking: Asking, context: str | None, there: Any, wanting: Wanting
+    ) -> Iterator[Hit]:
+        """Those who want an event, each with what it sees: the very object, or one of its own."""
+        sight = asking.sight
+        if context != sight.source:
+            seen = (there, context, sight.anew(context), copier(there))
+            return ((target, verdict, seen) for target, verdict in wanting)
+        shared = (there, context, None, None)
+        own = (
+            (there, context, None, asking.copies(self.snapshot))
+            if any(target.copies for target, _ in wanting)
+            else shared
+        )
+        return ((target, verdict, own if target.copies else shared) for target, verdict in wanting)
 
     def seen_by(self, context: str | None, entry: Entry, *, again: bool = False) -> Entry | None:
         """An entry as a context sees it; None if it does not get there.
@@ -241,9 +269,10 @@ class Posting:
             return entry
         if self.crossing.becomes(type(entry.event), entry.context, context, at) is None:
             return None
-        sight = Sight(entry.event, entry.context, self.crossing, at=at)
+        sight = Sight(entry.fresh(), entry.context, self.crossing, at=at)
         try:
-            return _seen_as(entry, (sight.seen(context), context, sight.anew(context)))
+            there = sight.seen(context)
+            return _seen_as(entry, (there, context, sight.anew(context), copier(there)))
         except Gone:
             return None
 
@@ -283,6 +312,7 @@ class Posting:
     def _accept(
         self,
         events: list[Any],
+        owns: list[Own],
         queued: list[list[Hit]],
         version: int,
         label: Label,
@@ -293,6 +323,7 @@ class Posting:
         """
         given = label.given
         about = (label.topic, label.priority, label.expires, label.headers, given, None)
+        where = (label.context, None)
         with self.order:
             if given is not None and (known := self._receipt_of(given)) is not None:
                 return known
@@ -300,8 +331,8 @@ class Posting:
                 return None
             moment = self.turn.moment(self.clock.time())
             entries = [
-                Entry(self.turn.advance(), event, moment, self.publisher, *about, label.context)
-                for event in events
+                Entry(self.turn.advance(), event, moment, self.publisher, *about, *where, own)
+                for event, own in zip(events, owns, strict=True)
             ]
             for entry, hits in zip(entries, queued, strict=True):
                 if self.log is not None:
@@ -334,7 +365,8 @@ class Posting:
                 target.expired()
             else:
                 try:
-                    if (said := call(seen[0])) is not None:
+                    event, own = seen[0], seen[3]
+                    if (said := call(event if own is None else own())) is not None:
                         check_has_run("a callback in the publisher's thread", said)
                 except FAILURES as error:
                     target.failed(_seen_as(entry, seen), error)
@@ -350,7 +382,7 @@ def _parted(hits: list[Hit]) -> dict[bool, list[Hit]]:
 
 def _seen_as(entry: Entry, seen: Seen) -> Entry:
     """The entry of an event as another context sees it."""
-    event, context, again = seen
-    if context == entry.context:
+    event, context, again, own = seen
+    if context == entry.context and own is entry.own:
         return entry
-    return replace(entry, event=event, context=context, again=again)
+    return replace(entry, event=event, context=context, again=again, own=own)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
 from polycast.errors.failures import FAILURES
 from polycast.events import MSGPACK, Identity, Root, codec_for
+from polycast.events.isolation import Copies, is_fixed
 from polycast.locks import check_free
 from polycast.routing.borders.crossing import Astray, Gone, Sight, letter_name, reason_of
 from polycast.routing.codegen import Route
@@ -326,8 +327,12 @@ class StoredDispatcher(Dispatcher):
 
     def _entry_of(self, stored: Stored, record: Record, context: str | None) -> Entry:
         event: object
+        own: Copies | None = None
         try:
-            event = codec_for(record.codec).decode(record, registry=self.registry)
+            decode = codec_for(record.codec).decode
+            event = decode(record, registry=self.registry)
+            if not is_fixed(event):
+                own = Copies(event, partial(decode, record, registry=self.registry))
         except NotDecodable as error:
             event = Undecodable(error)
         except FAILURES as error:  # of its class, which may do something when it is made
@@ -351,6 +356,8 @@ class StoredDispatcher(Dispatcher):
             record.identity,
             stored.record,
             context,
+            None,
+            own,
         )
 
     # -- in other contexts -------------------------------------------------------------------------

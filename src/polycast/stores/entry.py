@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from polycast.events import Identity, Record
+from polycast.events.isolation import copier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,11 +82,27 @@ class Entry(msgspec.Struct, frozen=True):
     record: Record | None = None  # what it was read from, if it comes from a store
     context: str | None = None  # in which the event is what it is; None is the root
     again: Callable[[], Any] | None = None  # makes it anew, if it may be another each time
+    own: Callable[[], Any] | None = None  # gives an object to each taker; None: they share it
 
     @property
     def identity(self) -> Identity:
         """Who published it, in which epoch, as which event."""
         return self.given or self.receipt().identity
+
+    def fresh(self) -> Any:
+        """The event as it was published, for one taker: somebody else may have `event` itself."""
+        return self.event if self.own is None else self.own()
+
+    def seen_as(self, event: object, *, own: Callable[[], Any] | None) -> Entry:
+        """The same with another object for the event."""
+        return replace(self, event=event, own=own)
+
+    def anew(self) -> Entry:
+        """The same for another attempt: what may be another each time is made again."""
+        if self.again is None:
+            return self
+        made = self.again()
+        return self.seen_as(made, own=copier(made))
 
     def receipt(self) -> Receipt:
         """What its publisher gets."""

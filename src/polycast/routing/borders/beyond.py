@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES, check_has_run
+from polycast.events.isolation import copied, copier
 from polycast.routing.borders.crossing import Astray
 from polycast.stores import Entry
 
@@ -17,9 +18,13 @@ if TYPE_CHECKING:
     from polycast.routing.plan import Target
 
     Inner = tuple[Target, Callable[[Any], object] | None, Callable[[Any], object] | None]
-    Wrong = list[tuple[Target, BaseException, Any]]
 
-__all__ = ["Abroad", "Beyond", "is_simple"]
+    Maker = Callable[[], Any] | None
+    There = tuple[Any, Maker, Maker]
+    """An event there, what makes it anew, and what gives an object to each taker."""
+    Wrong = list[tuple[Target, BaseException, There]]
+
+__all__ = ["Abroad", "Beyond", "any_test", "is_simple"]
 
 
 def is_simple(targets: tuple[Target, ...]) -> bool:
@@ -44,7 +49,7 @@ class Called(Exception):
 class Beyond:
     """The targets of one context, behind one translation. It lives as long as its route."""
 
-    blocking = watched = False
+    blocking = copies = watched = False
 
     def __init__(
         self,
@@ -92,7 +97,14 @@ class Beyond:
         except Astray as error:
             return error
         hits = self._match(there)
-        return (there, hits) if hits else None
+        return (self._ways(event, there), hits) if hits else None
+
+    def _ways(self, event: Any, there: Any) -> There:
+        """An event there; nobody is given that very object if it can be changed."""
+        if self._again is None:
+            return there, None, copier(there)
+        # Those of its own context may change the object that they are given.
+        return there, partial(self._again, copied(event)), copier(there)
 
     def put(self, entry: Entry, verdict: Any) -> None:
         """Take an entry; called in log order, under the order lock."""
@@ -114,10 +126,11 @@ class Beyond:
                 return
             target.wake()
 
-    def _seen(self, entry: Entry, there: Any) -> Entry:
+    def _seen(self, entry: Entry, there: There) -> Entry:
+        event, again, own = there
         return Entry(
             entry.position,
-            there,
+            event,
             entry.time,
             entry.publisher,
             entry.topic,
@@ -127,13 +140,16 @@ class Beyond:
             entry.given,
             entry.record,
             self._context,
-            None if self._again is None else partial(self._again, entry.event),
+            again,
+            own,
         )
 
     # -- those who are called directly -------------------------------------------------------------
 
     def _call(self, event: Any) -> None:
         there = self._see(event)
+        ways = self._ways(event, there)
+        own = ways[2]
         wrong: Wrong = []
         interrupt: BaseException | None = None
         for target, test, call in self._inner:
@@ -147,10 +163,10 @@ class Beyond:
                 continue
             try:
                 assert call is not None
-                if (said := call(there)) is not None:
+                if (said := call(there if own is None else own())) is not None:
                     check_has_run("a callback in the publisher's thread", said)
             except FAILURES as error:
-                wrong.append((target, error, there))
+                wrong.append((target, error, ways))
             except BaseException as error:  # for the publisher, when the others have the event
                 interrupt = error
         if interrupt is not None:
@@ -243,3 +259,21 @@ class Abroad(Beyond):
                 each.failed(entry, found)
         else:
             super().failed(entry, error)
+
+
+def any_test(target: Target, topic: str | None) -> Callable[[Any], object] | None:
+    """The filter of a target for events whose class is known when they come."""
+    interests = target.interests()
+    if len(interests) == 1 and interests[0].where is None and interests[0].group is None:
+        return None
+    known: tuple[type, Callable[[Any], object] | None] = (type(None), None)
+
+    def test(there: Any) -> object:
+        nonlocal known
+        cls, found = known
+        if type(there) is not cls:  # nearly always it is the class of the event before
+            found = target.test_for(type(there), topic)
+            known = (type(there), found)
+        return True if found is None else found(there)
+
+    return test

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
+from polycast.events.isolation import copied
 from polycast.routing.borders.eras import Eras
 
 if TYPE_CHECKING:
@@ -161,21 +162,21 @@ class Sight:
     def __init__(
         self, event: Any, source: str | None, crossing: Crossing, *, at: int | None = None
     ) -> None:
-        self._event, self._source, self._crossing, self._at = event, source, crossing, at
+        self.event, self.source, self._crossing, self._at = event, source, crossing, at
         self._root: tuple[Any, ...] = (event,) if source is None else ()
         self._stuck: Astray | None = None  # why there is no root form
         self._seen: dict[str, Any] | None = None
 
     def seen(self, context: str | None) -> Any:
         """The event as a context sees it; `Astray` if a function raises."""
-        if context == self._source:
-            return self._event
+        if context == self.source:
+            return self.event
         if self._stuck is not None:
             raise self._stuck
         if not self._root:
-            assert self._source is not None
+            assert self.source is not None
             try:
-                self._root = (self._crossing.way_out(self._source, self._at)(self._event),)
+                self._root = (self._crossing.way_out(self.source, self._at)(self.event),)
             except Astray as error:
                 self._stuck = error
                 raise
@@ -192,10 +193,11 @@ class Sight:
 
         The root form is the publisher's, and is made once.
         """
-        if context == self._source:
+        if context == self.source:
             return None
         way = self._crossing.way_again(context, self._at)
-        return None if way is None else partial(way, self._root[0])
+        # Those of its own context may change the object that they are given.
+        return None if way is None else partial(way, copied(self._root[0]))
 
 
 def reason_of(error: BaseException) -> str:

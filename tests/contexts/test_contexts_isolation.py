@@ -1,0 +1,168 @@
+"""In another context than the publisher's, each subscription and attempt has its own object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from parties import (
+    Dollar,
+    Euro,
+    Note,
+    Order,
+    Parties,
+    UKOrder,
+    USOrder,
+    calls,
+    make_root,
+    make_us,
+    us_order,
+)
+
+import polycast as pc
+
+OpenBus = Callable[..., pc.Bus]
+Eventually = Callable[[Callable[[], object]], None]
+DISPATCH: Any = pytest.mark.parametrize("dispatch", ["pool", "inline"])
+
+
+class Spoiler:
+    """Remembers what it was given, as it was then, and changes it; it may fail a few times."""
+
+    def __init__(self, *, fails: int = 0) -> None:
+        self.given: list[list[str]] = []
+        self._fails = fails
+
+    def __call__(self, event: Any) -> None:
+        self.given.append(list(event.items))
+        event.items.append("spoilt")
+        if len(self.given) <= self._fails:
+            raise OSError("not yet")
+
+
+def at_todays_rate(price: Euro) -> Dollar:
+    calls["rate"] += 1
+    return Dollar(price.amount * calls["rate"])
+
+
+def bolts() -> Order:
+    return Order(1, Euro(5.0), ["bolt"])
+
+
+@DISPATCH
+def test_a_change_reaches_nobody_else_there(market: pc.Bus, dispatch: Any) -> None:
+    us, seen = market.within("us"), list[Any]()
+    spoilers = [Spoiler() for _ in range(3)]
+    for each in spoilers:
+        us.subscribe(USOrder, each, dispatch=dispatch)
+        us.subscribe(USOrder, seen.append, dispatch=dispatch, where=lambda o: len(o.items) != 1)
+    market.publish(bolts())
+    assert market.flush(5)
+    assert [each.given for each in spoilers] == [[["bolt"]]] * 3
+    assert seen == []
+    assert calls == {"to_dollars": 1}
+
+
+@DISPATCH
+def test_a_change_reaches_no_further_attempt_there(
+    market: pc.Bus, eventually: Eventually, dispatch: Any
+) -> None:
+    us, spoiler = market.within("us"), Spoiler(fails=2)
+    us.subscribe(USOrder, spoiler, attempts=3, backoff=0.001, dispatch=dispatch)
+    market.publish(bolts())
+    eventually(lambda: len(spoiler.given) == 3)
+    assert spoiler.given == [["bolt"]] * 3
+    assert calls == {"to_dollars": 1}
+
+
+@DISPATCH
+@pytest.mark.parametrize("own", ["pool", "inline"])
+def test_a_change_in_the_publishers_context_reaches_no_other(
+    market: pc.Bus, dispatch: Any, own: Any
+) -> None:
+    market.subscribe(Order, Spoiler(), dispatch=own)
+    here, there = Spoiler(), Spoiler()
+    market.within("us").subscribe(USOrder, here, dispatch=dispatch)
+    market.within("uk").subscribe(UKOrder, there, dispatch=dispatch)
+    for _ in range(10):
+        market.publish(bolts())
+    assert market.flush(5)
+    assert here.given == there.given == [["bolt"]] * 10
+
+
+@DISPATCH
+def test_a_change_of_what_left_a_context_reaches_no_other(market: pc.Bus, dispatch: Any) -> None:
+    spoilers = [Spoiler(fails=1) for _ in range(4)]
+    for each in spoilers[:2]:
+        market.subscribe(Order, each, dispatch=dispatch, backoff=0.001)
+    for each in spoilers[2:]:
+        market.within("uk").subscribe(UKOrder, each, dispatch=dispatch, backoff=0.001)
+    us = market.within("us")
+    us.publish(USOrder(1, Dollar(10.0), ["bolt"]))
+    us.publish_many([USOrder(2, Dollar(10.0), ["bolt"])])
+    assert market.flush(5)
+    assert [each.given for each in spoilers] == [[["bolt"]] * 3] * 4
+
+
+@DISPATCH
+def test_a_root_type_that_nobody_maps_is_copied_too(market: pc.Bus, dispatch: Any) -> None:
+    marks: list[list[str]] = []
+
+    def spoil(note: Note) -> None:
+        marks.append(list(note.marks))
+        note.marks.append("spoilt")
+
+    for _ in range(2):
+        market.within("us").subscribe(Note, spoil, dispatch=dispatch)
+    market.publish(Note("urgent", ["red"]))
+    assert market.flush(5)
+    assert marks == [["red"]] * 2
+
+
+def test_a_dead_letter_has_what_was_published(market: pc.Bus, eventually: Eventually) -> None:
+    us, spoiler = market.within("us"), Spoiler(fails=1)
+    us.subscribe(USOrder, spoiler, attempts=1)
+    market.publish(bolts())
+    eventually(lambda: len(market.dead_letters()) == 1)
+    assert market.dead_letters()[0].event.items == ["bolt"]
+    assert market.dead_letters().replay() == 1
+    eventually(lambda: len(spoiler.given) == 2)
+    assert spoiler.given == [["bolt"]] * 2
+
+
+def test_what_is_impure_is_translated_again_from_what_was_published(
+    open_bus: OpenBus, eventually: Eventually
+) -> None:
+    calls.clear()
+    root = make_root()
+    federation = pc.Federation(root)
+    federation.add(make_us(root, incoming=pc.impure(at_todays_rate)))
+    bus = open_bus(federation=federation)
+    spoiler, prices = Spoiler(fails=2), list[float]()
+
+    def work(event: USOrder) -> None:
+        prices.append(event.price.amount)
+        spoiler(event)
+
+    bus.subscribe(Order, Spoiler(), dispatch="inline")
+    bus.within("us").subscribe(USOrder, work, attempts=3, backoff=0.001)
+    bus.publish(bolts())
+    eventually(lambda: len(spoiler.given) == 3)
+    assert spoiler.given == [["bolt"]] * 3
+    assert prices == [5.0, 10.0, 15.0]
+
+
+def test_all_in_a_bus_with_copies_have_their_own(party: Parties) -> None:
+    order, spoilers = us_order(), [Spoiler() for _ in range(4)]
+    order.items[:] = ["bolt"]
+    with pc.Bus(isolation="copy", history=10, federation=party.federation) as bus:
+        us = bus.within("us")
+        us.subscribe(USOrder, spoilers[0], dispatch="inline")
+        us.subscribe(USOrder, spoilers[1])
+        bus.subscribe(Order, spoilers[2])
+        us.publish(order)
+        order.items.append("changed by its publisher")
+        bus.within("uk").subscribe(UKOrder, spoilers[3], since="beginning")
+        assert bus.flush(5)
+    assert [each.given for each in spoilers] == [[["bolt"]]] * 4
