@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.errors import BadFrame, BrokerRefused, LimitReached, StoreClosed
+from polycast.server.append_limits import PIECE, AppendLimits
 from polycast.server.definitions import check_definitions
 from polycast.server.describing import Private, read_descriptions
 from polycast.server.outbox import GONE, Outbox
@@ -56,7 +57,6 @@ __all__ = ["GONE", "Connection"]
 
 LAST_WORDS = 1.0  # seconds to say why it ends
 LATER = 0.05  # seconds after which a client to which nothing was sent hears how far it is
-PIECE = 200  # bytes that an event, a step or a description takes besides its contents
 DONE = object()  # nothing is left to do of a message
 AT_A_TIME = 4  # questions about many things that one connection may have
 MANY, MUCH = 200, 100_000  # steps of a piece of work, and bytes, that may take long
@@ -121,8 +121,7 @@ class Connection:
         self._progress: asyncio.TimerHandle | None = None
         self._latest: Events | None = None
         self.since = broker.clock.time()
-        self._allowance = float(self._limits.rate)
-        self._counted = broker.clock.monotonic()
+        self._appends = AppendLimits(self._limits, broker.bounds, broker.clock)
 
     def __str__(self) -> str:
         who = "" if self.guard.who.name == "anybody" else f", token {self.guard.who.name!r}"
@@ -364,24 +363,11 @@ class Connection:
             self._make_room()
 
     def _append(self, message: Append) -> None:
-        count = sum(len(run.payloads) for run in message.runs)
-        size = _size_of(message)
-        self._check_size(size)
-        self._check_rate(count)
+        size = self._appends.admit(message)
         self.guard.check_append(message.runs, message.astray)
         appending = self._store.submit(message.runs, astray=message.astray)
-        self._hub.published += count
+        self._hub.published += sum(len(run.payloads) for run in message.runs)
         self._answer_later(appending, message.number, encode, size)
-
-    def _check_size(self, size: int) -> None:
-        """Refuse a message that takes little, and becomes very much in the log."""
-        most = max(self._broker.bounds.appended, 2 * self._limits.frame)
-        if size > most:
-            text = (
-                f"{size:,} bytes of events in one message, each with its topic, context and "
-                f"headers; {most:,} are accepted. Publish fewer at a time"
-            )
-            raise LimitReached("too-large", text, {"limit": most, "used": size})
 
     def _describe(self, message: Describe) -> Iterator[None]:
         descriptions = yield from read_descriptions(message.descriptions)
@@ -391,18 +377,6 @@ class Connection:
         size = PIECE * len(message.descriptions)
         private = encode(told.private)
         self._answer_later(describing, message.number, lambda _: private, size)
-
-    def _check_rate(self, count: int) -> None:
-        rate = self._limits.rate
-        if not rate:
-            return
-        now = self._broker.clock.monotonic()
-        self._allowance = min(rate, self._allowance + (now - self._counted) * rate)
-        self._counted = now
-        if count > self._allowance:
-            text = f"more than {rate} events a second; publish them more slowly"
-            raise LimitReached("rate", text, {"limit": rate})
-        self._allowance -= count
 
     def _answer_later(
         self, asked: Future[Any], number: int, result: Callable[[Any], bytes], size: int
@@ -513,9 +487,3 @@ class Connection:
 
 def _told(events: Events) -> tuple[int, int, int, int]:
     return events.stream, events.upto, events.revision, events.commits
-
-
-def _size_of(message: Append) -> int:
-    """About how many bytes are held for events, and stored of them."""
-    astray = sum(PIECE + len(each.reason) for each in message.astray)
-    return PIECE + astray + sum(run.size(PIECE) for run in message.runs)
