@@ -11,6 +11,9 @@ HOURS := 2
 EXAMPLES := examples/talks.py examples/chat.py examples/alerts.py examples/orders.py \
 	examples/market_data.py examples/traffic.py examples/versions.py examples/hosts.py
 
+# Hundreds of processes are started, and none need compile what another has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo examples test java check dependencies bench proof torture docs lock clean lint \
