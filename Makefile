@@ -11,6 +11,9 @@ HOURS := 2
 EXAMPLES := examples/talks.py examples/chat.py examples/alerts.py examples/orders.py \
 	examples/market_data.py examples/traffic.py examples/versions.py examples/hosts.py
 
+# Hundreds of processes are started, and none need compile what another has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo examples test java check dependencies bench proof torture docs lock clean lint \
@@ -28,7 +31,8 @@ examples: $(VENV)/.ready  ## Run the small examples.
 		$(BIN)/python "$$example" || exit 1; \
 	done
 
-test: java lint dependencies  ## Everything: format, lint, types, then all tests.
+test: java $(VENV)/.ready  ## Everything: format, lint, types, then all tests.
+	@$(MAKE) --no-print-directory -j2 lint dependencies
 	@POLYCAST_NATIVE=$(NATIVE) $(BIN)/pytest -n $(WORKERS) --no-loadscope-reorder
 
 # Spark needs Java 17 or newer; JAVA_HOME is looked at first, as Spark does.
@@ -44,10 +48,12 @@ java:
 		echo "If it is installed elsewhere: JAVA_HOME=/path/to/java make ..."; \
 	} >&2; test "$${version:-0}" -ge 17
 
-check: lint dependencies  ## The fast part: format, lint, types, dependencies, architecture rules.
+check: $(VENV)/.ready  ## The fast part: format, lint, types, dependencies, architecture rules.
+	@$(MAKE) --no-print-directory -j2 lint dependencies
 	@$(BIN)/pytest -q tests/architecture
 
 # The bill of materials, and whether a database knows of a vulnerability; without one, it says so.
+# It mostly waits, so lint goes on beside it: each says few lines, and each line at once.
 dependencies: $(VENV)/.ready
 	@$(BIN)/python tools/dependencies.py sbom
 	@$(BIN)/python tools/dependencies.py audit

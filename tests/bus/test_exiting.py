@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,11 @@ from polycast.server.serving import Serving
 PROGRAM = Path(__file__).with_name("exiting_program.py")
 DEADLINE = 60.0
 COUNT = 50
+CAN_STOP = hasattr(signal, "SIGSTOP") and sys.version_info[:2] != (3, 12)
+needs_stop = pytest.mark.skipif(
+    not CAN_STOP,
+    reason="no process is stopped here, or no thread is started while the program ends",
+)
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="nobody forks here")
 WARNING = "was not closed before the program ended"
 
@@ -33,18 +40,73 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield serving.url
 
 
-def ended(url: str, how: str, *options: str, also: int = 0) -> subprocess.CompletedProcess[str]:
-    """A program that has ended by itself."""
-    return subprocess.run(
-        [sys.executable, *options, str(PROGRAM), url, how, str(also)],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+@dataclass
+class Ended:
+    """What a program has said, and how it ended."""
+
+    stdout: str
+    stderr: str
+    returncode: int
 
 
-def got(done: subprocess.CompletedProcess[str]) -> list[int]:
+class Program:
+    """One that ends by itself."""
+
+    def __init__(self, url: str, how: str, *options: str, also: int = 0) -> None:
+        command = [sys.executable, *options, str(PROGRAM), url, how, str(also)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+
+    def ended(self) -> Ended:
+        stdout, stderr = self.process.communicate(timeout=DEADLINE)
+        return Ended(stdout, stderr, self.process.returncode)
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.kill()
+        with self.process:
+            pass
+
+
+def ended(url: str, how: str, *options: str, also: int = 0) -> Ended:
+    with Program(url, how, *options, also=also) as program:
+        return program.ended()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stuck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Program]]:
+    """Programs that take seconds to end, at every place; other tests are run meanwhile."""
+    folder = tmp_path_factory.mktemp("stuck")
+    with ExitStack() as around:
+        serving = around.enter_context(Serving(Broker(f"sqlite:///{folder / 'broker.db'}")))
+        urls = {"memory": "memory:", "sqlite": f"sqlite:///{folder / 'events.db'}"}
+        urls["broker"] = serving.url
+        yield {at: around.enter_context(Program(url, "stuck")) for at, url in urls.items()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def silent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program | None]:
+    """A program whose broker stops to answer, which takes seconds too."""
+    if not CAN_STOP:
+        yield None
+        return
+    serve = [sys.executable, "-m", "polycast", "serve", "--listen", "127.0.0.1:0"]
+    store = str(tmp_path_factory.mktemp("silent") / "events.db")
+    with subprocess.Popen([*serve, "--store", store], stdout=subprocess.PIPE, text=True) as broker:
+        try:
+            assert broker.stdout is not None
+            found = re.search(r"polycast://[0-9.:]+", broker.stdout.readline())
+            assert found is not None
+            with Program(found[0], "silent_broker", also=broker.pid) as program:
+                yield program
+        finally:
+            broker.send_signal(signal.SIGCONT)
+            broker.terminate()
+
+
+def got(done: Ended) -> list[int]:
     """What its callbacks were given."""
     return sorted(int(number) for number in re.findall(r"^got (\d+)$", done.stdout, re.M))
 
@@ -61,12 +123,6 @@ def test_who_asks_for_warnings_is_told_that_the_bus_was_not_closed(url: str) -> 
     done = ended(url, "callbacks", "-W", "default::ResourceWarning")
     assert re.search(rf"ResourceWarning: <Bus .*> {WARNING}", done.stderr)
     assert got(done) == list(range(COUNT))
-
-
-def test_what_a_stuck_callback_holds_up_is_counted_and_the_program_ends(url: str) -> None:
-    done = ended(url, "stuck")
-    assert got(done) == list(range(COUNT)), done.stderr
-    assert re.search(rf"{WARNING}.*: {COUNT} events were not delivered", done.stderr)
 
 
 def test_what_would_need_a_closed_event_loop_is_counted(url: str) -> None:
@@ -101,20 +157,15 @@ def test_a_bus_that_was_closed_says_nothing(url: str) -> None:
     assert WARNING not in done.stderr
 
 
-@pytest.mark.skipif(
-    not hasattr(signal, "SIGSTOP") or sys.version_info[:2] == (3, 12),
-    reason="no process is stopped here, or no thread is started while the program ends",
-)
-def test_a_broker_that_does_not_answer_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    serve = [sys.executable, "-m", "polycast", "serve", "--listen", "127.0.0.1:0"]
-    store = str(tmp_path / "events.db")
-    with subprocess.Popen([*serve, "--store", store], stdout=subprocess.PIPE, text=True) as broker:
-        try:
-            assert broker.stdout is not None
-            found = re.search(r"polycast://[0-9.:]+", broker.stdout.readline())
-            assert found is not None
-            done = ended(found[0], "silent_broker", also=broker.pid)
-            assert re.search(rf"{WARNING}.* Closing it took longer than 7 s", done.stderr)
-        finally:
-            broker.send_signal(signal.SIGCONT)
-            broker.terminate()
+@needs_stop
+def test_a_broker_that_does_not_answer_does_not_hold_up_the_end(silent: Program) -> None:
+    assert re.search(rf"{WARNING}.* Closing it took longer than 7 s", silent.ended().stderr)
+
+
+@pytest.mark.parametrize("place", ["memory", "sqlite", "broker"])
+def test_what_a_stuck_callback_holds_up_is_counted_and_the_program_ends(
+    stuck: dict[str, Program], place: str
+) -> None:
+    done = stuck[place].ended()
+    assert got(done) == list(range(COUNT)), done.stderr
+    assert re.search(rf"{WARNING}.*: {COUNT} events were not delivered", done.stderr)

@@ -21,7 +21,8 @@ def check_depth(event: object) -> None:
     path: list[str] = [type(event).__name__]
     within = {id(event): None}  # what holds the part looked at, outermost first
     seen, deepest = {id(event)}, 0
-    waiting = [_parts(event)]
+    names: dict[type, tuple[str, ...]] = {}
+    waiting = [_parts(event, names)]
     while waiting:
         name, part = next(waiting[-1], ("", None))
         if not name:
@@ -36,14 +37,14 @@ def check_depth(event: object) -> None:
         seen.add(id(part))
         path.append(name)
         within[id(part)] = None
-        waiting.append(_parts(part))
+        waiting.append(_parts(part, names))
         deepest = max(deepest, len(waiting))
     if deepest > _DEEP:
         raise EventTooDeepError(event, cycle=None)
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a value holds, as it is written behind it."""
+def _parts(value: Any, names: dict[type, tuple[str, ...]]) -> Iterator[tuple[str, Any]]:
+    """What a value holds, as it is written behind it; each class is asked for its names once."""
     cls = type(value)
     if isinstance(value, collections.abc.Mapping):
         for key, item in value.items():
@@ -51,7 +52,9 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, collections.abc.Collection) and not isinstance(value, str | bytes):
         for place, item in enumerate(value):
             yield f"[{place}]", item
-    elif has_attributes(cls):
-        for name in attribute_hints(cls):
+    else:
+        if cls not in names:
+            names[cls] = tuple(attribute_hints(cls)) if has_attributes(cls) else ()
+        for name in names[cls]:
             if hasattr(value, name):
                 yield f".{name}", getattr(value, name)
