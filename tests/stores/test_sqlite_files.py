@@ -46,6 +46,11 @@ def point_elsewhere(path: Path) -> None:
     shutil.copy(path.parent.with_name("moved") / path.name, path)
 
 
+def cut_log(path: Path, size: Callable[[int], int]) -> None:
+    log = f"{path}-wal"
+    os.truncate(log, size(os.path.getsize(log)))
+
+
 MISHAPS: dict[str, Callable[[Path], object]] = {
     "all removed": remove_all,
     "removed": lambda path: path.unlink(),
@@ -57,6 +62,9 @@ MISHAPS: dict[str, Callable[[Path], object]] = {
     "the same copied to its place": lambda path: os.replace(shutil.copy(path, f"{path}.1"), path),
     "emptied": lambda path: os.truncate(path, 0),
     "write-ahead log emptied": lambda path: os.truncate(f"{path}-wal", 0),
+    "write-ahead log cut in the middle": lambda path: cut_log(path, lambda size: size // 2),
+    "write-ahead log cut to its head": lambda path: cut_log(path, lambda size: 32),
+    "write-ahead log cut in its head": lambda path: cut_log(path, lambda size: 20),
     "folder moved": lambda path: path.parent.rename(path.parent.with_name("moved")),
     "folder replaced": point_elsewhere,
 }
@@ -96,6 +104,20 @@ def test_one_who_only_reads_is_told_too(held: SqliteStore, path: Path, mishap: s
     with pytest.raises(StoreReplacedError):
         held.read(1)
     assert isinstance(held.failure, StoreReplacedError)
+
+
+def test_a_log_that_was_begun_anew_and_then_cut_is_told_too(
+    held: SqliteStore, path: Path, drafts: MakeDrafts
+) -> None:
+    number = 1
+    before = os.path.getsize(f"{path}-wal")
+    while os.path.getsize(f"{path}-wal") > before or number < 3_000:
+        before = os.path.getsize(f"{path}-wal")
+        held.append(drafts(*range(number + 1, number + 501)))
+        number += 500
+    cut_log(path, lambda size: size // 2)
+    with pytest.raises(StoreReplacedError, match="the first [0-9]+ of them"):
+        held.append(drafts(number + 1))
 
 
 def test_what_was_written_when_it_is_found_out_is_unknown(

@@ -26,6 +26,7 @@ __all__ = ["Files", "identity_of"]
 
 _ABOUT = "SELECT name, (SELECT rootpage FROM sqlite_schema WHERE name = 'identity') FROM identity"
 _HEADER = 100  # bytes at the beginning of a SQLite file
+_BEGUN = range(12, 24)  # where a write-ahead log has its number and its salts
 _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
 
@@ -55,6 +56,8 @@ class Files:
         self._written: tuple[int, int] | None = None  # when and how large the file was left
         self._counter = 0  # of changes, in the file
         self._length, self._was_cut = 0, False  # of the write-ahead log
+        self._begun = b""  # what tells it from the one that was begun before it in the same file
+        self._is_new = True  # whether that has to be looked up
 
     def check(self) -> None:
         """`StoreReplacedError` if what is written would not be found at the path."""
@@ -88,6 +91,15 @@ class Files:
                 yield from self._cut(now)
             elif name is self._log:
                 self._length = now.st_size
+                if self._is_new and now.st_size:
+                    self._begun, self._is_new = self._beginning(), False
+
+    def began_anew(self) -> None:
+        """The write-ahead log was moved into the file, and written from its beginning."""
+        self._is_new = True
+
+    def _beginning(self) -> bytes:
+        return _read(self._log, _BEGUN.start, len(_BEGUN))
 
     def _rewritten(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
         """A checkpoint has written the file, or somebody has copied another over it."""
@@ -110,14 +122,16 @@ class Files:
         return at >= 0 and self._name.encode() in _read(self._real, at, self._page_size)
 
     def _cut(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
-        """Shorter than it was: begun anew after a checkpoint, or emptied by somebody."""
+        """Shorter than it was: begun anew after a checkpoint, or cut or emptied by somebody."""
         note(self.lock)
         with self.lock:
             # Nobody has begun it anew yet while it is empty; that is seen after the next commit.
             self._was_cut = not now.st_size
             if now.st_size and _read(self._log, 0, 4) not in _WAL_MAGIC:
                 yield f"{self._length} bytes in {self._log}", "a file that was emptied meanwhile"
-            self._length = now.st_size
+            elif now.st_size and self._begun.startswith(self._beginning()):
+                yield f"{self._length} bytes in {self._log}", f"the first {now.st_size} of them"
+            self._length, self._is_new = now.st_size, True
 
 
 def identity_of(name: str) -> tuple[int, int] | None:

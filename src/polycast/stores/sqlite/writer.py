@@ -252,6 +252,8 @@ class Writer:
             self.put(Change(lambda connection: self._peers.remove(connection, dead)))
 
     def _note_wal(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        if pages < self._wal:
+            self._files.began_anew()
         self._wal = pages
         return apsw.SQLITE_OK
 
