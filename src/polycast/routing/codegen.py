@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from polycast.routing.plan import Target
 
-__all__ = ["Route", "Shape", "make_route", "source_of"]
+__all__ = ["Route", "Shape", "expression_of", "make_route", "source_of"]
 
 UNROLLED = 32  # more direct targets than this are a loop: compiling must stay cheap
 NESTING_MARK = "<polycast turn>"
@@ -315,3 +315,17 @@ def call_names(calls: tuple[Any, ...], wants: tuple[Any, ...]) -> dict[str, obje
     if len(calls) > UNROLLED:
         return {"calls": tuple(zip(range(len(calls)), wants, calls, strict=True))}
     return {f"call_{number}": call for number, call in enumerate(calls)}
+
+
+def expression_of(
+    target: Target, number: int, cls: type, topic: str | None
+) -> tuple[str | None, dict[str, Any]]:
+    """The filter of a target that is called directly, as an expression, and what that names."""
+    interests = target.interests()
+    where = interests[0].where if interests else None
+    if where is None:
+        return None, {}
+    if target.watched:
+        name = f"watched_{number}"
+        return f"{name}(event)", {name: target.test_for(cls, topic)}
+    return where.on(topic).expression(f"where_{number}", cls)

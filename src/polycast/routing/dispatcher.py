@@ -18,7 +18,15 @@ from polycast.locks import check_free, interrupted, is_inside, owner_test
 from polycast.routing.borders.beyond import Abroad, Beyond, is_simple
 from polycast.routing.borders.crossing import Gone
 from polycast.routing.calm import Calm
-from polycast.routing.codegen import UNROLLED, Route, Shape, call_names, make_route, names_for
+from polycast.routing.codegen import (
+    UNROLLED,
+    Route,
+    Shape,
+    call_names,
+    expression_of,
+    make_route,
+    names_for,
+)
 from polycast.routing.crowd import Crowd, is_alone, is_crowd
 from polycast.routing.labels import Label
 from polycast.routing.plan import Choice, Plan, Target
@@ -260,7 +268,7 @@ class Dispatcher(Posting):
         tests = tuple(target.test_for(cls, topic) for target in queued)
         wants = tuple(target.test_for(cls, topic) for target in direct)
         few = direct if len(direct) <= UNROLLED else ()
-        written = [_written(target, number, cls, topic) for number, target in enumerate(few)]
+        written = [expression_of(target, number, cls, topic) for number, target in enumerate(few)]
         shape = Shape(
             queued=tuple(test is not None for test in tests),
             direct=tuple(each for each, _ in written) if few else (None,) * len(direct),
@@ -459,20 +467,6 @@ def _any_test(target: Target, topic: str | None) -> Callable[[Any], object] | No
         return True if found is None else found(there)
 
     return test
-
-
-def _written(
-    target: Target, number: int, cls: type, topic: str | None
-) -> tuple[str | None, dict[str, Any]]:
-    """The filter of a target that is called directly, as an expression, and what that names."""
-    interests = target.interests()
-    where = interests[0].where if interests else None
-    if where is None:
-        return None, {}
-    if target.watched:
-        name = f"watched_{number}"
-        return f"{name}(event)", {name: target.test_for(cls, topic)}
-    return where.on(topic).expression(f"where_{number}", cls)
 
 
 _dispatchers: WeakSet[Dispatcher] = WeakSet()
