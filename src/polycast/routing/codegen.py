@@ -66,7 +66,8 @@ class Route:
 def make_route(shape: Shape, cells: Mapping[str, CellType], names: dict[str, object]) -> Route:
     """Compile the function for a shape over shared cells and named values."""
     stale = CellType(False)
-    names["unfit"] = partial(_unfit, names)
+    if any(shape.queued) or "boxes" in names:
+        names["unfit"] = partial(_unfit, names)
     code = _code_for(shape.compact())
     bound = {**cells, "stale": stale}
     closure = tuple(bound[name] for name in code.co_freevars)
