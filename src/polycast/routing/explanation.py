@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from polycast.config import level_named
 from polycast.errors import NotDecodable
+from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
 from polycast.filters.weakening import EVERYTHING
-from polycast.routing.borders.crossing import Astray, Sight
 from polycast.routing.loading import RoutingPlan
 from polycast.stores import Route
 from polycast.stores.values import NOT_KNOWN
@@ -203,14 +203,15 @@ def seen_now(event: Any, context: str | None, crossing: Crossing) -> Seen | str:
     name = wire_name(cls)
     if context is None:
         return Seen(cls, name, lambda: event)
-    if crossing.member(context, None) is None:
+    member = crossing.member(context, None)
+    if member is None:
         return f"there is no context {context!r} any more, so nothing gets there"
     if crossing.becomes(cls, None, context) is None:
         return Seen(cls, name, lambda: event, (f"{name} is a type of context {context!r}",))
     try:
-        there = Sight(event, None, crossing).seen(context)
-    except Astray as astray:
-        why = f"context {astray.context!r} cannot see it: a function raised {astray.error!r}"
+        there = member.incoming.translate(event)  # which counts nothing
+    except FAILURES as error:
+        why = f"context {context!r} cannot see it: a function raised {error!r}"
         return f"{why}; it is kept as a dead letter"
     now = wire_name(type(there))
     return Seen(type(there), now, lambda: there, (_becomes(context, name, now),))
