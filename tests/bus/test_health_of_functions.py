@@ -77,6 +77,28 @@ def test_a_filter_that_fails_now_and_then_is_no_problem(bus: TestBus) -> None:
     assert bus.health().ok
 
 
+def test_each_member_of_a_group_has_a_filter_of_its_own(bus: TestBus) -> None:
+    seen: Recorder[Talk] = Recorder()
+    broken = bus.subscribe(Talk, print, where=lambda talk: talk.stars / 0, group="crew")
+    bus.subscribe(Talk, seen, where=lambda talk: talk.stars > 1, group="crew")
+    for stars in (1, 2, 3, 4):
+        bus.publish(Talk(stars))
+    bus.run_until_idle()
+    assert [talk.stars for talk in seen.events] == [2, 3, 4]
+    told = problem(bus, "filter")
+    assert "a member of" in told
+    assert "4 of 4 times" in told
+    broken.cancel()
+    assert bus.health().ok
+
+
+def test_explaining_an_event_is_no_failure_of_a_context() -> None:
+    with TestBus() as bus:
+        sub = bus.within(context(dear)).subscribe(LocalTalk, Recorder())
+        assert [sub.explain(Talk(-1)).delivered for _ in range(4)] == [False] * 4
+        assert bus.health().ok
+
+
 def test_a_filter_of_a_subscription_that_has_ended_is_no_problem(bus: TestBus) -> None:
     sub = bus.subscribe(Talk, print, where=lambda talk: talk.stars / 0)
     bus.publish_many([Talk()] * 5)

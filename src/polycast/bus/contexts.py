@@ -174,9 +174,10 @@ class StoredContexts(BusContexts):
                 tx.end_context(name)
             return tx.contexts()
 
+        # Before the store has it: whoever reads meanwhile learns of it, and needs its functions.
+        self._history.offer(federation)
         versions = self._store.write(keep).result()
         self._learn(versions)
-        self._history.offer(federation)
         self._kept, self._said = set(bodies), bodies
         for name, lines in replaced:
             text = f"it takes the place of what the store had: {'; '.join(lines)}"

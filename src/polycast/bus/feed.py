@@ -12,7 +12,7 @@ from polycast.errors.failures import STORE_FAILURES
 from polycast.locks import Bell
 from polycast.matching import wanted_from_afar
 from polycast.stores import Batch, Coverage
-from polycast.stores.values import Asked
+from polycast.stores.values import NOT_KNOWN, Asked
 from polycast.text import log_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ class Wants(NamedTuple):
 
 
 NEAR = Wants("", Coverage(0))  # nothing is left out
-NOT_KNOWN = Asked(None, is_all=False, is_known=False)
 
 
 class Feed:

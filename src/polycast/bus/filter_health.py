@@ -32,7 +32,8 @@ def vain_filters(
 ) -> Iterator[str]:
     """Which of those that a broker or the pipeline asks failed for all events of late."""
     afar = [each for each in boxes if store.is_remote or each.route is not None]
-    parts = [(box, interest, part) for box in afar for interest, part in _parts(box)]
+    silent = [each for each in afar if not each.vain()]  # of the others it is known here
+    parts = [(box, interest, part) for box in silent for interest, part in _parts(box)]
     if not parts:
         return
     late = _Late(store, dispatcher)

@@ -170,9 +170,9 @@ def _problems(roster: Roster, boxes: list[Mailbox], stuck: tuple[StuckCallback, 
         f"{box.name} lost {box.counts.dropped} events" for box in boxes if box.counts.dropped
     ]
     problems += [
-        f"the filter of {box.name} fails, so it gets nothing: {box.trials}"
+        f"the filter of {name} fails, so it gets nothing: {trials}"
         for box in boxes
-        if box.trials is not None and box.trials.are_vain
+        for name, trials in box.vain()
     ]
     supplies = list(roster.services.supplies)
     problems += [told for each in supplies if (told := each.problem) is not None]

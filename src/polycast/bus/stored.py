@@ -29,8 +29,10 @@ from polycast.errors import (
 )
 from polycast.errors.failures import STORE_FAILURES
 from polycast.matching import Definition, definition_of
+from polycast.routing.explanation import asked_by_descriptions
 from polycast.stores import Advert
 from polycast.stores.bounds import start_of
+from polycast.stores.values import NOT_KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -437,8 +439,12 @@ class StoredRoster(Roster):
         return sorted(each.what for each in adverts)
 
     def asked_elsewhere(self, consumer: Consumer) -> Asked | None:
-        """What the broker asks of its filter, if there is one."""
-        mailbox = consumer.mailbox
+        """What the broker asks of its filter, if there is one, or the pipeline."""
+        mailbox, route = consumer.mailbox, consumer.mailbox.route
+        if route is not None:
+            with suppress(*STORE_FAILURES), self.store.view() as view:
+                return asked_by_descriptions(view, route.name, route.definition)
+            return NOT_KNOWN
         interests = list(mailbox.interests())
         number = interests.index(consumer.interest) if consumer.interest in interests else 0
         return self.feed.asked_elsewhere(mailbox, number)

@@ -8,6 +8,8 @@ from polycast.config import seconds
 from polycast.errors import BadOption, Cancelled, CutOff, LeaseExpired, SubscriptionEnded, TakenOver
 from polycast.matching import definition_of
 from polycast.routing.explanation import (
+    BROKER,
+    PIPELINE,
     Explanation,
     asked_in_words,
     called_in_words,
@@ -119,6 +121,7 @@ class Subscription(Generic[T_co]):
         interest, mailbox = self.interest, self.mailbox
         definition, durable = definition_of(interest), None
         asked = self._roster.asked_elsewhere(self._consumer)
+        who = BROKER if mailbox.route is None else PIPELINE
         if interest.durable is not None:
             is_kept = mailbox.services.source is not None
             life = "kept in the store" if is_kept else "for the life of this process"
@@ -128,7 +131,7 @@ class Subscription(Generic[T_co]):
             place=f"in effect from position {interest.start}; {self.state}",
             durable=durable,
             wants=opaque_in_words(interest.where),
-            asked=None if asked is None else asked_in_words(asked, definition),
+            asked=None if asked is None else asked_in_words(asked, definition, who=who),
             called=called_in_words(mailbox.settings),
         )
         if mailbox.route is not None:

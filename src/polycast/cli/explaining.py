@@ -10,6 +10,8 @@ from polycast.errors import BadOption, NotDecodable
 from polycast.matching import Definition
 from polycast.routing.borders.crossing import letter_name
 from polycast.routing.explanation import (
+    BROKER,
+    PIPELINE,
     asked_in_words,
     judged,
     meaning_of,
@@ -20,6 +22,7 @@ from polycast.routing.history import place_of as place_in_log
 from polycast.routing.loading import RoutingPlan
 from polycast.server.filter_budget import FilterBudget
 from polycast.stores import Route
+from polycast.stores.values import NOT_KNOWN
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -89,14 +92,10 @@ class _Explained:
 
     def asked(self) -> str:
         """What of its filter is asked before an event gets to it; in a file, by its broker."""
-        definition = self.definition
-        who = "the pipeline" if self._routed else "the broker"
-        if self._unknown:
-            return f"what {who} asks of its filter is not known: {self._unknown}"
-        words = asked_in_words(self._plan.asked(NUMBER), definition, who=who)
-        if self._routed and definition.function is not None:
-            words += f"; if it imports {definition.function}, it asks all of it"
-        return words
+        who = PIPELINE if self._routed else BROKER
+        asked = NOT_KNOWN if self._unknown else self._plan.asked(NUMBER)
+        words = asked_in_words(asked, self.definition, who=who)
+        return f"{words}: {self._unknown}" if self._unknown else words
 
     def data(self) -> dict[str, Any]:
         """For a program."""

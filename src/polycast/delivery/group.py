@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.delivery.delivery import Nack
 from polycast.delivery.mailbox import Mailbox
 from polycast.errors.failures import FAILURES
+from polycast.metrics import Trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,7 @@ class Group(Mailbox):
     ) -> None:
         super().__init__(name, interest, settings, services)
         self.members: dict[Consumer, Interest] = {}
+        self._trials: dict[object, Trials] = {}  # of the filters of members that have failed
         self._active: Consumer | None = None  # under total order one goes on as long as it can
 
     @property
@@ -66,6 +68,7 @@ class Group(Mailbox):
         with self.locked():
             consumer.detached = True
             self.members = {c: i for c, i in self.members.items() if c is not consumer}
+            self._trials.pop(consumer, None)
             self._give_up(consumer)
 
     def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
@@ -79,7 +82,7 @@ class Group(Mailbox):
             pairs = [(self, self.interest.where)]  # type: ignore[list-item]  # nobody is here
 
         def takers(event: Any) -> tuple[Consumer, ...]:
-            return tuple(member for member, where in pairs if self._passes(where, event))
+            return tuple(member for member, where in pairs if self._passes(member, where, event))
 
         return takers
 
@@ -87,15 +90,30 @@ class Group(Mailbox):
         """Who wants an event is counted already."""
         return test
 
-    def _passes(self, where: Filter[Any] | None, event: Any) -> bool:
+    def _passes(self, member: object, where: Filter[Any] | None, event: Any) -> bool:
         try:
             passes = where is None or bool(where.function(event))
         except FAILURES as error:
             self.unfit(error)
+            with self.locked():
+                self._trials.setdefault(member, Trials()).fail(error)
             return False
-        if where is not None:
-            self._worked()
+        trials = self._trials.get(member)
+        if trials is not None:
+            with self.locked():
+                trials.work()
         return passes
+
+    def vain(self) -> list[tuple[str, Trials]]:
+        """The filters of members that fail each time of late; each has its own."""
+        with self.locked():
+            here: list[tuple[object, Interest]] = [*self.members.items(), (self, self.interest)]
+            tried = [(interest, self._trials.get(member)) for member, interest in here]
+        return [
+            (f"a member of {self.name}, to {interest.selector},", trials)
+            for interest, trials in tried
+            if trials is not None and trials.are_vain
+        ]
 
     def _parcel(self, entry: Entry, verdict: object) -> Parcel:
         parcel = super()._parcel(entry, verdict)

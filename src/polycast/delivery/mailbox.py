@@ -90,6 +90,11 @@ class Mailbox(Ledger):
         self._worked()
         return said
 
+    def vain(self) -> list[tuple[str, Trials]]:
+        """Its filter, by the name of the subscription, if that fails each time of late."""
+        trials = self.trials
+        return [] if trials is None or not trials.are_vain else [(self.name, trials)]
+
     def _worked(self) -> None:
         """Its filter has answered."""
         if self.trials is not None:

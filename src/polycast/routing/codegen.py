@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from polycast.routing.plan import Target
 
-__all__ = ["Route", "Shape", "guarded", "make_route", "source_of", "written_filter"]
+__all__ = ["Route", "Shape", "expression_of", "guarded", "make_route", "source_of"]
 
 UNROLLED = 32  # more direct targets than this are a loop: compiling must stay cheap
 NESTING_MARK = "<polycast turn>"
@@ -68,7 +68,8 @@ class Route:
 def make_route(shape: Shape, cells: Mapping[str, CellType], names: dict[str, object]) -> Route:
     """Compile the function for a shape over shared cells and named values."""
     stale = CellType(False)
-    names["unfit"] = partial(_unfit, names)
+    if any(shape.queued) or "boxes" in names:
+        names["unfit"] = partial(_unfit, names)
     code = _code_for(shape.compact())
     bound = {**cells, "stale": stale}
     closure = tuple(bound[name] for name in code.co_freevars)
@@ -325,7 +326,7 @@ def call_names(calls: tuple[Any, ...], wants: tuple[Any, ...]) -> dict[str, obje
     return {f"call_{number}": call for number, call in enumerate(calls)}
 
 
-def written_filter(
+def expression_of(
     target: Target, number: int, cls: type, topic: str | None
 ) -> tuple[str | None, dict[str, Any]]:
     """The filter of a target that is called directly, as an expression, and what that names."""

@@ -23,10 +23,10 @@ from polycast.routing.codegen import (
     Route,
     Shape,
     call_names,
+    expression_of,
     guarded,
     make_route,
     names_for,
-    written_filter,
 )
 from polycast.routing.crowd import Crowd, is_alone, is_crowd
 from polycast.routing.labels import Label
@@ -284,7 +284,7 @@ class Dispatcher(Posting):
         tests = tuple(target.test_for(cls, topic) for target in queued)
         wants = tuple(target.test_for(cls, topic) for target in direct)
         few = direct if len(direct) <= UNROLLED else ()
-        written = [written_filter(target, number, cls, topic) for number, target in enumerate(few)]
+        written = [expression_of(target, number, cls, topic) for number, target in enumerate(few)]
         shape = Shape(
             queued=tuple(test is not None for test in tests),
             direct=tuple(each for each, _ in written) if few else (None,) * len(direct),

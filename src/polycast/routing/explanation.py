@@ -9,13 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from polycast.config import level_named
 from polycast.errors import NotDecodable
+from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
 from polycast.filters.weakening import EVERYTHING
-from polycast.routing.borders.crossing import Astray, Sight
+from polycast.routing.loading import RoutingPlan
+from polycast.stores import Route
+from polycast.stores.values import NOT_KNOWN
 from polycast.text import plain_lines
-from polycast.typesystem import wire_name
+from polycast.typesystem import Registry, wire_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,14 +30,16 @@ if TYPE_CHECKING:
     from polycast.matching import Definition, Interest, Selector
     from polycast.routing.audience import Entry
     from polycast.routing.borders.crossing import Crossing
-    from polycast.routing.loading import RoutingPlan
-    from polycast.stores import Stored
+    from polycast.stores import Stored, View
     from polycast.stores.values import Asked
 
 __all__ = [
+    "BROKER",
+    "PIPELINE",
     "Explanation",
     "Seen",
     "Wish",
+    "asked_by_descriptions",
     "asked_in_words",
     "called_in_words",
     "judged",
@@ -45,6 +52,7 @@ __all__ = [
     "wish_of",
 ]
 
+BROKER, PIPELINE = "the broker", "the pipeline"
 Verdict = bool | None
 """Whether something passes; None: only the subscriber can say."""
 
@@ -119,10 +127,24 @@ def called_in_words(settings: Settings) -> str:
     return f"called {how}; at most {settings.queue} wait, then {settings.overflow}"
 
 
-def asked_in_words(asked: Asked, definition: Definition, *, who: str = "the broker") -> str:
+def asked_by_descriptions(view: View, name: str, body: bytes) -> Asked:
+    """What whoever has no class and no function of a subscription asks of its filter."""
+    plan = RoutingPlan(Registry(modules=()))
+    try:
+        plan.move_to([Route(1, name, body, 1)], view)
+    except NotDecodable:
+        return NOT_KNOWN
+    return plan.asked(1)
+
+
+def asked_in_words(asked: Asked, definition: Definition, *, who: str = BROKER) -> str:
     """What somebody who sends events on asks of a filter, and what is left to the subscriber."""
+    function = definition.function
+    if who == PIPELINE and function is not None:
+        rest = asked_in_words(asked, replace(definition, function=None), who=who)
+        return f"{rest}; if it imports {function}, it asks all of it"
     if not asked.is_known:
-        return f"what {who} asks of its filter is not known now: it cannot be reached"
+        return f"what {who} asks of its filter is not known now"
     if definition.where is None:
         return f"{who} sends every event of these types"
     if asked.is_suspended:
@@ -181,14 +203,15 @@ def seen_now(event: Any, context: str | None, crossing: Crossing) -> Seen | str:
     name = wire_name(cls)
     if context is None:
         return Seen(cls, name, lambda: event)
-    if crossing.member(context, None) is None:
+    member = crossing.member(context, None)
+    if member is None:
         return f"there is no context {context!r} any more, so nothing gets there"
     if crossing.becomes(cls, None, context) is None:
         return Seen(cls, name, lambda: event, (f"{name} is a type of context {context!r}",))
     try:
-        there = Sight(event, None, crossing).seen(context)
-    except Astray as astray:
-        why = f"context {astray.context!r} cannot see it: a function raised {astray.error!r}"
+        there = member.incoming.translate(event)  # which counts nothing
+    except FAILURES as error:
+        why = f"context {context!r} cannot see it: a function raised {error!r}"
         return f"{why}; it is kept as a dead letter"
     now = wire_name(type(there))
     return Seen(type(there), now, lambda: there, (_becomes(context, name, now),))

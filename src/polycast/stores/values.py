@@ -187,6 +187,9 @@ class Asked(NamedTuple):
     is_known: bool = True
 
 
+NOT_KNOWN = Asked(None, is_all=False, is_known=False)
+
+
 class Coverage(NamedTuple):
     """From a position on, nothing that a subscription wants is left out of what is new."""
 
