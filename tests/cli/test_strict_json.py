@@ -246,3 +246,26 @@ def test_what_is_printed_of_an_event_is_read_as_the_same_event(fields: list[Any]
     again = read(cls, printed.decode(), registry)
     assert again == event
     assert [type(x) for x in vars(again).values()] == [type(x) for x in vars(event).values()]
+
+
+@dataclass
+class Full:
+    """Defaults that a description has, of which JSON has no form that a person would write."""
+
+    x: float = 0.0
+    name: str = ""
+    by_number: dict[int, int] = field(default_factory=dict)
+    numbers: frozenset[int] = frozenset()
+    pair: tuple[int, str] = (1, "a")
+
+
+def test_a_default_that_no_person_would_write_is_taken_as_it_is() -> None:
+    assert read(Full, '{"x": 1.5}') == Full(1.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "field_"), [('{"x": 1e999}', "x"), ('{"name": "\\ud800"}', "name")]
+)
+def test_what_no_float_or_text_can_hold_is_refused_with_its_field(text: str, field_: str) -> None:
+    with pytest.raises((Misfit, NotJson), match=f"^{field_}: "):
+        read(Full, text)

@@ -286,3 +286,26 @@ def test_a_supplier_that_gives_a_coroutine_fails(
     assert supply.failures == 1
     assert "nobody awaits" in caplog.text
     supply.cancel()
+
+
+@pytest.mark.parametrize("dispatch", ["pool", "inline"])
+@pytest.mark.parametrize(
+    "gives",
+    [
+        lambda desk, talk: (desk(talk), desk(talk)),
+        lambda desk, talk: [None, desk(talk)],
+        lambda desk, talk: {"both": desk(talk)},
+        lambda desk, talk: [generate(talk)],
+    ],
+)
+def test_several_coroutines_at_once_are_refused_and_not_taken_as_done(
+    live: pc.Bus, dispatch: Any, gives: Callable[[Desk, Talk], object]
+) -> None:
+    desk = Desk()
+    options: Any = {"level": "strong_set", "attempts": 1, "dispatch": dispatch}
+    live.subscribe(Talk, lambda talk: gives(desk, talk), **options)
+    live.publish(Talk())
+    assert live.flush(10)
+    [letter] = live.dead_letters()
+    assert isinstance(letter.error, pc.NotAwaitedError)
+    assert desk.got == []

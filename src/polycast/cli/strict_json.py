@@ -285,15 +285,19 @@ class StrictJson:
             try:
                 return {part.name: self._value(part.default, part.type, path)}
             except Misfit:  # a default against the annotation, such as None
-                return {part.name: wire_form(part.default, marked=True)}
+                return {part.name: self._as_it_is(part.default, part.type)}
         here = self._registry.resolve(found.name, version=found.version)
         if here is not None and describe(here).hash == found.hash:
             default = declared_defaults(here)[part.name]
             if default is not None:
-                lower = Writer("json", self._registry).way_of(_ANY)
-                return {part.name: lower(default.make(), set())}
+                return {part.name: self._as_it_is(default.make(), _ANY)}
         why = f"give it: only the class {found.name} knows its default, and is not imported here"
         raise Misfit(path, why)
+
+    def _as_it_is(self, value: Any, declared: TypeExpression) -> Any:
+        """A value of a program, and not of a person, as the codec writes it."""
+        lower = Writer("json", self._registry).way_of(declared)
+        return lower(value, set())
 
 
 def _says_outright(part: TypeExpression, data: Any) -> bool:

@@ -21,7 +21,7 @@ def parsed(text: bytes) -> Any:
     """The data; numbers with a fraction or an exponent are `Decimal`."""
     try:
         data = _READER.decode(text.decode())
-        msgspec.json.decode(text)  # the stricter of the two, about text
+        _STRICTER.decode(text)  # about text; whether a number fits is for its field to say
     except json.JSONDecodeError as error:
         raise NotJson(_pointed(error)) from None
     except (msgspec.DecodeError, ValueError, InvalidOperation) as error:
@@ -51,14 +51,25 @@ def _pointed(error: json.JSONDecodeError) -> str:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
+        if type(value) is str and not _is_text(value):
+            raise NotJson(f"{name}: half of a surrogate pair, such as \\ud800, is no text")
         if name in found:
             raise NotJson(f"the name {name!r} is there twice in one object")
         found[name] = value
     return found
 
 
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _refuse(name: str) -> Any:
     raise NotJson(f"it is no JSON: {name} is no number there")
 
 
+_STRICTER = msgspec.json.Decoder(float_hook=Decimal)
 _READER = json.JSONDecoder(object_pairs_hook=_object, parse_float=Decimal, parse_constant=_refuse)

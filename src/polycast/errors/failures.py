@@ -5,10 +5,14 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Awaitable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, cast
 
 from polycast.errors.options import NotAwaitedError
 from polycast.errors.server import AccessError
 from polycast.errors.stores import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["FAILURES", "STORE_FAILURES", "check_has_run", "is_to_be_awaited"]
 
@@ -22,12 +26,18 @@ called it. A `KeyboardInterrupt` is Ctrl-C, which is for the program.
 STORE_FAILURES: tuple[type[Exception], ...] = (StoreError, AccessError)
 """What a store raises that cannot be asked now: one behind a broker refuses a revoked token."""
 
+_UNRUN = (GeneratorType, AsyncGeneratorType, Awaitable)
+
 
 def check_has_run(what: str, said: object) -> None:
     """Refuse what a function gave where nobody awaits or iterates it: it has not done its work."""
-    if isinstance(said, GeneratorType | AsyncGeneratorType | Awaitable):
-        if isinstance(said, CoroutineType | GeneratorType):
-            said.close()  # else Python warns, long after, that it was never awaited
+    parts = said if type(said) in (list, tuple, set, dict) else (said,)
+    values = list(parts.values() if isinstance(parts, dict) else cast("Iterable[object]", parts))
+    left = [each for each in values if isinstance(each, _UNRUN)]
+    for each in left:
+        if isinstance(each, CoroutineType | GeneratorType):
+            each.close()  # else Python warns, long after, that it was never awaited
+    if left:
         raise NotAwaitedError(what, said)
 
 
