@@ -69,7 +69,8 @@ class Inbox:
         self, name: str, interest: Interest, settings: Settings, services: Services
     ) -> None:
         self.name, self.interest = name, interest
-        self.settings, self.services = settings, services
+        self.services = services
+        self.use(settings)
         self.counts = Counts()
         self.lock = threading.RLock()
         self.moved = threading.Condition(self.lock)  # something came, went, or the end came
@@ -104,10 +105,11 @@ class Inbox:
         """Whether a publisher waits for room."""
         return self.settings.overflow == "block"
 
-    @property
-    def copies(self) -> bool:
-        """Whether it has objects of its own in memory, too; from a store it always has."""
-        return self.settings.copy and self.services.source is None
+    def use(self, settings: Settings) -> None:
+        """Go by these settings from now on."""
+        self.settings = settings
+        # In memory it has objects of its own if that is asked for; from a store it always has.
+        self.copies = settings.copy and self.services.source is None
 
     # -- coming in -------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from polycast.routing.borders.crossing import Astray
 from polycast.stores import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from polycast.matching import Interest
     from polycast.routing.plan import Target
@@ -58,13 +58,14 @@ class Beyond:
         *,
         see: Callable[[Any], Any],
         again: Callable[[Any], Any] | None,
+        fixed: Collection[type],
         match: Callable[[Any], list[tuple[Target, object]]],
         tests: list[Callable[[Any], object] | None],
         astray: Callable[[Entry, str, BaseException], None],
         is_gone: Callable[[Target], bool],
     ) -> None:
         self._context, self._see, self._match = context, see, match
-        self._again = again
+        self._again, self._fixed = again, fixed
         self._astray, self._is_gone = astray, is_gone
         self.inline = any(target.inline for target in targets)
         calls = [target.direct for target in targets]
@@ -97,10 +98,11 @@ class Beyond:
 
     def _ways(self, event: Any, there: Any) -> There:
         """An event there; nobody is given that very object if it can be changed."""
+        own = None if type(event) in self._fixed else copier(there)
         if self._again is None:
-            return there, None, copier(there)
+            return there, None, own
         # Those of its own context may change the object that they are given.
-        return there, partial(self._again, copied(event)), copier(there)
+        return there, partial(self._again, copied(event)), own
 
     def put(self, entry: Entry, verdict: Any) -> None:
         """Take an entry; called in log order, under the order lock."""
