@@ -58,7 +58,7 @@ class Group(Mailbox):
                 return False
             # Publishers look at the members without the lock, so the dict is never changed.
             self.members = {**self.members, consumer: consumer.interest}
-            self.use(_strictest(self.settings, settings))
+            self.settings = _strictest(self.settings, settings)
             return True
 
     def detach(self, consumer: Consumer) -> None:

@@ -69,8 +69,7 @@ class Inbox:
         self, name: str, interest: Interest, settings: Settings, services: Services
     ) -> None:
         self.name, self.interest = name, interest
-        self.services = services
-        self.use(settings)
+        self.settings, self.services = settings, services
         self.counts = Counts()
         self.lock = threading.RLock()
         self.moved = threading.Condition(self.lock)  # something came, went, or the end came
@@ -105,11 +104,10 @@ class Inbox:
         """Whether a publisher waits for room."""
         return self.settings.overflow == "block"
 
-    def use(self, settings: Settings) -> None:
-        """Go by these settings from now on."""
-        self.settings = settings
-        # In memory it has objects of its own if that is asked for; from a store it always has.
-        self.copies = settings.copy and self.services.source is None
+    @property
+    def copies(self) -> bool:
+        """Whether it has objects of its own also of what is published in its context, in memory."""
+        return self.settings.copy
 
     # -- coming in -------------------------------------------------------------------------------
 

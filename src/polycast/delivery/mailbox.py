@@ -304,8 +304,7 @@ class Mailbox(Ledger):
                 self.consumer.ended = TakenOver(self.title)
             for token in sorted(self.in_flight, reverse=True):
                 self._return_to_backlog(token)
-            self.consumer = consumer
-            self.use(settings)
+            self.consumer, self.settings = consumer, settings
             return True
 
     def detach(self, consumer: Consumer) -> None:

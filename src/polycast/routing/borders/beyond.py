@@ -94,15 +94,14 @@ class Beyond:
         except Astray as error:
             return error
         hits = self._match(there)
-        return (self._ways(event, there), hits) if hits else None
-
-    def _ways(self, event: Any, there: Any) -> There:
-        """An event there; nobody is given that very object if it can be changed."""
+        if not hits:
+            return None
         own = None if type(event) in self._fixed else copier(there)
-        if self._again is None:
-            return there, None, own
-        # Those of its own context may change the object that they are given.
-        return there, partial(self._again, copied(event)), own
+        return (there, self._anew(event), own), hits
+
+    def _anew(self, event: Any) -> Maker:
+        """What makes it anew, though those of its own context may change what they are given."""
+        return None if self._again is None else partial(self._again, copied(event))
 
     def put(self, entry: Entry, verdict: Any) -> None:
         """Take an entry; called in log order, under the order lock."""
@@ -146,8 +145,8 @@ class Beyond:
 
     def _call(self, event: Any) -> None:
         there = self._see(event)
-        ways = self._ways(event, there)
-        own = ways[2]
+        own = None if type(event) in self._fixed else copier(there)
+        again = None if self._again is None else self._anew(event)
         wrong: Wrong = []
         interrupt: BaseException | None = None
         for target, test, call in self._inner:
@@ -164,7 +163,7 @@ class Beyond:
                 if (said := call(there if own is None else own())) is not None:
                     check_has_run("a callback in the publisher's thread", said)
             except FAILURES as error:
-                wrong.append((target, error, ways))
+                wrong.append((target, error, (there, again, own)))
             except BaseException as error:  # for the publisher, when the others have the event
                 interrupt = error
         if interrupt is not None:
