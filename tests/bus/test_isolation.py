@@ -218,6 +218,53 @@ def test_what_is_published_inside_a_callback_is_copied(apart: TestBus) -> None:
     assert seen.events == [Basket(["inner"])]
 
 
+# -- dead letters ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", [Ticket(1), Basket(["bolt"])], ids=["frozen", "open"])
+def test_a_letter_of_a_subscription_with_copies_is_replayed(bus: TestBus, event: Any) -> None:
+    wrong = [OSError("not yet")]
+    seen = Recorder[Any](fail=lambda _: wrong.pop() if wrong else None)
+    bus.subscribe(type(event), seen, copy=True, attempts=1)
+    bus.publish(event)
+    bus.run_until_idle()
+    [letter] = bus.dead_letters()
+    assert letter.event == event
+    assert bus.dead_letters().replay() == 1
+    bus.run_until_idle()
+    assert seen.events == [event]
+
+
+def test_a_letter_from_before_copies_were_asked_for_is_copied_when_it_is_replayed(
+    bus: TestBus,
+) -> None:
+    def fail(basket: Basket) -> None:
+        raise OSError("never")
+
+    basket, seen = Basket(["bolt"]), Recorder[Basket]()
+    bus.subscribe(Basket, fail, durable="billing", attempts=1)
+    bus.publish(basket)
+    bus.run_until_idle()
+    bus.subscribe(Basket, seen, durable="billing", copy=True)
+    assert bus.dead_letters().replay() == 1
+    spoil(basket)
+    bus.run_until_idle()
+    assert seen.events == [Basket(["bolt"])]
+
+
+def test_a_letter_that_cannot_be_copied_stays_one(bus: TestBus) -> None:
+    def fail(guarded: Guarded) -> None:
+        raise OSError("never")
+
+    bus.subscribe(Guarded, fail, durable="billing", attempts=1)
+    bus.publish(Guarded(1))
+    bus.run_until_idle()
+    bus.subscribe(Guarded, print, durable="billing", copy=True)
+    assert bus.dead_letters().replay() == 0
+    [letter] = bus.dead_letters()
+    assert "Guarded.lock" in letter.reason
+
+
 # -- what cannot be copied -------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -166,3 +167,95 @@ def test_all_in_a_bus_with_copies_have_their_own(party: Parties) -> None:
         bus.within("uk").subscribe(UKOrder, spoilers[3], since="beginning")
         assert bus.flush(5)
     assert [each.given for each in spoilers] == [[["bolt"]]] * 4
+
+
+# -- what may be shared ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kilos:
+    amount: float
+
+
+class LooseKilos(Kilos):
+    """It takes further attributes."""
+
+
+@dataclass(frozen=True)
+class Pounds:
+    amount: float
+
+
+class LoosePounds(Pounds):
+    """It takes further attributes."""
+
+
+@dataclass(frozen=True)
+class Load:
+    number: int
+    weight: Kilos
+    label: Any = None
+
+
+@dataclass(frozen=True)
+class USLoad:
+    number: int
+    weight: Pounds
+
+
+@dataclass(frozen=True)
+class UKLoad:
+    number: int
+    weight: Kilos
+
+
+@dataclass(frozen=True)
+class LabelledLoad:
+    number: int
+    label: Any = None
+
+
+def weighed(weight: Kilos) -> Pounds:
+    make = LoosePounds if weight.amount > 100 else Pounds
+    return make(weight.amount * 2)
+
+
+def loaded(target: Any, *loads: Load) -> list[tuple[Any, Any]]:
+    """What two subscribers in a context get."""
+    root = pc.Context("root", types=[Load, Kilos])
+    there = pc.Context("there", parent=root, types=[target, Pounds])
+    there.map(Load, target, "?")
+    if target is USLoad:
+        there.rule("Kilos", weighed)
+    federation = pc.Federation(root)
+    federation.add(there)
+    one, other = list[Any](), list[Any]()
+    with pc.Bus(federation=federation) as bus:
+        for seen in (one, other):
+            bus.within("there").subscribe(target, seen.append, dispatch="inline")
+        for load in loads:
+            bus.publish(load)
+    return list(zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("target", [USLoad, UKLoad, LabelledLoad])
+def test_what_nobody_can_change_is_one_object_for_all_there(target: Any) -> None:
+    [(one, other)] = loaded(target, Load(1, Kilos(1.0)))
+    assert one is other
+
+
+def test_what_a_function_gives_of_another_class_is_looked_at() -> None:
+    pairs = loaded(USLoad, *(Load(n, Kilos(w)) for n, w in enumerate([1.0, 200.0, 1.0])))
+    assert [one.weight is other.weight for one, other in pairs] == [True, False, True]
+    assert [one == other for one, other in pairs] == [True] * 3
+
+
+def test_what_is_of_a_class_that_nobody_named_is_looked_at() -> None:
+    pairs = loaded(UKLoad, Load(1, Kilos(1.0)), Load(2, LooseKilos(1.0)), Load(3, Kilos(1.0)))
+    assert [one.weight is other.weight for one, other in pairs] == [True, False, True]
+
+
+def test_what_may_be_anything_is_looked_at() -> None:
+    pairs = loaded(LabelledLoad, *(Load(1, Kilos(1.0), each) for each in ("x", ["x"], ("x", []))))
+    assert [one is other for one, other in pairs] == [True, False, False]
+    assert all(one == other for one, other in pairs)

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polycast.errors import NotSerialisable
+from polycast.events import MSGPACK
 from polycast.events.isolation import Copies, copied, copier, is_fixed, snapshot
 from polycast.typesystem import Registry
 
@@ -315,9 +316,9 @@ def test_a_snapshot_of_what_does_not_go_over_a_wire_is_refused() -> None:
 
 
 def test_all_who_take_get_objects_of_their_own() -> None:
-    first = [0]
-    take = Copies(first, lambda: [0])
+    registry, first = Registry(), Open([0])
+    take = Copies([first], MSGPACK.decode, MSGPACK.encode(first, registry=registry), registry)
     taken = [take() for _ in range(3)]
     assert taken[0] is first
-    assert taken == [[0]] * 3
-    assert len({id(each) for each in taken}) == 3
+    assert taken == [Open([0])] * 3
+    assert len({id(each.x) for each in taken}) == 3

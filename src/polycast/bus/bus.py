@@ -293,7 +293,9 @@ class Bus:
     ) -> Subscription[Any]:
         self._life.check("subscribe")
         check_options(options)
-        settings = settings_for(options, pull=pull, isolated=self._isolated)
+        asked = self._isolated or bool(options.get("copy", False))
+        # From a store each has an object of its own in any case.
+        settings = settings_for(options, pull=pull, copy=asked and self._engine.source is None)
         meant = selector_for(
             what, topic=options.get("topic"), exact=bool(options.get("exact", False))
         )

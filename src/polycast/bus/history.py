@@ -80,8 +80,7 @@ class History:
             entry = self._seen(mailbox, each)
             if entry is None:
                 continue
-            if mailbox.copies and entry.own is None:  # by a bus that hands over what it is given
-                entry = entry.seen_as(entry.event, own=self._dispatcher.snapshot(entry.event))
+            entry = self.kept_for(mailbox, entry)
             test = mailbox.test_for(type(entry.event), entry.topic)
             try:
                 verdict = True if test is None else test(entry.fresh())
@@ -90,6 +89,13 @@ class History:
             except FAILURES as error:
                 mailbox.unfit(error)
         return wanted
+
+    def kept_for(self, mailbox: Mailbox, entry: Entry) -> Entry:
+        """An entry whose event others may have, too, with copies if the mailbox asks for them."""
+        if not mailbox.copies or entry.own is not None:
+            return entry
+        own = self._dispatcher.snapshot(entry.event)
+        return entry if own is None else entry.seen_as(entry.event, own=own)
 
     def _seen(self, mailbox: Mailbox, entry: Entry) -> Entry | None:
         """An entry as a mailbox sees it, if it wants its type; an error is told once."""

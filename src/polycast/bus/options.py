@@ -95,7 +95,7 @@ def check_isolation(given: object) -> bool:
 
 
 def settings_for(
-    options: Mapping[str, Any], *, pull: Literal["fifo", "lifo"] | None, isolated: bool = False
+    options: Mapping[str, Any], *, pull: Literal["fifo", "lifo"] | None, copy: bool = False
 ) -> Settings:
     """The settings of a subscription, with the defaults of its level."""
     grouped = options.get("group") is not None
@@ -115,7 +115,7 @@ def settings_for(
         attempts=options.get("attempts", 5),
         backoff=seconds("backoff", options.get("backoff", 0.1)),
         pull=pull,
-        copy=isolated or bool(options.get("copy", False)),
+        copy=copy,
     )
 
 

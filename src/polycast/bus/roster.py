@@ -33,6 +33,7 @@ from polycast.errors import (
     DurableChanged,
     HistoryGone,
     LeaseExpired,
+    NotSerialisable,
     TakenOver,
 )
 from polycast.locks import check_free
@@ -409,8 +410,14 @@ class Roster:
                 continue
             for box in boxes:
                 entry = seen[box.interest.context]
-                if entry is not None:
-                    meant.setdefault(box, {})[id(entry)] = letter, entry
+                if entry is None:
+                    continue
+                try:
+                    entry = self._history.kept_for(box, entry)
+                except NotSerialisable as error:
+                    stay[id(letter)] = self._once_more(letter, error)
+                    continue
+                meant.setdefault(box, {})[id(entry)] = letter, entry
         taken: dict[int, DeadLetter] = {}
         for box, mine in meant.items():
             wanted = self._history.wanted(box, [entry for _, entry in mine.values()])

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from polycast.contexts.functions import Function
     from polycast.contexts.recipes import Recipe
+    from polycast.contexts.results import Result
     from polycast.typesystem.attributes import Default
 
     Newly = Callable[[Choice, dict[type, Callable[[Any], Any]], Any], Any]
@@ -76,16 +77,19 @@ def missing(value: object) -> Any:
     raise Lacking(type(value).__name__)
 
 
-def write(recipe: Recipe, *, label: str, newly: Newly) -> Code:
-    """The function that follows a recipe; `newly` is asked about classes that it does not know."""
-    writer = _Writer(newly)
+def write(recipe: Recipe, *, label: str, newly: Newly, unsure: Callable[[], None]) -> Code:
+    """The function that follows a recipe; `newly` is asked about classes that it does not know.
+
+    `unsure` is called when a function gives an object of another class than it says.
+    """
+    writer = _Writer(newly, unsure)
     source = writer.module(recipe)
     return Code(source, writer.names, label)
 
 
 class _Writer:
-    def __init__(self, newly: Newly) -> None:
-        self._newly = newly
+    def __init__(self, newly: Newly, unsure: Callable[[], None]) -> None:
+        self._newly, self._unsure = newly, unsure
         self.names: dict[str, object] = {}
         self._named: dict[int, str] = {}
         self._functions: dict[int, str] = {}
@@ -206,13 +210,24 @@ class _Writer:
         if result is None:
             return call
         self._kept.append(result)
-        check, sure = self._name(result.checked, f"checked_{function}"), result.sure
+        sure = result.sure
+        checked = self._noticed(result) if sure else result.checked
+        check = self._name(checked, f"checked_{function}")
         if not sure:
             return f"{check}({call})"
         made = self._fresh("made")
         test = f"is {self._class(sure[0])}" if len(sure) == 1 else f"in {self._classes(sure)}"
         pieces = [f"{made} if type({made} := {call}) {test}", f"else {check}({made})"]
         return chain(opening, pieces, ")" if opening else "")
+
+    def _noticed(self, result: Result) -> Callable[[Any], Any]:
+        unsure = self._unsure
+
+        def checked(value: Any) -> Any:
+            unsure()
+            return result.checked(value)
+
+        return checked
 
     def _classes(self, classes: tuple[type, ...]) -> str:
         """The global for several classes of which one is met."""

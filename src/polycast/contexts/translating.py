@@ -9,6 +9,7 @@ from polycast.contexts.building import Builder
 from polycast.contexts.codegen import write
 from polycast.contexts.derivation import is_subtype, most_derived
 from polycast.contexts.findings import Finding
+from polycast.contexts.fixed import gives_fixed
 from polycast.contexts.resolution import FEW_PATHS, Resolver, TooManyPaths
 from polycast.contexts.values import copied
 from polycast.forks import shared_lock
@@ -59,6 +60,9 @@ class Translator:
         """How many events of each class were translated; two at once may count as one."""
         self.trials: dict[type, tuple[int, Trials]] = {}
         """For each class of which one could not be: how many were when it last failed."""
+        self.fixed: set[type] = set()
+        """The classes whose events become such that nobody can change, as far as is known."""
+        self._is_sure = True  # nothing has been met that recipes do not name
 
     def mapping(self, cls: type) -> Mapping | None:
         """The mapping of a class."""
@@ -112,8 +116,11 @@ class Translator:
             found = self._codes.get(cls)
             if found is None:
                 label = f"<polycast {self._settled.name} {self.direction} {cls.__qualname__}>"
-                found = write(self.recipe(cls), label=label, newly=self._newly)
+                recipe = self.recipe(cls)
+                found = write(recipe, label=label, newly=self._newly, unsure=self._unsure)
                 self._codes[cls] = found
+                if self._is_sure and gives_fixed(recipe):
+                    self.fixed.add(cls)
             return found
 
     def recipe(self, cls: type) -> Recipe:
@@ -135,14 +142,22 @@ class Translator:
     ) -> Any:
         """A class was met for the first time at some path: resolve it, keep it, go on."""
         cls = type(value)
+        self._unsure()
         with self._lock:
             run = functions.get(cls)
             if run is None:
                 recipe = self._case(choice, cls)
                 where = f"{choice.node.path}.{choice.attribute}({cls.__qualname__})"
                 label = f"<polycast {self._settled.name} {self.direction} {where}>"
-                run = functions[cls] = write(recipe, label=label, newly=self._newly).run
+                made = write(recipe, label=label, newly=self._newly, unsure=self._unsure)
+                run = functions[cls] = made.run
         return run(value)
+
+    def _unsure(self) -> None:
+        """From now on each event is looked at before several may have it."""
+        with self._lock:
+            self._is_sure = False
+            self.fixed.clear()
 
     def _case(self, choice: Choice, cls: type) -> Recipe:
         known = choice.cases.get(cls)

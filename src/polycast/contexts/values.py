@@ -32,6 +32,7 @@ __all__ = [
     "maker_of",
     "open_attributes",
     "put_together",
+    "stays",
 ]
 
 _UNCHANGEABLE: tuple[type, ...] = (
@@ -67,14 +68,15 @@ def _opened(cls: type) -> tuple[str, ...] | None:
     if not is_frozen(cls):
         return None
     hints = attribute_hints(cls)
-    return tuple(name for name, hint in hints.items() if not _stays(shape_of(hint)))
+    return tuple(name for name, hint in hints.items() if not stays(shape_of(hint)))
 
 
-def _stays(shape: Shape) -> bool:
+def stays(shape: Shape) -> bool:
+    """Whether nobody can change what an annotation names, whatever extends that."""
     return (
         not shape.opaque
         and all(is_closed(cls) and is_unchangeable(cls) for cls in shape.classes)
-        and all(each.kind in (tuple, frozenset) and _stays(each.inner) for each in shape.containers)
+        and all(each.kind in (tuple, frozenset) and stays(each.inner) for each in shape.containers)
     )
 
 

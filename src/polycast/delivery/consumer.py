@@ -196,8 +196,8 @@ class PoolConsumer(Consumer):
         if not self.begins(parcel):
             return SKIPPED
         try:
-            entry = parcel.entry
-            event = parcel.event() if parcel.used or entry.own is not None else entry.event
+            entry, own = parcel.entry, parcel.entry.own
+            event = parcel.event() if parcel.used else entry.event if own is None else own()
             if self.callback.wants_delivery:
                 said = self.callback.function(event, Delivery(self, parcel))
             else:

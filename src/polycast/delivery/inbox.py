@@ -115,8 +115,8 @@ class Inbox:
 
     @property
     def copies(self) -> bool:
-        """Whether it has objects of its own in memory, too; from a store it always has."""
-        return self.settings.copy and self.services.source is None
+        """Whether it has objects of its own also of what is published in its context, in memory."""
+        return self.settings.copy
 
     # -- coming in -------------------------------------------------------------------------------
 

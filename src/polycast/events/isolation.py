@@ -29,6 +29,7 @@ from polycast.typesystem.kinds import kind_of
 from polycast.typesystem.standard import is_machinery
 
 if TYPE_CHECKING:
+    from polycast.events.codec import HasPayload
     from polycast.typesystem import Registry
 
 __all__ = ["Copies", "copied", "copier", "is_fixed", "is_frozen", "snapshot"]
@@ -48,6 +49,14 @@ ATOMS: frozenset[type] = frozenset(
 
 def is_fixed(value: Any) -> bool:
     """Whether nobody can change a value, nor anything in it: then all may have the very object."""
+    cls = type(value)
+    known = _parts.get(id(cls))
+    if known is not None and known[0]() is cls:  # mostly it is clear at once
+        parts = known[1]
+        if parts is None:
+            return False
+        if ATOMS.issuperset(map(type, parts(value))):
+            return True
     try:
         return _is_fixed(value)
     except RecursionError:  # who copies it says what is wrong with it
@@ -212,17 +221,17 @@ def snapshot(event: Any, *, registry: Registry) -> Callable[[], Any] | None:
     return partial(MSGPACK.decode, MSGPACK.encode(event, registry=registry), registry=registry)
 
 
-class Copies:
-    """Objects that are made when they are asked for; the first is there already."""
+class Copies(msgspec.Struct, eq=False):
+    """Events of a record, decoded when they are asked for; the first is there already."""
 
-    __slots__ = ("_first", "_make")
-
-    def __init__(self, first: Any, make: Callable[[], Any]) -> None:
-        self._first, self._make = [first], make
+    first: list[Any]
+    decode: Any
+    record: HasPayload
+    registry: Registry
 
     def __call__(self) -> Any:
         """An object that nobody else has."""
         try:
-            return self._first.pop()
+            return self.first.pop()
         except IndexError:
-            return self._make()
+            return self.decode(self.record, registry=self.registry)

@@ -262,7 +262,8 @@ class Dispatcher(Posting):
             # A publisher that may have to wait takes the slow path, which knows how.
             return Route(partial(self.post, label=lane.label()), CellType(False))
         route = self._make_free(cls, lane, targets, beyond)
-        is_late = bool(targets) and any(each.inline for each in beyond)
+        # Others in this thread come after those in other contexts, those elsewhere may be faster.
+        is_late = any(each.inline for each in beyond) and any(t.direct is None for t in targets)
         if not (self.isolated or is_late or any(target.copies for target in targets)):
             return route
         # What can be changed is copied, or translated, on the slow path, before anybody has it.
@@ -274,7 +275,7 @@ class Dispatcher(Posting):
         """A route that hands the very object to those in its own context."""
         topic = lane.topic
         is_many = lane not in self._dense.get(cls, ()) and is_crowd(targets)
-        targets = (*targets, *beyond)
+        targets = (*beyond, *targets)
         calls = [(target, call) for target in targets if (call := target.direct) is not None]
         direct = tuple(target for target, _ in calls)
         chosen = set(direct)
@@ -327,6 +328,7 @@ class Dispatcher(Posting):
             targets,
             see=self.crossing.sight(lane.source, context),
             again=self.crossing.way_again(context),
+            fixed=self.crossing.fixed(lane.source, context),
             match=lambda there: self._matching(targets, there, topic),
             tests=[any_test(target, topic) for target in targets],
             astray=self.astray,

@@ -229,24 +229,18 @@ class Posting:
                 continue
             match = partial(self._matching, event=there, topic=topic)
             wanting = asking.wanting(targets, match)
-            if wanting:
-                asking.hits += self._seeing(asking, context, there, wanting)
+            if context == asking.sight.source:
+                shared = (there, context, None, None)
+                for target, verdict in wanting:
+                    seen = self._copied(asking) if target.copies else shared
+                    asking.hits.append((target, verdict, seen))
+            elif wanting:
+                seen = (there, context, asking.sight.anew(context), copier(there))
+                asking.hits += [(target, verdict, seen) for target, verdict in wanting]
 
-    def _seeing(
-        self, asking: Asking, context: str | None, there: Any, wanting: Wanting
-    ) -> Iterator[Hit]:
-        """Those who want an event, each with what it sees: the very object, or one of its own."""
-        sight = asking.sight
-        if context != sight.source:
-            seen = (there, context, sight.anew(context), copier(there))
-            return ((target, verdict, seen) for target, verdict in wanting)
-        shared = (there, context, None, None)
-        own = (
-            (there, context, None, asking.copies(self.snapshot))
-            if any(target.copies for target, _ in wanting)
-            else shared
-        )
-        return ((target, verdict, own if target.copies else shared) for target, verdict in wanting)
+    def _copied(self, asking: Asking) -> Seen:
+        """What those see who want an object of their own of what is published in their context."""
+        return asking.sight.event, asking.sight.source, None, asking.copies(self.snapshot)
 
     def seen_by(self, context: str | None, entry: Entry, *, again: bool = False) -> Entry | None:
         """An entry as a context sees it; None if it does not get there.

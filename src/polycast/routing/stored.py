@@ -332,7 +332,7 @@ class StoredDispatcher(Dispatcher):
             decode = codec_for(record.codec).decode
             event = decode(record, registry=self.registry)
             if not is_fixed(event):
-                own = Copies(event, partial(decode, record, registry=self.registry))
+                own = Copies([event], decode, record, self.registry)
         except NotDecodable as error:
             event = Undecodable(error)
         except FAILURES as error:  # of its class, which may do something when it is made

@@ -12,7 +12,7 @@ from polycast.routing.borders.crossing import Astray
 from polycast.stores import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from polycast.matching import Interest
     from polycast.routing.plan import Target
@@ -58,13 +58,14 @@ class Beyond:
         *,
         see: Callable[[Any], Any],
         again: Callable[[Any], Any] | None,
+        fixed: Collection[type],
         match: Callable[[Any], list[tuple[Target, object]]],
         tests: list[Callable[[Any], object] | None],
         astray: Callable[[Entry, str, BaseException], None],
         is_gone: Callable[[Target], bool],
     ) -> None:
         self._context, self._see, self._match = context, see, match
-        self._again = again
+        self._again, self._fixed = again, fixed
         self._astray, self._is_gone = astray, is_gone
         self.inline = any(target.inline for target in targets)
         calls = [target.direct for target in targets]
@@ -97,14 +98,14 @@ class Beyond:
         except Astray as error:
             return error
         hits = self._match(there)
-        return (self._ways(event, there), hits) if hits else None
+        if not hits:
+            return None
+        own = None if type(event) in self._fixed else copier(there)
+        return (there, self._anew(event), own), hits
 
-    def _ways(self, event: Any, there: Any) -> There:
-        """An event there; nobody is given that very object if it can be changed."""
-        if self._again is None:
-            return there, None, copier(there)
-        # Those of its own context may change the object that they are given.
-        return there, partial(self._again, copied(event)), copier(there)
+    def _anew(self, event: Any) -> Maker:
+        """What makes it anew, though those of its own context may change what they are given."""
+        return None if self._again is None else partial(self._again, copied(event))
 
     def put(self, entry: Entry, verdict: Any) -> None:
         """Take an entry; called in log order, under the order lock."""
@@ -148,8 +149,8 @@ class Beyond:
 
     def _call(self, event: Any) -> None:
         there = self._see(event)
-        ways = self._ways(event, there)
-        own = ways[2]
+        own = None if type(event) in self._fixed else copier(there)
+        again = None if self._again is None else self._anew(event)
         wrong: Wrong = []
         interrupt: BaseException | None = None
         for target, test, call in self._inner:
@@ -166,7 +167,7 @@ class Beyond:
                 if (said := call(there if own is None else own())) is not None:
                     check_has_run("a callback in the publisher's thread", said)
             except FAILURES as error:
-                wrong.append((target, error, ways))
+                wrong.append((target, error, (there, again, own)))
             except BaseException as error:  # for the publisher, when the others have the event
                 interrupt = error
         if interrupt is not None:

@@ -11,7 +11,7 @@ from polycast.events.isolation import copied
 from polycast.routing.borders.eras import Eras
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from polycast.contexts import Federation, Member
     from polycast.routing.plan import Plan, Target
@@ -122,6 +122,16 @@ class Crossing:
         if member is None or member.is_pure or self.federation is None:
             return None
         return partial(self.federation.cross, member, member.incoming)
+
+    def fixed(self, source: str | None, target: str | None) -> Collection[type]:
+        """The classes whose events become, elsewhere, such that nobody can change; it may shrink.
+
+        What is not among them has to be looked at.
+        """
+        member = self.member(source or target or "", None)
+        if member is None or (source is not None and target is not None):
+            return ()
+        return member.incoming.fixed if source is None else member.outgoing.fixed
 
     def sight(self, source: str | None, target: str | None) -> Callable[[Any], Any]:
         """What shows events of one context to another, as these are now."""
