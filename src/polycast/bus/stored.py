@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as replaced
 
+from polycast.bus.adverts import StoredAdverts
 from polycast.bus.attaching import GROUPS, Request, kept_name, rest_of_lease
 from polycast.bus.deadlines import follow_clock, keeper_of
 from polycast.bus.filter_health import vain_filters
@@ -30,7 +31,6 @@ from polycast.errors import (
 from polycast.errors.failures import STORE_FAILURES
 from polycast.matching import Definition, definition_of
 from polycast.routing.explanation import asked_by_descriptions
-from polycast.stores import Advert
 from polycast.stores.bounds import start_of
 from polycast.stores.values import NOT_KNOWN
 
@@ -65,6 +65,7 @@ class StoredRoster(Roster):
     ) -> None:
         super().__init__(dispatcher, None)
         self.store, self.feed, self.presence = store, feed, presence
+        self._adverts = StoredAdverts(store, lambda: self.presence.bus.id)
         self.watch = Watch(self)
         feed.look = self.watch.look
         dispatcher.kept_locks = self._kept_locks
@@ -403,40 +404,23 @@ class StoredRoster(Roster):
     def announce(self, advertisement: Advertisement) -> None:
         """Tell all buses over this store."""
         super().announce(advertisement)
-        advert = Advert(0, self.presence.bus.id, advertisement.what)
-        advertisement.number = self.store.write(lambda tx: tx.advertise(advert)).result()
+        self._adverts.put(advertisement)
 
     def withdraw(self, advertisement: Advertisement) -> None:
         """Take it back."""
         super().withdraw(advertisement)
-        if self.store.failure is None:
-            self.store.write(lambda tx: tx.withdraw(advertisement.number))
+        self._adverts.remove(advertisement)
 
     def prolong(self, advertisement: Advertisement, lease: float) -> None:
         """It ends even if this process has died."""
-        until = self.services.clock.time() + lease
-        advert = Advert(0, self.presence.bus.id, advertisement.what, until)
-        before = advertisement.number
-
-        def renew(tx: Transaction) -> int:
-            tx.withdraw(before)
-            return tx.advertise(advert)
-
-        advertisement.number = self.store.write(renew).result()
+        self._adverts.put(advertisement, until=self.services.clock.time() + lease)
 
     def advertised(self) -> list[str]:
-        """What any bus over this store is going to publish.
-
-        Each bus takes back what has come to its end, and what a dead one has said goes with it.
-        """
-        if not self.store.is_up:
-            return super().advertised()
-        try:
-            with self.store.view() as view:
-                adverts = view.adverts()
-        except STORE_FAILURES:
-            return super().advertised()
-        return sorted(each.what for each in adverts)
+        """What any bus over this store is going to publish; of this one, if it cannot be asked."""
+        if self.store.is_up:
+            with suppress(*STORE_FAILURES):
+                return self._adverts.read()
+        return super().advertised()
 
     def asked_elsewhere(self, consumer: Consumer) -> Asked | None:
         """What the broker asks of its filter, if there is one, or the pipeline."""
