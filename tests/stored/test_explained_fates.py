@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from explained_world import FILTERS, Bill, LocalNote, LocalWare, Toy, Ware, federation
+from explained_world import (
+    FILTERS,
+    Bill,
+    Letter,
+    LocalNote,
+    LocalWare,
+    Sellable,
+    Toy,
+    Ware,
+    federation,
+)
 
 import polycast as pc
 from polycast.cli import main
@@ -66,6 +76,19 @@ def test_in_a_context_the_broker_does_what_is_said(market: pc.Bus) -> None:
     market.publish_many([Ware(n) for n in range(5)])
     assert market.flush(5)
     assert (len(seen.events), news.events - before) == (7, 10)
+
+
+@pytest.mark.parametrize("place", ["remote"], indirect=True)
+def test_of_an_abstract_class_the_broker_sends_all(shop: pc.Bus, url: str) -> None:
+    sub = shop.subscribe(Sellable, Recorder(), durable="d")
+    told = "the broker sends every event, whatever its type"
+    assert told in sub.explain().reasons
+    assert shown(url, "d")["at_broker"] == told
+    news: Any = shop._engine.store._news  # type: ignore[attr-defined]
+    before = news.events
+    shop.publish_many([Ware(1), Letter()])
+    assert shop.flush(5)
+    assert news.events - before == 2
 
 
 @pytest.mark.parametrize("place", ["remote"], indirect=True)
