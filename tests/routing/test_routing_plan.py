@@ -20,8 +20,9 @@ from polycast.config import level_named
 from polycast.errors import BadOption, FilterError, NotDecodable
 from polycast.events import Codec, Identity, Record, codec_for
 from polycast.filters import Filter, nodes
-from polycast.matching import Interest, definition_of, selector_for
+from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.routing import RoutingPlan
+from polycast.routing.explanation import asked_in_words
 from polycast.routing.reference import routes_taking
 from polycast.stores import Route, Stored
 from polycast.typesystem import Registry
@@ -381,3 +382,19 @@ def test_a_party_over_its_budget_gets_all_and_the_others_what_they_want(
     alone = plan.find(records, party="a")
     mine = {number for number, (party, _) in enumerate(routes) if party == "a"}
     assert {number for who in alone.takers for number in who} <= mine
+
+
+def test_what_is_asked_of_a_filter_is_told_as_things_are_now() -> None:
+    known = Known()
+    known.bind(Meter)
+    seconds = {"busy": 1.0}
+    plan = RoutingPlan(Registry(), budget=Allowance(seconds))
+    plan.learn(known)
+    route = known.route(1, Meter, lambda meter: meter.value > 3)
+    plan.add(route, party="busy")
+    definition = Definition.decoded(route.definition)
+    told = "the broker asks `event.value > 3`, which is all of the filter"
+    assert asked_in_words(plan.asked(1), definition) == told
+    seconds["busy"] = 0.0
+    told = asked_in_words(plan.asked(1), definition)
+    assert told.startswith("for a while the broker sends every event of these types, and asks no")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from contextlib import suppress
 from itertools import dropwhile, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,10 +130,10 @@ class Feed:
         wants = self._wants.get(mailbox)
         if wants is None:
             return None
-        try:
-            asked = self._store.asked(wants.key)
-        except STORE_FAILURES:
-            asked = []
+        asked: list[Asked] = []
+        if self._store.is_up:  # else the question would wait
+            with suppress(*STORE_FAILURES):
+                asked = self._store.asked(wants.key)
         return asked[number] if number < len(asked) else NOT_KNOWN
 
     def leave(self, mailbox: Mailbox) -> None:

@@ -145,17 +145,20 @@ def asked_in_words(asked: Asked, definition: Definition, *, who: str = BROKER) -
         return f"{rest}; if it imports {function}, it asks all of it"
     if not asked.is_known:
         return f"what {who} asks of its filter is not known now"
+    # What is registered with an abstract class, only its process knows.
+    is_open = definition.open and who == BROKER
+    all_of_it = "every event, whatever its type" if is_open else "every event of these types"
     if definition.where is None:
-        return f"{who} sends every event of these types"
+        return f"{who} sends {all_of_it}"
     if asked.is_suspended:
         why = "the filters of its owner have taken too long"
-        return f"for a while {who} sends every event of these types, and asks no filter: {why}"
+        return f"for a while {who} sends {all_of_it}, and asks no filter: {why}"
     if asked.where in (None, "True"):
-        return f"{who} sends every event of these types; the subscriber asks the filter"
+        return f"{who} sends {all_of_it}; the subscriber asks the filter"
     part = f"{who} asks `{asked.where}`"
     if asked.is_within:
         there = f"of what is published in context {definition.context!r}"
-        rest = "of what comes into it, it sends every event of these types"
+        rest = f"of what comes into it, it sends {all_of_it}"
         return f"{part} {there}; {rest}; the subscriber asks the whole filter"
     if asked.is_all:
         return f"{part}, which is all of the filter"
