@@ -132,8 +132,9 @@ def test_a_dead_letter_has_what_was_published(market: pc.Bus, eventually: Eventu
     assert spoiler.given == [["bolt"]] * 2
 
 
+@DISPATCH
 def test_what_is_impure_is_translated_again_from_what_was_published(
-    open_bus: OpenBus, eventually: Eventually
+    open_bus: OpenBus, eventually: Eventually, dispatch: Any
 ) -> None:
     calls.clear()
     root = make_root()
@@ -147,7 +148,7 @@ def test_what_is_impure_is_translated_again_from_what_was_published(
         spoiler(event)
 
     bus.subscribe(Order, Spoiler(), dispatch="inline")
-    bus.within("us").subscribe(USOrder, work, attempts=3, backoff=0.001)
+    bus.within("us").subscribe(USOrder, work, attempts=3, backoff=0.001, dispatch=dispatch)
     bus.publish(bolts())
     eventually(lambda: len(spoiler.given) == 3)
     assert spoiler.given == [["bolt"]] * 3

@@ -15,7 +15,7 @@ from polycast.errors import NotAvailable
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.forks import Home, in_child
 from polycast.locks import check_free, interrupted, is_inside, owner_test
-from polycast.routing.borders.beyond import Abroad, Beyond, any_test, is_simple
+from polycast.routing.borders.beyond import Abroad, Ahead, Beyond, any_test, is_simple
 from polycast.routing.borders.crossing import Gone
 from polycast.routing.calm import Calm
 from polycast.routing.codegen import (
@@ -262,7 +262,7 @@ class Dispatcher(Posting):
             # A publisher that may have to wait takes the slow path, which knows how.
             return Route(partial(self.post, label=lane.label()), CellType(False))
         route = self._make_free(cls, lane, targets, beyond)
-        # Others in this thread come after those in other contexts, those elsewhere may be faster.
+        # For those who are called in this thread it is translated ahead; others may be faster.
         is_late = any(each.inline for each in beyond) and any(t.direct is None for t in targets)
         if not (self.isolated or is_late or any(target.copies for target in targets)):
             return route
@@ -275,7 +275,8 @@ class Dispatcher(Posting):
         """A route that hands the very object to those in its own context."""
         topic = lane.topic
         is_many = lane not in self._dense.get(cls, ()) and is_crowd(targets)
-        targets = (*beyond, *targets)
+        late = [each for each in beyond if each.inline] if targets else []
+        targets = (*map(Ahead, late), *targets, *beyond)
         calls = [(target, call) for target in targets if (call := target.direct) is not None]
         direct = tuple(target for target, _ in calls)
         chosen = set(direct)

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     There = tuple[Any, Maker, Maker]
     """An event there, what makes it anew, and what gives an object to each taker."""
     Wrong = list[tuple[Target, BaseException, There]]
+    Ready = tuple[Any, Any, Astray | None] | None
+    """An event, what it is there and what makes that anew, and why it does not get there."""
 
-__all__ = ["Abroad", "Beyond", "any_test", "is_simple"]
+__all__ = ["Abroad", "Ahead", "Beyond", "any_test", "is_simple"]
 
 
 def is_simple(targets: tuple[Target, ...]) -> bool:
@@ -71,6 +73,7 @@ class Beyond:
         calls = [target.direct for target in targets]
         self._inner: list[Inner] = list(zip(targets, tests, calls, strict=True))
         self._put: deque[Target] = deque()
+        self._ready: Ready = None
 
     @property
     def direct(self) -> Callable[[Any], object] | None:
@@ -147,10 +150,25 @@ class Beyond:
 
     # -- those who are called directly -------------------------------------------------------------
 
+    def prepare(self, event: Any) -> None:
+        """Translate an event before those in its own context, who may change it, are called."""
+        try:
+            self._ready = event, (self._see(event), self._anew(event)), None
+        except Astray as error:  # it is told when it comes to those here
+            self._ready = event, None, error
+
+    def _prepared(self, event: Any) -> Any:
+        """What was prepared, unless that was another event; the turn is held all the time."""
+        ready, self._ready = self._ready, None
+        if ready is None or ready[0] is not event:
+            return self._see(event), None if self._again is None else self._anew(event)
+        if ready[2] is not None:
+            raise ready[2]
+        return ready[1]
+
     def _call(self, event: Any) -> None:
-        there = self._see(event)
+        there, again = self._prepared(event)
         own = None if type(event) in self._fixed else copier(there)
-        again = None if self._again is None else self._anew(event)
         wrong: Wrong = []
         interrupt: BaseException | None = None
         for target, test, call in self._inner:
@@ -196,6 +214,15 @@ class Beyond:
         """Nothing was reserved."""
 
 
+class Ahead(Beyond):
+    """In front of all who are called directly: it has an event translated for who comes last."""
+
+    inline = True
+
+    def __init__(self, beyond: Beyond) -> None:
+        self._call = beyond.prepare  # type: ignore[method-assign]
+
+
 class Several(Exception):
     """Something went wrong in some of several contexts."""
 
@@ -214,6 +241,7 @@ class Abroad(Beyond):
         astray: Callable[[Entry, str, BaseException], None],
     ) -> None:
         self._out, self._contexts, self._astray = out, inner, astray
+        self._see, self._again, self._ready = out, None, None
         self.inline = any(each.inline for each in inner)
 
     def _test(self, event: Any) -> object:
@@ -237,8 +265,15 @@ class Abroad(Beyond):
         for each in self._contexts:
             each.wake()
 
+    def prepare(self, event: Any) -> None:
+        """The root form, and what that is in each context."""
+        super().prepare(event)
+        if self._ready is not None and self._ready[2] is None:
+            for each in self._contexts:
+                each.prepare(self._ready[1][0])
+
     def _call(self, event: Any) -> None:
-        root = self._out(event)
+        root, _ = self._prepared(event)
         wrong: list[tuple[Beyond, BaseException]] = []
         interrupt: BaseException | None = None
         for each in self._contexts:
