@@ -244,9 +244,7 @@ def test_who_may_only_receive_events_forges_none_as_a_letter_of_a_context(
     own = Identity(shop.publisher, 9, 9)
     letters = {
         thief: forged_letter(forged, letter_name("billing")),
-        shop: forged_letter(
-            msgspec.structs.replace(forged, identity=own), letter_name("billing")
-        ),
+        shop: forged_letter(msgspec.structs.replace(forged, identity=own), letter_name("billing")),
     }
     with pytest.raises(pc.AccessDenied, match="publish"):
         store_of(thief).write(lambda tx: tx.bury([letters[thief]])).result(5)

@@ -366,7 +366,7 @@ def test_open_buses_of_an_owner_are_counted_and_closed_ones_make_room(
     try:
         guard = client_of(broker, WHO.rights, buses=2)
         first, _ = work(broker, guard, opening("one"), opening("two"))
-        with pytest.raises(LimitReached, match="'shop' has 2 open buses .* up to 2 are accepted"):
+        with pytest.raises(LimitReached, match=r"'shop' has 2 open buses .* up to 2 are accepted"):
             work(broker, guard, opening("three"))
         with pytest.raises(LimitReached):
             work(broker, guard, opening("one"))
@@ -388,7 +388,7 @@ def test_adverts_of_an_owner_are_counted_over_its_buses() -> None:
         for bus in buses
     ]
     number, _ = work(broker, guard, *adverts)
-    with pytest.raises(LimitReached, match="'shop' has 2 adverts .* up to 2 are accepted"):
+    with pytest.raises(LimitReached, match=r"'shop' has 2 adverts .* up to 2 are accepted"):
         work(broker, guard, adverts[0])
     guard = client_of(broker, WHO.rights, adverts=2)
     taken_back = STEPS["withdraw"].arguments(msgspec.msgpack.decode(number))

@@ -428,9 +428,7 @@ def bus(tx: Transaction) -> int:
 
 @pytest.mark.parametrize("number", NUMBERS, ids=str)
 @pytest.mark.parametrize("what", WITH_NUMBER)
-def test_no_number_makes_a_row_that_looks_damaged(
-    tmp_path: Path, what: str, number: float
-) -> None:
+def test_no_number_makes_a_row_that_looks_damaged(tmp_path: Path, what: str, number: float) -> None:
     """Whoever may say it would take the list of all subscriptions from everybody."""
     store = open_store(str(tmp_path / "events.db"))
     try:

@@ -116,7 +116,7 @@ def test_a_log_that_was_begun_anew_and_then_cut_is_told_too(
         held.append(drafts(*range(number + 1, number + 501)))
         number += 500
     cut_log(path, lambda size: size // 2)
-    with pytest.raises(StoreReplacedError, match="the first [0-9]+ of them"):
+    with pytest.raises(StoreReplacedError, match=r"the first [0-9]+ of them"):
         held.append(drafts(number + 1))
 
 

@@ -13,7 +13,6 @@ import msgspec
 from polycast.errors import BadFrame, BrokerRefused, LimitReached, StoreClosed
 from polycast.server.definitions import check_definitions
 from polycast.server.describing import Private, read_descriptions
-from polycast.server.lanes import Stopwatch
 from polycast.server.outbox import GONE, Outbox
 from polycast.server.reception import group_of
 from polycast.server.refusals import refused
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.server.access import Identified
     from polycast.server.broker import Broker
+    from polycast.server.lanes import Stopwatch
 
 __all__ = ["GONE", "Connection"]
 
