@@ -16,6 +16,7 @@ from polycast.server.describing import Private, read_descriptions
 from polycast.server.outbox import GONE, Outbox
 from polycast.server.reception import group_of
 from polycast.server.refusals import refused
+from polycast.server.sizes import PIECE, checked_size
 from polycast.server.usage import Using
 from polycast.server.working import LISTINGS, Task, Undone, perform
 from polycast.wire.calls import CALLS, READ
@@ -50,13 +51,11 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.server.access import Identified
     from polycast.server.broker import Broker
-    from polycast.server.lanes import Stopwatch
 
 __all__ = ["GONE", "Connection"]
 
 LAST_WORDS = 1.0  # seconds to say why it ends
 LATER = 0.05  # seconds after which a client to which nothing was sent hears how far it is
-PIECE = 200  # bytes that an event, a step or a description takes besides its contents
 DONE = object()  # nothing is left to do of a message
 AT_A_TIME = 4  # questions about many things that one connection may have
 MANY, MUCH = 200, 100_000  # steps of a piece of work, and bytes, that may take long
@@ -365,23 +364,13 @@ class Connection:
 
     def _append(self, message: Append) -> None:
         count = sum(len(run.payloads) for run in message.runs)
-        size = _size_of(message)
-        self._check_size(size)
+        most = max(self._broker.bounds.appended, 2 * self._limits.frame)
+        size = checked_size(message, most)
         self._check_rate(count)
         self.guard.check_append(message.runs, message.astray)
         appending = self._store.submit(message.runs, astray=message.astray)
         self._hub.published += count
         self._answer_later(appending, message.number, encode, size)
-
-    def _check_size(self, size: int) -> None:
-        """Refuse a message that takes little, and becomes very much in the log."""
-        most = max(self._broker.bounds.appended, 2 * self._limits.frame)
-        if size > most:
-            text = (
-                f"{size:,} bytes of events in one message, each with its topic, context and "
-                f"headers; {most:,} are accepted. Publish fewer at a time"
-            )
-            raise LimitReached("too-large", text, {"limit": most, "used": size})
 
     def _describe(self, message: Describe) -> Iterator[None]:
         descriptions = yield from read_descriptions(message.descriptions)
@@ -480,13 +469,8 @@ class Connection:
         """Have done what may take long: for an owner, one after the other."""
         if self.guard.is_open:
             return submit(work)
-
-        def begin(watch: Stopwatch) -> Future[Any]:
-            if self._closing:  # nobody waits for it any more
-                raise StoreClosed
-            return submit(lambda *given: watch.time(lambda: work(*given)))
-
-        return self._broker.lanes.ask(self._party, begin)
+        lanes = self._broker.lanes
+        return lanes.do(self._party, work, submit, is_over=lambda: self._closing)
 
     def _want(self, message: Want) -> Iterator[None]:
         many = len(message.definitions)
@@ -509,9 +493,3 @@ class Connection:
 
 def _told(events: Events) -> tuple[int, int, int, int]:
     return events.stream, events.upto, events.revision, events.commits
-
-
-def _size_of(message: Append) -> int:
-    """About how many bytes are held for events, and stored of them."""
-    astray = sum(PIECE + len(each.reason) for each in message.astray)
-    return PIECE + astray + sum(run.size(PIECE) for run in message.runs)
