@@ -163,6 +163,31 @@ async def churn(attacker: Attacker) -> None:
         await raw.close()
 
 
+@attack("topics with very many wildcards")
+async def wildcards(attacker: Attacker) -> None:
+    raw = await attacker.connect()
+    try:
+        patterns = ["/" + "**/a/" * n + "**/b" for n in range(1, 49)]
+        await raw.say(Want(raw.number(), "w", [wanted("event.n > 0", topic=p) for p in patterns]))
+        await raw.follow()
+        for _ in range(200):
+            await raw.publish(*[FEW] * 10, topic="/" + "a/" * 90 + "c")
+            await raw.answered(raw.heard + 1)
+    finally:
+        await raw.close()
+
+
+@attack("short messages of events with long headers")
+async def headers(attacker: Attacker) -> None:
+    raw = await attacker.connect()
+    try:
+        for _ in range(200):
+            await raw.publish(*[FEW] * 500, headers={"note": "x" * 2_000_000})
+            await raw.answered(raw.heard + 1)
+    finally:
+        await raw.close()
+
+
 # -- questions -------------------------------------------------------------------------------------
 
 
@@ -185,8 +210,8 @@ def call(name: str, *arguments: object) -> Callable[[Raw], object]:
     return lambda raw: Call(raw.number(), name, given)
 
 
-def step(name: str, *arguments: object, times: int) -> Callable[[Raw], object]:
-    steps = [Step(name, STEPS[name].arguments(*arguments))] * times
+def step(name: str, *arguments: object, times: int, **named: object) -> Callable[[Raw], object]:
+    steps = [Step(name, STEPS[name].arguments(*arguments, **named))] * times
     return lambda raw: Work(raw.number(), steps, False, 0)
 
 
@@ -200,6 +225,13 @@ attack("ten thousand reads in a frame, without rights")(
 attack("ten thousand reads in a frame")(asking(reads, secret="evil", at_once=10_000))
 attack("all listings, ten thousand in a frame")(
     asking(call("subscriptions"), call("descriptions"), secret="evil", at_once=10_000)
+)
+attack("buses without end, without rights")(
+    asking(
+        step("open_bus", "nobody", until=1e12, address="here", process=1, times=1_000),
+        secret="nobody",
+        at_once=20,
+    )
 )
 attack("work of ten thousand steps")(
     asking(step("newest", times=10_000), secret="evil", at_once=20)

@@ -178,14 +178,17 @@ class Raw:
     async def follow(self) -> None:
         await self.say(Follow(1, 1))
 
-    async def publish(self, *rows: Row) -> None:
+    async def publish(
+        self, *rows: Row, topic: str | None = None, headers: dict[str, str] | None = None
+    ) -> None:
         first = next(self._sequence)
         for _ in rows[1:]:
             next(self._sequence)
         found = describe(Row)
         payloads = [JSON.encode(row, registry=KNOWN).payload for row in rows]
         identity = Identity(self.publisher, 1, first)
-        run = Run(found.name, found.version, found.hash, identity, "json", payloads)
+        head = (found.name, found.version, found.hash, identity, "json", payloads)
+        run = Run(*head, topic=topic, headers=headers or {})
         await self.say(Append(self.number(), [run]))
 
     async def answered(self, count: int) -> None:
@@ -200,12 +203,13 @@ class Raw:
             await asyncio.wait_for(self.socket.close(), 1.0)
 
 
-def wanted(text: str) -> bytes:
+def wanted(text: str, *, topic: str | None = None) -> bytes:
     """A subscription to rows with a filter, as it is sent."""
     found = describe(Row)
     types = (SelectedType(found.name, found.version, found.hash),)
     data = {"format": 1, "filter": text}
-    return Definition(found.name, "sorted_set", types, where=text, filter=data).encoded()
+    about = {"topic": topic, "where": text, "filter": data}
+    return Definition(found.name, "sorted_set", types, **about).encoded()
 
 
 class Attacker:

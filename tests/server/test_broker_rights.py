@@ -155,7 +155,7 @@ def test_a_subscription_belongs_to_the_token_that_made_it(
 
 
 def test_who_belongs_to_what_outlives_neither_broker_nor_subscription(
-    tmp_path: Path, serve: Serve, tokens: Any, open_bus: OpenBus
+    tmp_path: Path, serve: Serve, tokens: Any, open_bus: OpenBus, eventually: Eventually
 ) -> None:
     known, secrets = tokens(desk="subscribe = ['*']", thief="subscribe = ['*']")
     store = f"sqlite:///{tmp_path / 'events.db'}"
@@ -166,9 +166,13 @@ def test_who_belongs_to_what_outlives_neither_broker_nor_subscription(
     with pytest.raises(pc.AccessDenied):
         thief.subscribe(Order, print, durable="orders")
     kept.cancel()
-    second.broker.store.write(disown).result(5)
-    with second.broker.store.view() as view:
-        assert view.documents(SUBSCRIPTION) == {}
+
+    def names() -> object:
+        second.broker.store.write(disown).result(5)
+        with second.broker.store.view() as view:
+            return view.documents(SUBSCRIPTION)
+
+    eventually(lambda: names() == {})
 
 
 def test_a_bus_closes_well_at_another_broker_than_it_was_opened_at(

@@ -15,7 +15,9 @@ from polycast.errors import NotDecodable
 from polycast.events import Identity
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
+from polycast.server.broker import Broker
 from polycast.server.serving import Serving
+from polycast.server.vocabulary import MOST_ABOVE
 from polycast.stores import Run
 from polycast.typesystem import Attribute, Description, Registry, TypeExpression
 from polycast.typesystem import Member as Offered
@@ -105,10 +107,23 @@ def test_an_event_of_a_long_line_of_supertypes_stops_nobody(
     honest, evil = buses
     got: list[int] = []
     honest.subscribe(Payment, lambda payment: got.append(payment.number))
-    hostile(evil, *chain(400), payload=b'{"x":1}')
+    hostile(evil, *chain(90), payload=b'{"x":1}')
+    with pytest.raises(pc.LimitReached, match="more than 100 supertypes and aliases above it"):
+        hostile(evil, *chain(400), payload=b'{"x":1}')
     honest.publish_many([Payment(1), Payment(2)])
     eventually(lambda: got == [1, 2])
     assert not honest.health().problems
+
+
+def test_who_has_too_many_supertypes_is_received_as_itself_alone() -> None:
+    """Nobody looks through thousands of them between two events of others."""
+    broker = Broker()
+    above = [Description(f"evil.A{n}") for n in range(MOST_ABOVE + 1)]
+    below = Description("evil.B", supertypes=tuple(each.name for each in above))
+    fewer = Description("evil.C", supertypes=below.supertypes[: MOST_ABOVE - 1])
+    broker.vocabulary.add([*above, below, fewer])
+    assert broker.vocabulary.names("evil.B", below.hash) == ("evil.B",)
+    assert len(broker.vocabulary.names("evil.C", fewer.hash)) == MOST_ABOVE
 
 
 def nested(depth: int) -> TypeExpression:

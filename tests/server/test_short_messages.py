@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from test_flow import Client, SlowStore, run, settled
 
+import polycast as pc
 from polycast.errors import LimitReached
 from polycast.events import Identity, Root
+from polycast.matching import Definition
 from polycast.routing.submissions import SubmissionQueue
 from polycast.server.access import Identified, Rights
 from polycast.server.bounds import Bounds
 from polycast.server.broker import Broker
 from polycast.server.quotas import Quota
+from polycast.server.topics import check_topic_text
 from polycast.server.usage import Usage, size_of_run
 from polycast.stores import MemoryStore, Run, Stray
 from polycast.testing import ManualClock
@@ -98,3 +101,40 @@ def test_a_store_in_memory_reads_about_as_much_as_is_asked_for(what: str) -> Non
     store = MemoryStore()
     store.submit([events(10, **SHARED[what])]).result(5)
     assert len(store.read(1, size=3 * len(LONG)).entries) <= 4
+
+
+TOPICS = [
+    ("/" + "a/" * 100 + "b", "levels"),
+    ("/" + "a" * 2_000, "characters"),
+    ("Chat", "does not start with '/'"),
+    ("/a//b", "empty level"),
+    ("/a/**", "wildcard"),
+]
+
+
+@pytest.mark.parametrize(("topic", "why"), TOPICS)
+def test_a_topic_that_is_none_or_too_long_is_refused(topic: str, why: str) -> None:
+    with pytest.raises(pc.PolycastError, match=why):
+        check_topic_text(topic, is_pattern=False)
+    if "*" not in topic:
+        with pytest.raises(pc.PolycastError, match=why):
+            check_topic_text(topic, is_pattern=True)
+
+
+def test_topics_and_patterns_as_programs_write_them_are_taken() -> None:
+    for topic in (None, "/Chat", "/" + "a/" * 99 + "b", "/"):
+        check_topic_text(topic, is_pattern=False)
+    for pattern in ("/Chat/**", "/*/x", "**", "/"):
+        check_topic_text(pattern, is_pattern=True)
+
+
+def test_what_a_client_sends_with_such_a_topic_is_refused() -> None:
+    broker = Broker()
+    guard = broker.guard(
+        Identified("till", Rights.of(publish=["*"], subscribe=["*"]), owner="shop")
+    )
+    long = "/" + "**/" * 100 + "a"
+    with pytest.raises(LimitReached, match="levels"):
+        guard.check_append([events(1, topic=long.replace("*", "a"))], [])
+    with pytest.raises(LimitReached, match="levels"):
+        guard.check_definition(Definition("all", "sorted_set", topic=long))

@@ -120,6 +120,17 @@ def test_a_log_that_was_begun_anew_and_then_cut_is_told_too(
         held.append(drafts(number + 1))
 
 
+def test_a_look_that_another_thread_has_overtaken_finds_no_cut(
+    held: SqliteStore, drafts: MakeDrafts
+) -> None:
+    """It saw the log before that was begun, and compares with what the other has seen since."""
+    files = held._files
+    for number in range(2, 6):
+        assert list(files._cut()) == []  # as if its own look had been at an empty file
+        held.append(drafts(number))
+    files.check()
+
+
 def test_what_was_written_when_it_is_found_out_is_unknown(
     held: SqliteStore, path: Path, drafts: MakeDrafts
 ) -> None:

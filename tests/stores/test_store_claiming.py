@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +15,7 @@ from polycast.stores.claiming import (
     Claiming,
     Claims,
     Errand,
+    Order,
     Settled,
     Settling,
     settle,
@@ -180,3 +182,41 @@ def test_an_event_has_one_holder_at_most_and_none_is_forgotten_unclaimed(
             assert kept is not None
             assert all(each in claimed for each in range(1, min(9, kept.cursor)))
     store.close()
+
+
+@dataclass(frozen=True)
+class PlainOrder:
+    """What `Order` says, asked of each flight of others."""
+
+    order: str
+    others: tuple[Flight, ...]
+
+    def allows(self, publisher: str, flight: Flight | None) -> bool:
+        if self.order == "none" or not self.others:
+            return True
+        if flight is None:
+            return self.order == "fifo" and all(each.publisher != publisher for each in self.others)
+        return all(
+            each.holder is None and each.position >= flight.position
+            for each in self.others
+            if self.order == "total" or each.publisher == publisher
+        )
+
+
+FLIGHTS = st.builds(
+    Flight,
+    st.just("g"),
+    st.integers(1, 6),
+    st.sampled_from(["", "p", "q"]),
+    holder=st.sampled_from([None, 1, 2]),
+)
+
+
+@given(st.sampled_from(["none", "fifo", "total"]), st.lists(FLIGHTS, max_size=5), FLIGHTS)
+def test_order_forbids_what_comes_after_something_that_others_have(
+    order: str, under_way: list[Flight], flight: Flight
+) -> None:
+    others = tuple(each for each in under_way if each.holder != 1)
+    plain, quick = PlainOrder(order, others), Order(order, under_way, 1)
+    for asked in (None, flight):
+        assert quick.allows(flight.publisher, asked) == plain.allows(flight.publisher, asked)

@@ -62,14 +62,21 @@ def _levels(topic: str) -> tuple[str, ...]:
 
 
 def _includes(mine: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Level by level; a wildcard of the other is met by a wildcard that is as wide."""
-    if not mine:
-        return not other
-    if mine[0] == "**":
-        return _includes(mine[1:], other) or bool(other and _includes(mine, other[1:]))
-    if not other or other[0] == "**":
-        return False
-    return mine[0] in ("*", other[0]) and _includes(mine[1:], other[1:])
+    """Level by level; a wildcard of the other is met by a wildcard that is as wide.
+
+    From the last level on, so that it takes no more than one step for each pair of levels.
+    """
+    included = [*(False for _ in other), True]  # the rest of the other, in what is left of mine
+    for level in reversed(mine):
+        below, included = included, [level == "**" and included[-1]]
+        for at in range(len(other) - 1, -1, -1):
+            if level == "**":
+                is_in = below[at] or included[-1]
+            else:
+                is_in = other[at] != "**" and level in ("*", other[at]) and below[at + 1]
+            included.append(is_in)
+        included.reverse()
+    return included[0]
 
 
 def _check_levels(topic: str) -> None:
@@ -86,7 +93,22 @@ def _check_levels(topic: str) -> None:
         at += len(level) + 1
 
 
+_ANY = r"(?:/[^/]++)*"
+_END = r"(?=/|\Z)"  # of a level
+
+
 def _regex_for(pattern: str) -> str:
-    parts = {"**": r"(?:/[^/]+)*", "*": r"/[^/]+"}
-    body = "".join(parts.get(level, "/" + re.escape(level)) for level in pattern[1:].split("/"))
+    """What is between two `**` is looked for once: where it comes first is as good as later.
+
+    So nobody can write a pattern that takes for ever.
+    """
+    first, *others = (_levels_for(each) for each in f"{pattern}/".split("/**"))
+    between = "".join(f"(?>{_ANY}?{each}{_END})" for each in others[:-1] if each)
+    body = f"{first}{between}{_ANY}{others[-1]}" if others else first
     return rf"{body}|/" if pattern == "/**" else body
+
+
+def _levels_for(text: str) -> str:
+    """Levels without `**`."""
+    levels = [each for each in text.split("/") if each]
+    return "".join(r"/[^/]++" if each == "*" else f"/{re.escape(each)}" for each in levels)

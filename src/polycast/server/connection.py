@@ -458,13 +458,8 @@ class Connection:
         """Have done what may take long: for an owner, one after the other."""
         if self.guard.is_open:
             return submit(work)
-
-        def begin(watch: Stopwatch) -> Future[Any]:
-            if self._closing:  # nobody waits for it any more
-                raise StoreClosed
-            return submit(lambda *given: watch.time(lambda: work(*given)))
-
-        return self._broker.lanes.ask(self._party, begin)
+        lanes = self._broker.lanes
+        return lanes.do(self._party, work, submit, is_over=lambda: self._closing)
 
     def _want(self, message: Want) -> Iterator[None]:
         many = len(message.definitions)

@@ -10,6 +10,8 @@ from polycast.server.asking import Asked, admins
 from polycast.server.belongings import owner_of_publisher
 from polycast.server.permissions import RULES
 from polycast.server.register import Register
+from polycast.server.topics import check_topic_text
+from polycast.server.vocabulary import MOST_ABOVE
 from polycast.stores import EventType
 from polycast.typesystem.standard import STANDARD
 
@@ -146,6 +148,7 @@ class Guard:
                 raise BadFrame("`append`", why="it names an event astray that it has not")
         if not self.is_open:
             for run in runs:
+                check_topic_text(run.topic, is_pattern=False)
                 self._check_run(run)
             self.usage.add_runs(self.who, runs, astray)
 
@@ -184,6 +187,9 @@ class Guard:
             what = f"the type {name} in a form that nobody with a right to has described{whose}"
             self.refuse_undescribed("publish", what, name)
         found = self._vocabulary.ancestry(name, form.hash)
+        if found is not None and found.is_too_much:
+            text = f"{name!r:.100} has more than {MOST_ABOVE} supertypes and aliases above it"
+            raise LimitReached("types", text, {"limit": MOST_ABOVE})
         for below, above in () if found is None else found.steps:
             if self._is_border(below, above):
                 self._check_border(name, above, topic)
@@ -219,6 +225,7 @@ class Guard:
     def check_definition(self, definition: Definition) -> None:
         """Refuse what the client may not subscribe to."""
         if not self.is_open:
+            check_topic_text(definition.topic, is_pattern=True)
             names = tuple(n for each in definition.types for n in self._names(each.name, each.hash))
             self.who.check_subscribe(names, None)
 

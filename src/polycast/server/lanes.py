@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from time import thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from polycast.errors import StoreClosed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
@@ -61,6 +63,23 @@ class Lanes:
         else:
             waiting.append((begin, answer))
         return answer
+
+    def do(
+        self,
+        party: Hashable,
+        work: Callable[..., Any],
+        submit: Callable[[Callable[..., Any]], Future[Any]],
+        *,
+        is_over: Callable[[], bool],
+    ) -> Future[Any]:
+        """Have work done by a store or a pool, unless nobody waits for it any more by then."""
+
+        def begin(watch: Stopwatch) -> Future[Any]:
+            if is_over():
+                raise StoreClosed
+            return submit(lambda *given: watch.time(lambda: work(*given)))
+
+        return self.ask(party, begin)
 
     def _begin(self, party: Hashable, begin: Begin, answer: Future[Any]) -> None:
         watch = Stopwatch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from polycast.typesystem import Registry, ancestors, describe
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from polycast.stores import Store, View
     from polycast.typesystem import Description
 
-__all__ = ["Ancestry", "Vocabulary"]
+__all__ = ["MOST_ABOVE", "Ancestry", "Vocabulary"]
+
+MOST_ABOVE = 100
+"""Names of a class, aliases and supertypes included, beyond which no event of it is taken."""
 
 
 class Ancestry(NamedTuple):
@@ -25,6 +29,8 @@ class Ancestry(NamedTuple):
     """Its own, its aliases, and those of the supertypes whose members it has."""
     steps: tuple[tuple[str, str], ...]
     """Each step from a type up to one of its supertypes, as it is claimed."""
+    is_too_much: bool = False
+    """Whether there are more than anybody looks through; then only its own name counts."""
 
 
 class Vocabulary:
@@ -123,7 +129,9 @@ class Vocabulary:
         return known
 
     def _ancestry(self, description: Description) -> Ancestry:
-        above = tuple(ancestors(description, self._registry.describe))
+        above = tuple(islice(ancestors(description, self._registry.describe), MOST_ABOVE + 1))
+        if len(above) > MOST_ABOVE:
+            return Ancestry((description.name,), (), is_too_much=True)
         meant = (each for each in above if self._has_members_of(description, each))
         names = tuple(dict.fromkeys((description.name, *meant)))
         return Ancestry(names, tuple(self._steps(description)))

@@ -88,7 +88,7 @@ class Files:
             elif name is self.path and (now.st_mtime_ns, now.st_size) != self._written:
                 yield from self._rewritten(now)
             elif name is self._log and (now.st_size < self._length or self._was_cut):
-                yield from self._cut(now)
+                yield from self._cut()
             elif name is self._log:
                 self._length = now.st_size
                 if self._is_new and now.st_size:
@@ -121,17 +121,20 @@ class Files:
         at = (self._page - 1) * self._page_size
         return at >= 0 and self._name.encode() in _read(self._real, at, self._page_size)
 
-    def _cut(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
+    def _cut(self) -> Iterator[tuple[str, str]]:
         """Shorter than it was: begun anew after a checkpoint, or cut or emptied by somebody."""
         note(self.lock)
         with self.lock:
+            # Another thread may have looked meanwhile: it is as long by now as anybody has seen it.
+            length, size = self._length, _size(self._log)
             # Nobody has begun it anew yet while it is empty; that is seen after the next commit.
-            self._was_cut = not now.st_size
-            if now.st_size and _read(self._log, 0, 4) not in _WAL_MAGIC:
-                yield f"{self._length} bytes in {self._log}", "a file that was emptied meanwhile"
-            elif now.st_size and self._begun.startswith(self._beginning()):
-                yield f"{self._length} bytes in {self._log}", f"the first {now.st_size} of them"
-            self._length, self._is_new = now.st_size, True
+            was_cut, self._was_cut = self._was_cut, not size
+            if size and _read(self._log, 0, 4) not in _WAL_MAGIC:
+                yield f"{length} bytes in {self._log}", "a file that was emptied meanwhile"
+            elif 0 < size < length and self._begun.startswith(self._beginning()):
+                yield f"{length} bytes in {self._log}", f"the first {size} of them"
+            if was_cut or size < length:
+                self._length, self._is_new = size, True
 
 
 def identity_of(name: str) -> tuple[int, int] | None:
@@ -141,6 +144,13 @@ def identity_of(name: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _size(name: str) -> int:
+    """How long a file is; one that is not there is told of at the next look."""
+    with suppress(OSError):
+        return os.path.getsize(name)
+    return 0
 
 
 def _file(name: str, identity: tuple[int, int]) -> str:
