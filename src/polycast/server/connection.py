@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.server.access import Identified
     from polycast.server.broker import Broker
-    from polycast.server.lanes import Stopwatch
 
 __all__ = ["GONE", "Connection"]
 
