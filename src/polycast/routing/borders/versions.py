@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts import Context, Member
@@ -10,6 +9,7 @@ from polycast.contexts.functions import unchecked
 from polycast.contexts.state import context_from, functions_of, read_state, state_of
 from polycast.errors import BadContext, NotDecodable, PolycastError
 from polycast.routing.borders.crossing import Astray, Crossing
+from polycast.routing.borders.version_log import VersionLog
 from polycast.text import log_of
 from polycast.typesystem import is_made
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from polycast.contexts import Federation, Finding
     from polycast.contexts.state import ContextState
+    from polycast.routing.borders.version_log import Lineage
     from polycast.stores import ContextVersion
     from polycast.typesystem import Registry
 
 __all__ = ["ContextHistory", "Kept", "StoredCrossing"]
 
 _log = log_of("polycast.contexts")
-Lineage = tuple[int, ...]  # the numbers of a version and of those above it, at some position
 
 
 class Kept:
@@ -39,159 +39,134 @@ class Kept:
 
 
 class ContextHistory:
-    """Contexts by position. What nobody here has declared is made from what the store says."""
+    """Contexts by position. What nobody here has declared is made from what the store says.
+
+    One thread may learn and offer while others ask: each change is one step.
+    """
 
     def __init__(
         self, registry: Registry, function: Callable[[str], Callable[..., object] | None]
     ) -> None:
         self._registry, self._function = registry, function
-        self._versions: dict[str, list[ContextVersion]] = {}
-        self._by_number: dict[int, ContextVersion] = {}
+        self._log = VersionLog(())
+        self._known = _Known()
         self._offered: dict[tuple[bytes, ...], Member] = {}
         self._own: dict[str, Callable[..., Any]] = {}
         self._declared: dict[str, bytes] = {}  # what contexts are by what this process says
-        self._turns: list[int] = []
-        self._known: dict[tuple[str, int], Kept | None] = {}
-        self._made: dict[Lineage, Kept | None] = {}
-        self._contexts: dict[Lineage, Context] = {}
-        self._unknown: dict[tuple[str, int], PolycastError] = {}  # why there is none, as in _known
 
     def knows(self, versions: Iterable[ContextVersion]) -> bool:
         """Whether there is no version that is new here."""
-        return all(version.number in self._by_number for version in versions)
+        return all(version.number in self._log.by_number for version in versions)
 
     def learn(self, versions: Iterable[ContextVersion]) -> None:
-        """Have all versions that a store has, by number."""
-        found: dict[str, list[ContextVersion]] = {}
-        for each in versions:
-            found.setdefault(each.name, []).append(each)
-        self._versions = found
-        self._by_number = {each.number: each for some in found.values() for each in some}
-        ends = (end for each in self._by_number.values() for end in (each.start, each.until))
-        self._turns = sorted({end for end in ends if end is not None})
-        self._known, self._unknown = {}, {}
+        """Have all versions that a store has, by number, unless they were read before others."""
+        log = VersionLog(versions)
+        if not self._log.is_after(log):
+            self._log, self._known = log, _Known(made=self._known.made)
 
     def offer(self, federation: Federation) -> None:
         """Use what is declared here for the versions that are the same, and its functions."""
         bodies: dict[int, bytes] = {}
 
         def bodies_of(context: Context) -> tuple[bytes, ...]:
-            for each in context.lineage():
-                if id(each) not in bodies:
-                    bodies[id(each)] = self._declared[each.name] = state_of(each)
-                    self._own.update(functions_of(each))
-            return tuple(bodies[id(each)] for each in context.lineage())
+            for above in context.lineage():
+                if id(above) not in bodies:
+                    bodies[id(above)] = self._declared[above.name] = state_of(above)
+                    self._own.update(functions_of(above))
+            return tuple(bodies[id(above)] for above in context.lineage())
 
         for member in federation.members.values():
             self._offered[bodies_of(member.context)] = member
-        self._known, self._made = {}, {}
+        self._known = _Known()
 
     def kept(self, name: str, position: int) -> Kept | None:
         """A context at a position; None if there is none."""
-        key = (name, self.turn(position))
-        if key not in self._known:
-            self._known[key] = self._found_at(name, position)
-        return self._known[key]
+        return self._kept_in(self._known, self._log, name, position)
 
-    def _found_at(self, name: str, position: int) -> Kept | None:
+    def _kept_in(self, known: _Known, log: VersionLog, name: str, position: int) -> Kept | None:
+        key = (log, name, log.turn(position))
+        if key not in known.kept:
+            known.kept[key] = self._find(known, log, name, position)
+        return known.kept[key]
+
+    def _find(self, known: _Known, log: VersionLog, name: str, position: int) -> Kept | None:
         try:
-            lineage = self._lineage(name, position)
+            lineage = log.lineage(name, position)
             if not lineage:
                 return None
-            if lineage not in self._made:
-                self._made[lineage] = self._make(name, position, lineage)
+            if lineage not in known.made:
+                known.made[lineage] = self._make(known, log, name, position)
         except PolycastError as error:  # of a newer version, perhaps, or nobody has described it
             _log.warning("context %r at position %d is not known here: %s", name, position, error)
-            self._unknown[name, self.turn(position)] = error
+            known.unknown[log, name, log.turn(position)] = error
             return None
-        return self._made[lineage]
+        return known.made[lineage]
 
     def why_unknown(self, name: str, position: int) -> PolycastError | None:
         """Why nobody here can say what a context is at a position, if others have changed it."""
-        if self.kept(name, position) is not None or not self.is_superseded(name, position):
+        known, log = self._known, self._log
+        if self._kept_in(known, log, name, position) is not None:
             return None
-        return self._unknown.get((name, self.turn(position)))
+        if not self.is_superseded(name, position):
+            return None
+        return known.unknown.get((log, name, log.turn(position)))
 
     def names(self) -> list[str]:
         """The contexts that there are or were."""
-        return sorted(self._versions)
+        return self._log.names()
 
     def states(self, name: str, position: int) -> list[ContextState]:
         """A context at a position, and those above it, as data."""
-        numbers = self._lineage(name, position)
-        return [read_state(self._by_number[number].body) for number in numbers]
+        log = self._log
+        return [read_state(log.by_number[n].body) for n in log.lineage(name, position)]
 
     def every(self, name: str) -> list[Kept]:
         """All that a context was, each between two turns."""
-        found = [self.kept(name, position) for position in (0, *self._turns)]
-        return [each for each in found if each is not None]
+        several = [self.kept(name, position) for position in (0, *self._log.turns)]
+        return [kept for kept in several if kept is not None]
 
     def turn(self, position: int) -> int:
         """Between which turns a position is: there, nothing changes."""
-        return bisect_right(self._turns, position) if self._turns else 0
+        return self._log.turn(position)
 
     def is_there(self, name: str, position: int) -> bool:
         """Whether there is a context at a position, be it known here what it is or not."""
-        return self._at(name, position) is not None
+        return self._log.at(name, position) is not None
 
     def has_ended(self, name: str, position: int) -> bool:
         """Whether a context was there, and is not any more at a position."""
-        return bool(self._versions.get(name)) and self._at(name, position) is None
+        return bool(self._log.of(name)) and self._log.at(name, position) is None
 
     def is_superseded(self, name: str, position: int) -> bool:
         """Whether others have replaced what this process declares, before a position."""
+        log = self._log
         try:
-            lineage = self._lineage(name, position)
+            lineage = log.lineage(name, position)
         except BadContext:  # what cannot be read here is not what this process declares
             return True
-        return any(self._is_later(self._by_number[number]) for number in lineage)
+        return any(self._is_later(log, log.by_number[number]) for number in lineage)
 
-    def _is_later(self, version: ContextVersion) -> bool:
+    def _is_later(self, log: VersionLog, version: ContextVersion) -> bool:
         declared = self._declared.get(version.name)
         if declared is None or declared == version.body:
             return False
-        own = [each.start for each in self._versions[version.name] if each.body == declared]
+        own = [other.start for other in log.of(version.name) if other.body == declared]
         return bool(own) and version.start > own[-1]
-
-    # -- which versions ----------------------------------------------------------------------------
-
-    def _at(self, name: str, position: int) -> ContextVersion | None:
-        """The version of a name at a position; the first is for all that was before it, too."""
-        versions = self._versions.get(name)
-        if not versions:
-            return None
-        begun = [each for each in versions if each.start <= position]
-        if not begun:
-            return versions[0]
-        last = begun[-1]
-        return last if last.until is None or position < last.until else None
-
-    def _lineage(self, name: str, position: int) -> Lineage:
-        """The numbers of a version and of those above it, in the order of `Context.lineage`."""
-        found: dict[str, int] = {}
-        waiting = [name]
-        for each in waiting:
-            version = self._at(each, position)
-            if version is None:
-                return ()
-            if each not in found:
-                found[each] = version.number
-                waiting += read_state(version.body).parents
-        return tuple(found.values())
 
     # -- what they are here ------------------------------------------------------------------------
 
-    def _make(self, name: str, position: int, lineage: Lineage) -> Kept | None:
-        bodies = tuple(self._by_number[number].body for number in lineage)
+    def _make(self, known: _Known, log: VersionLog, name: str, position: int) -> Kept | None:
+        lineage = log.lineage(name, position)
+        bodies = tuple(log.by_number[number].body for number in lineage)
         offered = self._offered.get(bodies)
         if offered is not None:
             return Kept(offered, is_whole=True, is_pure=_is_pure(map(read_state, bodies)))
         states = [read_state(body) for body in bodies]
         missing: set[str] = set()
-        context = self._context(name, position, missing)
+        context = self._context(known, log, name, position, missing)
         errors = () if missing else context.check().errors
         if errors:
-            return self._before(name, position, lineage, errors)
+            return self._before(known, log, name, position, errors)
         context.freeze()
         member = Member(context, _report)
         # A class that was made does not say what its attributes hold.
@@ -199,35 +174,35 @@ class ContextHistory:
         return Kept(member, is_whole=whole, is_pure=_is_pure(states))
 
     def _before(
-        self, name: str, position: int, lineage: Lineage, errors: Sequence[Finding]
+        self, known: _Known, log: VersionLog, name: str, position: int, errors: Sequence[Finding]
     ) -> Kept | None:
         """A parent has changed so that this context does not go with it: it stays what it was."""
-        last = max(self._by_number[number].start for number in lineage)
-        own = self._by_number[lineage[0]]
+        own, *above = (log.by_number[number] for number in log.lineage(name, position))
+        last = max((version.start for version in above), default=0)
         if last <= own.start:
             accepted = f"one that passes the check here: {'; '.join(map(str, errors))}"
             raise BadContext("a version of a context", name, accepted=accepted)
         _log.warning("context %r is stale from position %d on", name, position)
-        return self.kept(name, last - 1)
+        return self._kept_in(known, log, name, last - 1)
 
-    def _context(self, name: str, position: int, missing: set[str]) -> Context:
-        lineage = self._lineage(name, position)
-        known = self._contexts.get(lineage)
-        if known is not None:
-            return known
-        version = self._at(name, position)
+    def _context(
+        self, known: _Known, log: VersionLog, name: str, position: int, missing: set[str]
+    ) -> Context:
+        lineage, version = log.lineage(name, position), log.at(name, position)
+        if lineage in known.contexts:
+            return known.contexts[lineage]
         if version is None:
             raise BadContext("a context", name, accepted="one that the store has")
         above = read_state(version.body).parents
-        made = context_from(
+        context = context_from(
             version.body,
             class_named=self._class,
-            function_named=lambda path: self._found(path, missing),
-            parents={each: self._context(each, position, missing) for each in above},
+            function_named=lambda path: self._function_at(path, missing),
+            parents={up: self._context(known, log, up, position, missing) for up in above},
         )
         if not missing:
-            self._contexts[lineage] = made
-        return made
+            known.contexts[lineage] = context
+        return context
 
     def _class(self, name: str, version: int) -> type:
         try:
@@ -235,12 +210,22 @@ class ContextHistory:
         except NotDecodable as error:
             raise BadContext("a type", name, accepted=f"one that is described ({error})") from None
 
-    def _found(self, path: str, missing: set[str]) -> Callable[[Any], Any]:
-        found = self._own.get(path) or self._function(path)
-        if found is not None:
-            return found
+    def _function_at(self, path: str, missing: set[str]) -> Callable[[Any], Any]:
+        function = self._own.get(path) or self._function(path)
+        if function is not None:
+            return function
         missing.add(path)
         return unchecked(_Absent(path))
+
+
+class _Known:
+    """What was made of versions so far; thrown away as a whole when that may be another."""
+
+    def __init__(self, made: dict[Lineage, Kept | None] | None = None) -> None:
+        self.made: dict[Lineage, Kept | None] = {} if made is None else made
+        self.contexts: dict[Lineage, Context] = {}
+        self.kept: dict[tuple[VersionLog, str, int], Kept | None] = {}
+        self.unknown: dict[tuple[VersionLog, str, int], PolycastError] = {}
 
 
 class _Absent:
