@@ -86,14 +86,11 @@ def stuck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Progra
         yield {at: around.enter_context(Program(url, "stuck")) for at, url in urls.items()}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def silent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program | None]:
-    """A program whose broker stops to answer, which takes seconds too."""
-    if not CAN_STOP:
-        yield None
-        return
+@pytest.fixture
+def silent(tmp_path: Path) -> Iterator[Program]:
+    """A program whose broker stops to answer."""
     serve = [sys.executable, "-m", "polycast", "serve", "--listen", "127.0.0.1:0"]
-    store = str(tmp_path_factory.mktemp("silent") / "events.db")
+    store = str(tmp_path / "events.db")
     with subprocess.Popen([*serve, "--store", store], stdout=subprocess.PIPE, text=True) as broker:
         try:
             assert broker.stdout is not None
