@@ -118,3 +118,15 @@ def test_a_broker_that_does_not_answer_does_not_hold_up_the_end(tmp_path: Path) 
         finally:
             broker.send_signal(signal.SIGCONT)
             broker.terminate()
+
+
+def test_what_waits_in_a_bus_that_nobody_has_any_more_is_delivered(url: str) -> None:
+    done = ended(url, "out_of_scope", "-W", "default::ResourceWarning")
+    assert got(done) == list(range(COUNT)), done.stderr
+    assert re.search(r"ResourceWarning: <Bus .*> was let go of before it was closed", done.stderr)
+
+
+def test_what_is_stuck_in_a_bus_that_nobody_has_any_more_is_counted(url: str) -> None:
+    done = ended(url, "out_of_scope_and_stuck")
+    assert got(done) == list(range(COUNT)), done.stderr
+    assert re.search(rf"let go of .*: {COUNT} events were not delivered", done.stderr)
