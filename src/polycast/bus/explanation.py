@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "explain_event", "explain_subscription"]
 
+_GONE = "that was taken out of the federation, so no event gets there until it is added again"
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -37,6 +39,7 @@ def explain_subscription(
     kept: bool,
     routed: str | None = None,
     asked: Asked | None = None,
+    is_gone: bool = False,
 ) -> Explanation:
     """What a subscription means, in words."""
     level = settings.level
@@ -57,7 +60,8 @@ def explain_subscription(
     if asked is not None:
         reasons.insert(2, _split(asked, filtered=interest.where is not None))
     if interest.context is not None:
-        reasons.insert(1, f"sees events as context {interest.context!r} does")
+        sight = f"sees events as context {interest.context!r} does"
+        reasons.insert(1, f"{sight}; {_GONE}" if is_gone else sight)
     if level.order != "none":
         reasons.append("the priority of an event is ignored: the order of the log is kept")
     if interest.group is not None:
@@ -76,6 +80,9 @@ def explain_event(
     interest: Interest, event: Any, topic: str | None, state: str, crossing: Crossing
 ) -> Explanation:
     """Each test that an event has to pass, and how it does."""
+    if crossing.is_gone(interest.context):
+        why = f"it would be seen as in context {interest.context!r}; {_GONE}"
+        return Explanation(False, (why, "it is not delivered"))
     try:
         event, reasons = _seen(event, interest.context, crossing)
     except Astray as astray:

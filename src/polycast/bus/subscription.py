@@ -83,6 +83,7 @@ class Subscription(Generic[T_co]):
     def explain(self, event: Any = _NOTHING, *, topic: str | None = None) -> Explanation:
         """What it means; with an event, why it gets it or not."""
         self.check_home("explain()")
+        crossing = self._roster.dispatcher.crossing
         if event is _NOTHING:
             kept = self.mailbox.services.source is not None
             routed = self._routed() if self.mailbox.route is not None else None
@@ -93,8 +94,8 @@ class Subscription(Generic[T_co]):
                 kept=kept,
                 routed=routed,
                 asked=self._roster.asked_elsewhere(self._consumer),
+                is_gone=crossing.is_gone(self.interest.context),
             )
-        crossing = self._roster.dispatcher.crossing
         return explain_event(self.interest, event, topic, self.state, crossing)
 
     def _routed(self) -> str:
