@@ -150,6 +150,15 @@ def silent_broker(url: str) -> pc.Bus:
     return bus
 
 
+def out_of_scope(url: str) -> None:
+    """A bus that nobody has any more when its function returns, and its events are waiting."""
+    callbacks(url)
+
+
+def out_of_scope_and_stuck(url: str) -> None:
+    stuck(url)
+
+
 def closed(url: str) -> None:
     bus = callbacks(url)
     ENDING.set()
@@ -171,6 +180,8 @@ WAYS: dict[str, Callable[[str], object]] = {
         child,
         dropped,
         silent_broker,
+        out_of_scope,
+        out_of_scope_and_stuck,
         closed,
     )
 }

@@ -166,3 +166,15 @@ def test_what_a_stuck_callback_holds_up_is_counted_and_the_program_ends(
     done = stuck[place].ended()
     assert got(done) == list(range(COUNT)), done.stderr
     assert re.search(rf"{WARNING}.*: {COUNT} events were not delivered", done.stderr)
+
+
+def test_what_waits_in_a_bus_that_nobody_has_any_more_is_delivered(url: str) -> None:
+    done = ended(url, "out_of_scope", "-W", "default::ResourceWarning")
+    assert got(done) == list(range(COUNT)), done.stderr
+    assert re.search(r"ResourceWarning: <Bus .*> was let go of before it was closed", done.stderr)
+
+
+def test_what_is_stuck_in_a_bus_that_nobody_has_any_more_is_counted(url: str) -> None:
+    done = ended(url, "out_of_scope_and_stuck")
+    assert got(done) == list(range(COUNT)), done.stderr
+    assert re.search(rf"let go of .*: {COUNT} events were not delivered", done.stderr)

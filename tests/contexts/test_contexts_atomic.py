@@ -243,3 +243,26 @@ def test_a_function_that_never_ends_is_told_from_such_an_event() -> None:
     fed.add(child)
     with pytest.raises(RecursionError):
         fed.translate(Sale(1.0), target=child)
+
+
+def test_whose_context_was_taken_out_gets_nothing_and_health_and_explain_say_so() -> None:
+    root = pc.Context("root", types=[Sale])
+    us = pc.Context("us", parent=root, types=[USSale])
+    us.map(Sale, USSale, "?")
+    fed, got = pc.Federation(root), []
+    fed.add(us)
+    with pc.Bus(federation=fed) as bus:
+        sub = bus.within(us).subscribe(USSale, got.append)
+        assert not bus.health().problems
+        fed.remove(us)
+        bus.publish(Sale(1.0))
+        assert bus.flush(5)
+        [problem] = bus.health().problems
+        assert "gets nothing: context 'us' was taken out" in problem
+        assert "taken out" in str(sub.explain())
+        told = sub.explain(Sale(1.0))
+        assert (told.delivered, got) == (False, [])
+        assert "taken out" in str(told)
+        fed.add(us)
+        assert not bus.health().problems
+        assert sub.explain(Sale(1.0)).delivered

@@ -206,7 +206,10 @@ def test_a_rule_or_mapping_that_does_not_get_there_is_a_warning(hint: Any, mappi
     assert us.check().errors == ()
 
 
-@pytest.mark.parametrize("hint", [object, Any])
+UNKNOWN = [object, Any, list, dict, tuple, list[object], list[Any], dict[str, object], list[list]]
+
+
+@pytest.mark.parametrize("hint", UNKNOWN)
 def test_what_nobody_knows_is_an_observation(hint: Any) -> None:
     us = made(hint, hint, rule=True)
     assert "unknown-inside" in [each.code for each in us.check().observations]

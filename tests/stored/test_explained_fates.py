@@ -230,4 +230,4 @@ def test_a_subscription_whose_context_is_gone_gets_nothing(market: pc.Bus) -> No
     market.publish(Ware(1))
     assert market.flush(5)
     assert (told.delivered, seen.events) == (False, [])
-    assert "there is no context 'us' any more" in str(told)
+    assert "context 'us'; that was taken out" in str(told)

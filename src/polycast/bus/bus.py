@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from polycast.bus.annotations import annotated_type
 from polycast.bus.engines import Options as EngineOptions
 from polycast.bus.engines import engine_for
-from polycast.bus.exiting import close_at_exit
+from polycast.bus.exiting import close_at_exit, let_go
 from polycast.bus.lifetime import (
     Life,
     close_down,
     health_of,
     in_a_thread,
-    stop_threads,
     wait_for_quiet,
 )
 from polycast.bus.opening import check_clock
@@ -122,8 +121,9 @@ class Bus:
         self._engine.start(self._services.timers)
         # Whoever has a subscription has the bus; threads alone do not keep it, nor outlive it.
         self._roster.owner = weakref.ref(self)
-        threads = (self._services.timers, self._services.pool, self._services.loop)
-        self._finalizer = weakref.finalize(self, stop_threads, self._engine, *threads)
+        title = f"<Bus {self.publisher!r} {self._engine.title}>"
+        had = (self._engine, self._roster, self._life, title)
+        self._finalizer = weakref.finalize(self, let_go, *had)
         if self._services.threaded:
             close_at_exit(self)
         self._join(context, federation, replace=replace)

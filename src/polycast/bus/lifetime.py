@@ -176,6 +176,12 @@ def _problems(roster: Roster, boxes: list[Mailbox], stuck: tuple[StuckCallback, 
     ]
     supplies = list(roster.services.supplies)
     problems += [told for each in supplies if (told := each.problem) is not None]
+    crossing = roster.dispatcher.crossing
+    problems += [
+        f"{box.name} gets nothing: context {box.interest.context!r} was taken out of the federation"
+        for box in boxes
+        if crossing.is_gone(box.interest.context)
+    ]
     if len(letters) or letters.let_go:
         kept = (
             f"; {n} of them were cut off and stay until purged" if (n := letters.cut_off()) else ""

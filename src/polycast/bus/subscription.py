@@ -103,7 +103,8 @@ class Subscription(Generic[T_co]):
         self.check_home("explain()")
         if event is _NOTHING:
             return Explanation(None, tuple(self._meaning()))
-        seen = seen_now(event, self.interest.context, self._roster.dispatcher.crossing)
+        crossing = self._roster.dispatcher.crossing
+        seen = seen_now(event, self.interest.context, crossing)
         if isinstance(seen, str):
             return Explanation(False, (seen, verdict_in_words(False)))
         passes, reasons = judged(wish_of(self.interest), seen, topic)
@@ -130,6 +131,7 @@ class Subscription(Generic[T_co]):
             definition,
             place=f"in effect from position {interest.start}; {self.state}",
             durable=durable,
+            is_gone=self._roster.dispatcher.crossing.is_gone(interest.context),
             wants=opaque_in_words(interest.where),
             asked=None if asked is None else asked_in_words(asked, definition, who=who),
             called=called_in_words(mailbox.settings),

@@ -199,7 +199,7 @@ class Builder:
             build.hidden[name] = f"{' and '.join(lines)} not applied inside {held}"
             text = f"{at} is {held}, which is not looked into: {', '.join(lines)} not applied there"
             self._error("not-looked-into", text)
-        elif shape.opaque and not shape.typed and node.child(name, object).winner is None:
+        elif shape.holds_unknown() and node.child(name, object).winner is None:
             floating = [str(rule) for rule in self._resolver.rules if _is_floating(rule)]
             if floating:
                 build.hidden[name] = (

@@ -92,6 +92,22 @@ class Shape:
             for hint in hints_of(cls).values() if cls not in seen else ():
                 yield from shape_of(hint).any_classes(seen | {cls})
 
+    def holds_unknown(self) -> bool:
+        """Whether nobody knows what it, or something in it, holds."""
+        if (self.opaque and not self.typed) or self._is_bare():
+            return True
+        inside = [each.inner for each in self.containers]
+        inside += [each.keys for each in self.containers if each.keys is not None]
+        for shapes in (*self.places, *(shapes for _, shapes in self.parameters)):
+            inside += shapes
+        return any(shape.holds_unknown() for shape in inside)
+
+    def _is_bare(self) -> bool:
+        """Whether it may be a container that does not say of what."""
+        said: set[type] = {tuple} if self.places else set()
+        said.update(cls for cls, _ in self.parameters)
+        return any(cls in CONTAINERS and cls not in said for cls in self.classes)
+
     def any_classes(self, seen: frozenset[type] = frozenset()) -> Iterator[type]:
         """All classes, wherever they are held."""
         yield from self.all_classes()

@@ -205,6 +205,8 @@ class _Showing:
             if (label, met) not in seen:
                 seen.add((label, met))
                 yield self._value(node.child(name, met), f"{label}: {met.__name__}", part)
+        if not seen and shape.holds_unknown():
+            yield Branch(f"{name}: {hint_text(shape.hint)}", "copied", "copied")
 
     def _cases(
         self, label: str, shape: Shape, recipe: Recipe

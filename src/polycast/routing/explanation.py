@@ -53,6 +53,8 @@ __all__ = [
 ]
 
 BROKER, PIPELINE = "the broker", "the pipeline"
+_GONE = "that was taken out of the federation, so no event gets there until it is added again"
+
 Verdict = bool | None
 """Whether something passes; None: only the subscriber can say."""
 
@@ -79,6 +81,7 @@ def meaning_of(
     *,
     place: str,
     durable: str | None = None,
+    is_gone: bool = False,
     wants: Iterable[str] = (),
     asked: str | None = None,
     called: str | None = None,
@@ -86,10 +89,10 @@ def meaning_of(
     """What a subscription means, in words."""
     level = level_named(definition.level)
     below = "without subtypes" if definition.exact else "and everything that conforms to it"
-    context = definition.context
+    context, gone = definition.context, f"; {_GONE}" if is_gone else ""
     reasons = [
         f"subscribed to {definition.selector}, {below}",
-        None if context is None else f"sees events as context {context!r} does",
+        None if context is None else f"sees events as context {context!r} does{gone}",
         f"wants {'; '.join([_wanted(definition), *wants])}",
         asked,
         f"promised {level.promise} ({level.name})",
@@ -208,7 +211,7 @@ def seen_now(event: Any, context: str | None, crossing: Crossing) -> Seen | str:
         return Seen(cls, name, lambda: event)
     member = crossing.member(context, None)
     if member is None:
-        return f"there is no context {context!r} any more, so nothing gets there"
+        return f"it would be seen as in context {context!r}; {_GONE}"
     if crossing.becomes(cls, None, context) is None:
         return Seen(cls, name, lambda: event, (f"{name} is a type of context {context!r}",))
     try:

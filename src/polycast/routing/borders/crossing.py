@@ -55,6 +55,10 @@ class Crossing:
         current = self.members.get(name)
         return current if at is None or current is None else self._eras.member(name, at)
 
+    def is_gone(self, name: str | None) -> bool:
+        """Whether a context was taken out, so that no event gets there."""
+        return name is not None and name not in self.members
+
     def publisher(self, name: str, at: int | None) -> Member | None:
         """The context of a publisher; what was published before it went has a root form."""
         return self.members.get(name) if at is None else self._eras.member(name, at)
