@@ -417,7 +417,7 @@ class StoredRoster(Roster):
 
     def advertised(self) -> list[str]:
         """What any bus over this store is going to publish; of this one, if it cannot be asked."""
-        if self.store.is_up:
+        if self.store.is_up and self.store.trouble is None:
             with suppress(*STORE_FAILURES):
                 return self._adverts.read()
         return super().advertised()
