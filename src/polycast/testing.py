@@ -100,6 +100,7 @@ class TestBus(Bus):
             dead_letters=dead_letters,
             in_turn=self._dispatcher.turn.run,
             changed=self._dispatcher.change,
+            rewrite=self._dispatcher.rewrite,
             ended=roster.forget,
             quiet=threading.Condition(),
             threaded=False,

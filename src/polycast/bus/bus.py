@@ -121,9 +121,8 @@ class Bus:
         self._engine.start(self._services.timers)
         # Whoever has a subscription has the bus; threads alone do not keep it, nor outlive it.
         self._roster.owner = weakref.ref(self)
-        title = f"<Bus {self.publisher!r} {self._engine.title}>"
-        had = (self._engine, self._roster, self._life, title)
-        self._finalizer = weakref.finalize(self, let_go, *had)
+        title, engine = f"<Bus {self.publisher!r} {self._engine.title}>", self._engine
+        self._finalizer = weakref.finalize(self, let_go, engine, self._roster, self._life, title)
         if self._services.threaded:
             close_at_exit(self)
         self._join(context, federation, replace=replace)
@@ -148,6 +147,7 @@ class Bus:
             dead_letters=dead_letters,
             in_turn=self._dispatcher.turn.run,
             changed=self._dispatcher.change,
+            rewrite=self._dispatcher.rewrite,
             ended=self._roster.forget,
             quiet=threading.Condition(),
             source=self._engine.source,

@@ -41,6 +41,7 @@ class Services:
     dead_letters: DeadLetters
     in_turn: Callable[[Callable[[], None]], None]
     changed: Callable[[Mailbox], None]  # it is called in another way now
+    rewrite: Callable[[Mailbox], None]  # where its filter is written out, it is to be made anew
     ended: Callable[[Mailbox], None]
     quiet: threading.Condition  # notified when a mailbox has nothing left to do
     waiting: int = 0  # how many wait for that

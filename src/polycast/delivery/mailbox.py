@@ -111,7 +111,7 @@ class Mailbox(Ledger):
         if self._told and not told:
             _log.warning("the filter of %s fails, so it does not match: %s", self.name, error)
         if is_first and self.direct is not None:
-            self.services.changed(self)  # where its filter is written out, it is made anew
+            self.services.rewrite(self)
 
     def failed(self, entry: Entry, error: BaseException) -> None:
         """Called directly, it raised: the same as any failed attempt."""
@@ -125,7 +125,18 @@ class Mailbox(Ledger):
             self.counts.expired += 1
 
     def wake(self) -> None:
-        """Go on with what was put."""
+        """Go on with what was put.
+
+        A publish may have interrupted who has noted a lock and is about to take it: that lock stays
+        the one that is noted.
+        """
+        noted = LATEST.lock
+        try:
+            self._go_on()
+        finally:
+            LATEST.lock = noted
+
+    def _go_on(self) -> None:
         if self.let_go:
             self.let_go.clear()
         if isinstance(self.ended, CutOff):

@@ -77,25 +77,38 @@ class Pool:
         self._watch.set()
 
     def _add_worker(self) -> None:
+        """Start a thread, and the one that watches over them.
+
+        No lock is held: who starts a thread waits for it, and a finaliser that publishes may run in
+        it before it tells that it has begun.
+        """
         with self._lock:
             if self._closed or sum(not each.is_replaced() for each in self._workers) >= self._most:
                 return
             worker = _Worker()
             name = f"polycast-{next(self._started)}"
             thread = threading.Thread(target=self._work, args=(worker,), name=name, daemon=True)
-            try:
-                if self._watcher is None:
-                    watcher = threading.Thread(
-                        target=self._watch_over, name="polycast-watch", daemon=True
-                    )
-                    watcher.start()
-                    self._watcher = watcher
-                thread.start()
-            except RuntimeError:  # there can be no more, or the program ends
-                if not self._workers:
-                    raise
-                return  # those there are go on
             self._workers[worker] = thread
+            watcher = None
+            if self._watcher is None:
+                name = "polycast-watch"
+                watcher = threading.Thread(target=self._watch_over, name=name, daemon=True)
+                self._watcher = watcher
+        try:
+            if watcher is not None:
+                watcher.start()
+            thread.start()
+        except RuntimeError:  # there can be no more, or the program ends
+            if not self._is_left_to_others(worker, watcher):
+                raise
+
+    def _is_left_to_others(self, worker: _Worker, watcher: threading.Thread | None) -> bool:
+        """A thread did not start: whether there are others, which go on."""
+        with self._lock:
+            self._workers.pop(worker, None)
+            if watcher is not None and watcher.ident is None:
+                self._watcher = None
+            return bool(self._workers)
 
     def _work(self, worker: _Worker) -> None:
         while True:
@@ -166,5 +179,5 @@ class Pool:
         self._pause.set()
         deadline = time.monotonic() + timeout
         for thread in threads:
-            if thread is not threading.current_thread():
+            if thread is not threading.current_thread() and thread.ident is not None:
                 thread.join(max(0.0, deadline - time.monotonic()))

@@ -145,6 +145,11 @@ class Dispatcher(Posting):
             with self.order:
                 self._expire(stale)
 
+    def rewrite(self, target: Target) -> None:
+        """A filter is asked in another way from now on; the target keeps its place."""
+        with self.changing, self.order:
+            self._expire(self._routes_to(target))
+
     def remove(self, target: Target) -> None:
         """Take a target out of the plan."""
         self.calm.wait()
@@ -436,11 +441,8 @@ class Dispatcher(Posting):
         self.turn.own()
         try:
             with self.changing:
-                still = [
-                    each
-                    for each in direct[number:]
-                    if each in self.plan or isinstance(each, Beyond)
-                ]
+                rest = direct[number:]
+                still = [box for box in rest if box in self.plan or isinstance(box, Beyond)]
             entry = self._entry(event, here, lane)
             hits = self._matching(still, event, lane.topic)
             self._run_inline(entry, [(*hit, (event, lane.source, None, None)) for hit in hits])
