@@ -43,8 +43,11 @@ def is_mine(lock: Any) -> bool:
 
 def check_free(operation: str, *locks: Any) -> None:
     """Refuse what was called in the midst of something that has one of these locks."""
-    if is_inside() or any(lock._is_owned() for lock in locks):
+    if is_inside():
         raise interrupted(operation)
+    for lock in locks:
+        if lock._is_owned():
+            raise interrupted(operation)
 
 
 class _Latest(threading.local):

@@ -78,6 +78,8 @@ class StoredRoster(Roster):
 
     def _kept_locks(self) -> list[Any]:
         """The locks that the thread which writes the store may need."""
+        if not self._durables and not self.requests:
+            return []
         boxes = [*self._durables.values(), *self.requests]
         keepers = [box.keeper for box in boxes if isinstance(box.keeper, StoreKeeper)]
         return [box.lock for box in boxes] + [keeper.lock for keeper in keepers]

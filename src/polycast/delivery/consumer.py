@@ -47,6 +47,7 @@ class Consumer:
 
     inline = False
     pulls = False
+    may_lose = False  # it waits for an event loop, which may be closed before it has finished
 
     def __init__(
         self, mailbox: Mailbox, callback: Callback, *, interest: Interest, manual: bool
@@ -70,11 +71,9 @@ class Consumer:
 
     def is_away(self) -> bool:
         """Whether it must not be called back."""
-        return self.paused or self.detached or self.ended is not None or self._lease_is_over()
-
-    def _lease_is_over(self) -> bool:
         until = self.lease_until
-        return until is not None and self.mailbox.services.clock.monotonic() >= until
+        is_over = until is not None and self.mailbox.services.clock.monotonic() >= until
+        return self.paused or self.detached or self.ended is not None or is_over
 
     def lost(self) -> Parcel | None:
         """The parcel it will never finish, if its event loop is closed."""
@@ -215,11 +214,14 @@ class PoolConsumer(Consumer):
             theirs = self._theirs
             loop = theirs or self.mailbox.services.loop.get()
             awaiter = self._awaiter = Awaiter(self, loop, owns_loop=theirs is None)
+            self.may_lose = True
         return awaiter.begin(parcel, awaitable)
 
 
 class AsyncConsumer(Consumer):
     """A coroutine function, called in an event loop."""
+
+    may_lose = True
 
     def __init__(
         self,

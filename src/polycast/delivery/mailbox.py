@@ -125,26 +125,19 @@ class Mailbox(Ledger):
             self.counts.expired += 1
 
     def wake(self) -> None:
-        """Go on with what was put.
-
-        A publish may have interrupted who has noted a lock and is about to take it: that lock stays
-        the one that is noted.
-        """
-        noted = LATEST.lock
-        try:
-            self._go_on()
-        finally:
-            LATEST.lock = noted
-
-    def _go_on(self) -> None:
+        """Go on with what was put."""
         if self.let_go:
             self.let_go.clear()
         if isinstance(self.ended, CutOff):
             self.bury_all(self.ended)
             self.services.ended(self)
         elif self._may_hand_out():
-            self.pump()
-        else:
+            noted = LATEST.lock
+            try:
+                self.pump()
+            finally:  # this may have interrupted who has noted that lock, and is about to take it
+                LATEST.lock = noted
+        elif self.consumer is None or self.consumer.may_lose:
             self.recover()
 
     def recover(self) -> None:
@@ -216,7 +209,10 @@ class Mailbox(Ledger):
         """A consumer has returned; what it should do next, if anything."""
         following: Parcel | None = None
         others = []
-        for other, each in self._finish(consumer, parcel, outcome):
+        handed = self._finish(consumer, parcel, outcome)
+        if len(handed) == 1 and handed[0][0] is consumer:  # nearly always, while there is more
+            return handed[0][1]
+        for other, each in handed:
             if other is consumer:
                 following = each
             else:
@@ -244,7 +240,7 @@ class Mailbox(Ledger):
         consumer = self.consumer
         if consumer is None or consumer.busy or consumer.pulls or consumer.is_away():
             return []
-        if self.lease_is_over():
+        if self.lease_until is not None and self.lease_is_over():
             return []
         parcel = self._take()
         return [] if parcel is None else [self._hand(consumer, parcel)]

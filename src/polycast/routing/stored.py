@@ -106,8 +106,9 @@ class StoredDispatcher(Dispatcher):
 
     def check_free(self, operation: str) -> None:
         """As any; the store may need what this thread has of durable subscriptions and groups."""
-        super().check_free(operation)
-        check_free(operation, self._in_line, self.queue.lock, *self.kept_locks())
+        self.home.check(operation)
+        own = (self.order, self.changing, self._in_line, self.queue.lock)
+        check_free(operation, *own, *self.kept_locks())
 
     # -- publishing --------------------------------------------------------------------------------
 
@@ -123,11 +124,11 @@ class StoredDispatcher(Dispatcher):
         self.store.check_wait("publish()")
         targets = self.blocking(events, label.topic, label.context)
         if not any(targets):
-            return self.wait(self.submit(events, label))
+            return self.wait(self._submit(events, label, waits=True))
         with ExitStack() as room:
             self._refuse()
             self._reserve(targets, room)
-            receipts = self.wait(self.submit(events, label))
+            receipts = self.wait(self._submit(events, label, waits=True))
             if not self.turn.is_mine():  # it may be this thread that routes
                 self.wait_until_routed(receipts[-1].position)
         return receipts
@@ -138,6 +139,9 @@ class StoredDispatcher(Dispatcher):
         Who does not wait for them in its thread is held to what the store has room for.
         """
         self.check_free("publish()")
+        return self._submit(events, label, waits=waits)
+
+    def _submit(self, events: list[Any], label: Label, *, waits: bool) -> Submission:
         self._refuse()
         for cls in set(map(type, events)):
             self.admit(cls)
