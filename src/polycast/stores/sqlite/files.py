@@ -8,6 +8,7 @@ a checkpoint does it, its first page and the name of the store are read once mor
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from contextlib import suppress
@@ -26,6 +27,7 @@ __all__ = ["Files", "identity_of"]
 
 _ABOUT = "SELECT name, (SELECT rootpage FROM sqlite_schema WHERE name = 'identity') FROM identity"
 _HEADER = 100  # bytes at the beginning of a SQLite file
+_MANY = 200  # files in the folder, after which going through them takes longer than it saves
 _BEGUN = range(12, 24)  # where a write-ahead log has its number and its salts
 _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
@@ -58,6 +60,11 @@ class Files:
         self._length, self._was_cut = 0, False  # of the write-ahead log
         self._begun = b""  # what tells it from the one that was begun before it in the same file
         self._is_new = True  # whether that has to be looked up
+        self._growing = _Growing(self._log, self._seen[self._log])
+
+    def close(self) -> None:
+        """Look no more."""
+        self._growing.close()
 
     def check(self) -> None:
         """`StoreReplacedError` if what is written would not be found at the path."""
@@ -76,7 +83,7 @@ class Files:
     def _changes(self) -> Iterator[tuple[str, str]]:
         """What was there, and what is there now."""
         for name, was in self._seen.items():
-            if was is None:
+            if was is None or (name is self._log and self._has_only_grown()):
                 continue
             try:
                 now = os.stat(name)
@@ -93,6 +100,16 @@ class Files:
                 self._length = now.st_size
                 if self._is_new and now.st_size:
                     self._begun, self._is_new = self._beginning(), False
+
+    def _has_only_grown(self) -> bool:
+        """Whether the write-ahead log is the one that was looked at, and no shorter."""
+        if self._is_new or self._was_cut:
+            return False
+        size = self._growing.size()
+        if size < self._length:
+            return False
+        self._length = size
+        return True
 
     def began_anew(self) -> None:
         """The write-ahead log was moved into the file, and written from its beginning."""
@@ -135,6 +152,52 @@ class Files:
                 yield f"{length} bytes in {self._log}", f"the first {size} of them"
             if was_cut or size < length:
                 self._length, self._is_new = size, True
+
+
+class _Growing:
+    """A file that grows with each sync, looked at without asking for its times.
+
+    Once somebody has asked for them, a file system has to write them with the next sync, too, which
+    takes as long as the half of one. Its length is where its end is; that it stands in its folder,
+    the folder tells.
+    """
+
+    def __init__(self, path: str, identity: tuple[int, int] | None) -> None:
+        self._folder, self._name = os.path.split(path)
+        self._number = None if identity is None else identity[1]
+        self._file: io.FileIO | None = None
+        self._is_alone = True  # among few others
+        with suppress(OSError):
+            self._file = io.FileIO(path)
+            now = os.fstat(self._file.fileno())
+            if (now.st_dev, now.st_ino) != identity:
+                self.close()
+
+    def size(self) -> int:
+        """How long it is; less than nothing if it is not in its place, or that cannot be told."""
+        try:
+            if self._file is None or not self._is_in_place():
+                return -1
+            return self._file.seek(0, os.SEEK_END)
+        except (OSError, ValueError):  # it was closed meanwhile
+            return -1
+
+    def _is_in_place(self) -> bool:
+        if not self._is_alone:
+            return False
+        with os.scandir(self._folder) as entries:
+            for count, entry in enumerate(entries):
+                if entry.name == self._name:
+                    return entry.inode() == self._number
+                if count >= _MANY:
+                    self._is_alone = False
+                    break
+        return False
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._file is not None:
+            self._file.close()
 
 
 def identity_of(name: str) -> tuple[int, int] | None:

@@ -125,6 +125,7 @@ class Writer:
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         with suppress(apsw.Error, OSError):
             self._connection.close()
+        self._files.close()
         self.is_over = True
 
     def _may_tidy(self) -> bool:
