@@ -36,6 +36,7 @@ class RawBroker:
         self._limits = Limits(heartbeat=heartbeat)
         self.there: socket.socket | None = None
         self.accepted = 0
+        self.has_client = threading.Event()
         self.last_word: Any = None  # what it says to each who connects, before it lets go
         self._thread = threading.Thread(target=self._accept_all, daemon=True)
         self._thread.start()
@@ -53,6 +54,7 @@ class RawBroker:
                     self.there.close()
                 self.there = there
                 self.accepted += 1
+                self.has_client.set()
                 if self.last_word is not None:
                     self.send(there, self.last_word)
                     self._let_go(there)
@@ -104,6 +106,7 @@ def connected(around: ExitStack, *, heartbeat: float) -> tuple[RawBroker, Connec
     options = Options(addresses_of(f"polycast://127.0.0.1:{broker.port}"))
     connection = Connection(options, Handlers(), SystemClock())
     connection.open()
+    assert broker.has_client.wait(30)  # it has said its welcome before it knows whom it has
     around.callback(connection.close)
     around.callback(broker.close)  # first: it does not say goodbye, which would be waited for
     return broker, connection
@@ -114,10 +117,9 @@ def asking(number: int) -> Call:
 
 
 def test_a_broker_that_sends_one_large_message_slowly_lives(
-    around: ExitStack, eventually: Eventually
+    around: ExitStack,
 ) -> None:
     broker, connection = connected(around, heartbeat=0.5)
-    eventually(lambda: broker.there)
     there = broker.there
     assert there is not None
     asked = connection.ask(asking)
@@ -140,10 +142,9 @@ def test_a_broker_that_says_nothing_is_left_although_megabytes_wait_for_it(
 
 
 def test_a_ping_is_answered_although_megabytes_wait_to_be_sent(
-    around: ExitStack, eventually: Eventually
+    around: ExitStack,
 ) -> None:
     broker, connection = connected(around, heartbeat=60.0)
-    eventually(lambda: broker.there)
     there = broker.there
     assert there is not None
     there.settimeout(10)
