@@ -116,9 +116,7 @@ def asking(number: int) -> Call:
     return Call(number, "newest", b"\x90")
 
 
-def test_a_broker_that_sends_one_large_message_slowly_lives(
-    around: ExitStack,
-) -> None:
+def test_a_broker_that_sends_one_large_message_slowly_lives(around: ExitStack) -> None:
     broker, connection = connected(around, heartbeat=0.5)
     there = broker.there
     assert there is not None
@@ -141,9 +139,7 @@ def test_a_broker_that_says_nothing_is_left_although_megabytes_wait_for_it(
     eventually(lambda: broker.accepted > 1)
 
 
-def test_a_ping_is_answered_although_megabytes_wait_to_be_sent(
-    around: ExitStack,
-) -> None:
+def test_a_ping_is_answered_although_megabytes_wait_to_be_sent(around: ExitStack) -> None:
     broker, connection = connected(around, heartbeat=60.0)
     there = broker.there
     assert there is not None
