@@ -11,7 +11,9 @@ import pytest
 from stored_events import AlsoRegistered, BigSale, Refund, Registered, Sale, big, numbers, sales
 
 import polycast as pc
+from polycast.bus.remote.transaction import Worker
 from polycast.testing import ManualClock, Recorder
+from polycast.wire.messages import Done, Step
 
 Eventually = Callable[[Callable[[], object]], None]
 OpenBus = Callable[..., pc.Bus]
@@ -102,6 +104,38 @@ def test_there_is_no_gap_and_no_duplicate_at_the_seam(
     eventually(lambda: all(len(each.events) >= total for each in seen))
     for each in seen:
         assert [delivery.position for delivery in each.deliveries] == list(range(1, total + 1))
+
+
+@pytest.mark.parametrize("options", [{"since": "beginning"}, {}])
+@pytest.mark.parametrize("who", [{"durable": "kept"}, {"group": "kept"}])
+def test_who_attaches_is_not_held_up_by_others_that_publish(
+    options: dict[str, Any],
+    who: dict[str, Any],
+    shop: pc.Bus,
+    other: pc.Bus,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    send, sent = Worker.send, [0]
+
+    def late(self: Worker, steps: list[Step], *, keep: bool) -> Done:
+        """What is to be kept comes after one more event than its sender knows of."""
+        sent[0] += keep
+        other.publish(Sale(sent[0]))
+        return send(self, steps, keep=keep)
+
+    other.publish(Sale(0))
+    seen: Recorder[Any] = Recorder()
+    with monkeypatch.context() as patched:
+        patched.setattr(Worker, "send", late)
+        sub = shop.subscribe(Sale, seen, **who, **options)
+    last = other.publish(Sale(-1)).position
+    eventually(lambda: seen.deliveries and seen.deliveries[-1].position == last)
+    positions = [delivery.position for delivery in seen.deliveries]
+    assert positions == list(range(positions[0], last + 1))
+    assert positions[0] == 1 if options else positions[0] > 1
+    assert {delivery.count for delivery in seen.deliveries} == {1}
+    sub.cancel()
 
 
 def test_a_subscription_gets_all_that_is_published_after_it(

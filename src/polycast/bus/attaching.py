@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from polycast.typesystem import Description
 
 GROUPS = "group:"  # what the names of groups that are not durable begin with
+ANYWHERE = 1 << 62  # a position that no log has
 __all__ = ["GROUPS", "Attachment", "Request", "kept_name", "rest_of_lease"]
 
 
@@ -31,7 +32,7 @@ class Attachment:
 
     kept: Kept
     flights: list[Flight]
-    mark: Mark  # what may have been begun before
+    mark: Mark  # what may have been begun before; as far as the log went then
     unclean: bool = False  # whoever was attached before has not said goodbye
     before: int = 0  # the token of whoever was attached before
     route: Route | None = None  # if the pipeline says what it takes
@@ -92,7 +93,7 @@ class Request:
         tx.save(kept)
         self.detector.see(kept)
         route = self.reroute(tx)
-        unclean, mark = mark.reach > 0, mark.left(tx.newest() + 1)
+        unclean, mark = mark.reach > 0, mark.left()
         if known is None or known.token != self.number:
             now = mark if is_group else replace(mark, reach=first_limit(kept.cursor))
             tx.fly([now.flight(self.name)])
@@ -107,7 +108,7 @@ class Request:
             return Mark()
         left = tx.flights_at(self.name, [MARK])
         if not left and not known.group:  # an earlier polycast keeps none
-            return Mark(reach=tx.newest() + 1)
+            return Mark(reach=ANYWHERE)
         return Mark.among(left)
 
     def _descriptions(self) -> list[Description]:

@@ -196,6 +196,9 @@ class StoredRoster(Roster):
             mailbox.behind = request.start
             return mailbox
         attachment = self.store.write(request.attach).result()
+        if attachment.mark.doubt:
+            end = self.store.newest() + 1  # whoever had it before is fenced by now
+            attachment = dataclasses.replace(attachment, mark=attachment.mark.within(end))
         kept = attachment.kept
         mailbox = self._new(interest.starting(kept.start), settings)
         mailbox.route = attachment.route

@@ -81,7 +81,10 @@ class View(Protocol):
         """What tells this store from any other."""
 
     def newest(self) -> int:
-        """The newest position; 0 if nothing was ever appended."""
+        """The newest position; 0 if nothing was ever appended.
+
+        At a broker more may have been appended since, before what a transaction writes.
+        """
 
     def oldest(self) -> int:
         """The oldest position kept; that after the newest if nothing is."""

@@ -280,9 +280,13 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
         kept = next((each for each in flights if each.position == MARK), None)
         return cls() if kept is None else cls(kept.attempts, kept.token)
 
-    def left(self, end: int) -> Mark:
-        """After whoever was attached has gone: he got nothing from the end of the log on."""
-        return Mark(0, max(self.doubt, min(self.reach, end)))
+    def left(self) -> Mark:
+        """After whoever was attached has gone."""
+        return Mark(0, max(self.doubt, self.reach))
+
+    def within(self, end: int) -> Mark:
+        """Nobody got anything from the end on that the log had after he was gone, or later."""
+        return Mark(min(self.reach, end), min(self.doubt, end))
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):

@@ -34,7 +34,7 @@ _REVISED = frozenset({"save", "remove", "describe", "put_context", "end_context"
 _DOCUMENTS = frozenset({"put_document", "remove_document"})
 _UNTOUCHED: frozenset[str] = frozenset()
 _TOUCHED_BY: dict[str, frozenset[str]] = {
-    **dict.fromkeys(("newest", "oldest", "identity", "descriptions"), _UNTOUCHED),
+    **dict.fromkeys(("oldest", "identity", "descriptions"), _UNTOUCHED),
     **dict.fromkeys(("flights", "flights_at", "flight", "under_way", "free"), _FLIGHTS),
     **dict.fromkeys(("subscription", "subscriptions", "lapsed"), _KEPT),
     **dict.fromkeys(("document", "documents"), _DOCUMENTS),
@@ -50,6 +50,9 @@ _GUESSES: dict[str, bytes] = {
     for name in ("move", "keep_bus", "claim")
 }
 
+_GROWING = frozenset({"newest"})
+"""Questions whose answer others change all the time and which only grows: what was told a moment
+before is no reason to run the work again. Else nobody could attach while others publish."""
 _TOLD = frozenset({"open_bus"})
 """Steps whose result nothing depends on that the work does. As the last, they are kept whatever it
 is: many who open a bus at once would else have to guess who of them is the next."""
@@ -173,6 +176,8 @@ class Recording:
 
     def take(self, verb: Verb, arguments: bytes) -> Any:
         """One more step."""
+        if verb.name in _GROWING:
+            return verb.result(self._worker.ask(verb.name, arguments))
         at, is_question = len(self.steps), verb.name in READS
         if not verb.has_result:
             self.steps.append(Step(verb.name, arguments))
