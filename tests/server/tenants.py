@@ -249,6 +249,7 @@ ARGUMENTS: dict[str, Arguments] = {
     "keep_bus": lambda t: {"bus": t.bus, "until": 1.0},
     "remove_bus": lambda t: {"bus": t.bus},
     "save": lambda t: {"kept": Kept(t.subscription, t.definition, 1, 99)},
+    "take_over": lambda t: {"kept": Kept(t.subscription, t.definition, 1, 99)},
     "move": lambda t: {"name": t.subscription, "token": 0, "cursor": 99},
     "fly": lambda t: {"flights": [Flight(t.subscription, 50, "x")]},
     "claim": lambda t: {"flight": Flight(t.subscription, 50, "x")},

@@ -155,7 +155,7 @@ WANTED: dict[str, Callable[[Who, str], str]] = {
     "adverts": advert_question,
     "read": log_question,
     "find": event_question,
-    **dict.fromkeys(("save", "remove"), attaching),
+    **dict.fromkeys(("save", "take_over", "remove"), attaching),
     **dict.fromkeys(("move", "land", "land_before", "fly", "claim"), own_change),
     **dict.fromkeys(("join", "leave", "begin_route", "end_route"), own_change),
     **dict.fromkeys(("put_document", "remove_document"), own_change),

@@ -47,6 +47,7 @@ def lost(one: Things, other: Things) -> list[Settled]:
 
 MIXED: dict[str, Mixed] = {
     "save": lambda a, b: {"kept": Kept(a.subscription, wanting(a, b), 1, 99, holder=b.bus)},
+    "take_over": lambda a, b: {"kept": Kept(a.subscription, wanting(a, b), 1, 99, holder=b.bus)},
     "fly": lambda a, b: {"flights": [*flown(a), *flown(b)]},
     "join": lambda a, b: {"member": Member(a.group, b.bus, 99)},
     "leave": lambda a, b: {"name": a.group, "bus": b.bus},
@@ -183,7 +184,18 @@ def test_no_row_of_steps_shows_or_changes_what_is_anothers(
 @pytest.mark.parametrize(
     "verb",
     [
-        *("save", "remove", "move", "land", "land_before", "fly", "claim", "leave", "end_route"),
+        *(
+            "save",
+            "take_over",
+            "remove",
+            "move",
+            "land",
+            "land_before",
+            "fly",
+            "claim",
+            "leave",
+            "end_route",
+        ),
         *("put_document", "remove_document", "begin_route", "settle", "take_claims", "exhume"),
         *("bury", "keep_bus", "remove_bus", "advertise", "withdraw", "put_context", "end_context"),
         *("join", "buses", "subscription", "subscriptions", "routes", "route"),

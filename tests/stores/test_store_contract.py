@@ -335,6 +335,16 @@ def test_a_subscription_is_kept_with_all_it_has(store: Store) -> None:
         assert view.lapsed(12.5) == ["n"]
 
 
+def test_who_takes_over_has_a_higher_token_than_anybody_before(store: Store) -> None:
+    tokens = []
+    for name in ("n", "m", "n"):
+        tokens.append(store.write(lambda t, n=name: t.take_over(Kept(n, b"", 1, 1))).result(10))  # type: ignore[misc]
+        with store.view() as view:
+            assert view.subscription(name) == Kept(name, b"", 1, 1, token=tokens[-1])
+        store.write(lambda t, n=name: t.remove(n)).result(10)  # type: ignore[misc]
+    assert tokens == sorted(set(tokens))
+
+
 def test_a_cursor_moves_only_with_the_current_token(store: Store) -> None:
     store.write(lambda t: t.save(Kept("n", b"", 1, 1, token=3))).result(10)
     moves = [

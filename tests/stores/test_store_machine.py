@@ -208,6 +208,10 @@ class Stores(RuleBasedStateMachine):
     def save(self, one: Kept) -> None:
         self.change(lambda t: t.save(one))
 
+    @rule(one=kept)
+    def take_over(self, one: Kept) -> None:
+        self.change(lambda t: t.take_over(one))
+
     @rule(name=names, token=st.integers(0, 2), cursor=places)
     def move(self, name: str, token: int, cursor: int) -> None:
         self.change(lambda t: t.move(name, token=token, cursor=cursor))

@@ -65,7 +65,6 @@ class Request:
         is_group = self.interest.group is not None
         lease = None if is_group else self.lease  # each member of a group has its own
         until = None if lease is None else self.clock.time() + lease
-        token = tx.revision() + 1  # higher than any before
         definition = definition_of(self.interest, lease=lease)
         for each in self._descriptions():
             tx.describe(each)
@@ -85,12 +84,14 @@ class Request:
             definition=definition.encoded(),
             pinned=self.pinned,
             group=is_group,
-            token=kept.token if known is not None and known.group and is_group else token,
             holder=None if is_group else self.bus,
             lease=until,
         )
         mark = self._marked(tx, known)
-        tx.save(kept)
+        if is_group and known is not None and known.group:
+            tx.save(kept)  # one more member
+        else:
+            kept = replace(kept, token=tx.take_over(kept))
         self.detector.see(kept)
         route = self.reroute(tx)
         unclean, mark = mark.reach > 0, mark.left()

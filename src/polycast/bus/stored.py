@@ -175,13 +175,12 @@ class StoredRoster(Roster):
             attachment = again.attach(tx)
             ours = attachment.before == keeper.number
             if ours:
-                token, revision = attachment.kept.token, tx.revision()
-                tx.after(lambda: go_on(token, revision))
+                tx.after(lambda: go_on(attachment.kept.token))
             return ours
 
-        def go_on(token: int, revision: int) -> None:
-            """What is saved next has to have the new number."""
-            keeper.number, self._to_see = token, revision
+        def go_on(token: int) -> None:
+            """What is saved next has to have the new number, which is the revision of now, too."""
+            keeper.number = self._to_see = token
 
         ours = self.store.write(attach).result()
         if not ours:

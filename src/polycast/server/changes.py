@@ -71,7 +71,7 @@ def change(nothing: object) -> Rule:
     return lambda asked: asked.do() if _is_there(asked, asked.name) else nothing
 
 
-def save(asked: Asked) -> None:
+def save(asked: Asked) -> object:
     """A subscription belongs to who makes it, or attaches to it where it has no owner."""
     guard, view, kept = asked.guard, asked.view, asked.given["kept"]
     before, owner = view.subscription(kept.name), owner_of_subscription(view, kept.name)
@@ -85,7 +85,7 @@ def save(asked: Asked) -> None:
         _take_name(asked, kept.name)
     if before is None:
         _clear(view, kept.name)
-    asked.do()
+    return asked.do()
 
 
 def _check_definitions(asked: Asked, before: Kept | None, kept: Kept) -> None:

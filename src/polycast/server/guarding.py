@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Guard"]
 
-_TAKING = frozenset({"open_bus", "save", "bury", "settle", "take_claims"})
+_TAKING = frozenset({"open_bus", "save", "take_over", "bury", "settle", "take_claims"})
 """What makes something belong to somebody, also to admins."""
 
 

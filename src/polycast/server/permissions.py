@@ -49,7 +49,7 @@ RULES: dict[str, Rule] = {
     "document": questions.document,
     "documents": questions.documents,
     # changes of subscriptions
-    "save": changes.save,
+    **dict.fromkeys(("save", "take_over"), changes.save),
     "remove": changes.remove,
     "move": changes.change(nothing=False),
     **dict.fromkeys(("land", "land_before", "leave", "end_route"), changes.change(nothing=None)),

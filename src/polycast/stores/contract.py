@@ -216,6 +216,12 @@ class Transaction(View, Protocol):
     def save(self, kept: Kept) -> None:
         """Put a subscription in place of what there was under its name."""
 
+    def take_over(self, kept: Kept) -> int:
+        """The same, under a token of its own, higher than any that a subscription ever had.
+
+        Nothing that the same work does may depend on the token: elsewhere it is told afterwards.
+        """
+
     def move(self, name: str, *, token: int, cursor: int) -> bool:
         """Move a cursor; False, and nothing moved, if the token is not the current one."""
 

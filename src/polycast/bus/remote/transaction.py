@@ -28,9 +28,9 @@ __all__ = ["Worker", "view_of"]
 T = TypeVar("T")
 TRIES = 100
 _FLIGHTS = frozenset({"fly", "claim", "land", "land_before", "remove", "remove_bus"})
-_KEPT = frozenset({"save", "move", "remove", "remove_bus"})
+_KEPT = frozenset({"save", "take_over", "move", "remove", "remove_bus"})
 _MEMBERS = frozenset({"join", "leave", "remove", "remove_bus"})
-_REVISED = frozenset({"save", "remove", "describe", "put_context", "end_context"})
+_REVISED = frozenset({"save", "take_over", "remove", "describe", "put_context", "end_context"})
 _DOCUMENTS = frozenset({"put_document", "remove_document"})
 _UNTOUCHED: frozenset[str] = frozenset()
 _TOUCHED_BY: dict[str, frozenset[str]] = {
@@ -48,7 +48,7 @@ _TOUCHED_BY: dict[str, frozenset[str]] = {
 _GUESSES: dict[str, bytes] = {
     name: encode_result(True)  # nobody else has taken it
     for name in ("move", "keep_bus", "claim")
-}
+} | {"take_over": encode_result(0)}
 
 _GROWING = frozenset({"newest"})
 """Questions whose answer others change all the time and which only grows: what was told a moment
@@ -56,6 +56,8 @@ before is no reason to run the work again. Else nobody could attach while others
 _TOLD = frozenset({"open_bus"})
 """Steps whose result nothing depends on that the work does. As the last, they are kept whatever it
 is: many who open a bus at once would else have to guess who of them is the next."""
+_ALWAYS_TOLD = frozenset({"take_over"})
+"""Steps whose result no later step may depend on, by contract: many who attach at once."""
 _VERBS: dict[type, Verb] = {Claiming: ERRANDS["take_claims"], Settling: ERRANDS["settle"]}
 
 
@@ -85,7 +87,8 @@ class Worker:
             try:
                 result = work(cast("Transaction", recording))
                 if recording.has_written and not self._keep(recording):
-                    recording = Recording(self, known)  # it is kept; only what it was told differs
+                    # It is kept; only what it was told differs.
+                    recording = Recording(self, known, kept=recording)
                     result = work(cast("Transaction", recording))
             except _Again:
                 continue
@@ -111,15 +114,16 @@ class Worker:
         """Have it kept; whether all is as the work was told."""
         self._order += 1
         steps = recording.steps
-        if steps[-1].name in _TOLD:
-            steps = [*steps[:-1], Step(steps[-1].name, steps[-1].arguments)]
-        done = self.send(steps, keep=True)
-        if not done.kept:
-            recording.learn(recording.steps, done.results)
-            raise _Again
-        if steps is recording.steps or done.results[-1] == recording.steps[-1].expected:
+        *sent, last = _unguessed(steps)
+        if last.name in _TOLD:
+            last = Step(last.name, last.arguments)
+        done = self.send([*sent, last], keep=True)
+        pairs = zip(steps, done.results, strict=True)
+        if done.kept and all(each.expected in (b"", result) for each, result in pairs):
             return True
-        recording.learn(recording.steps, done.results)
+        recording.learn(steps, done.results)
+        if not done.kept:
+            raise _Again
         return False
 
     def send(self, steps: list[Step], *, keep: bool) -> Done:
@@ -130,6 +134,13 @@ class Worker:
             why = f"{len(steps)} steps have {len(done.results)} results"
             raise BadFrame("`done`", why=why)
         return done
+
+
+def _unguessed(steps: list[Step]) -> list[Step]:
+    """Steps as they are sent, without what is told in any case."""
+    return [
+        Step(each.name, each.arguments) if each.name in _ALWAYS_TOLD else each for each in steps
+    ]
 
 
 class Known:
@@ -160,8 +171,10 @@ class Known:
 class Recording:
     """Remembers each step of some work, and what it was told."""
 
-    def __init__(self, worker: Worker, known: Known) -> None:
+    def __init__(self, worker: Worker, known: Known, kept: Recording | None = None) -> None:
         self._worker, self._known = worker, known
+        self._grown: list[bytes] = []  # the answers to what only grows
+        self._same = [] if kept is None else kept._grown  # what is kept went by these
         self.steps: list[Step] = []
         self.after_it: list[Callable[[], None]] = []
 
@@ -177,7 +190,10 @@ class Recording:
     def take(self, verb: Verb, arguments: bytes) -> Any:
         """One more step."""
         if verb.name in _GROWING:
-            return verb.result(self._worker.ask(verb.name, arguments))
+            at = len(self._grown)
+            same = self._same[at : at + 1]
+            self._grown += same or [self._worker.ask(verb.name, arguments)]
+            return verb.result(self._grown[at])
         at, is_question = len(self.steps), verb.name in READS
         if not verb.has_result:
             self.steps.append(Step(verb.name, arguments))
@@ -202,7 +218,7 @@ class Recording:
 
     def _tried(self, step: Step) -> bytes:
         """Have the broker take all steps so far, undo them, and tell the last result."""
-        steps = [*self.steps, step]
+        steps = [*_unguessed(self.steps), step]
         results = self._worker.send(steps, keep=False).results
         expected = [each.expected or result for each, result in zip(steps, results, strict=True)]
         if expected != results:

@@ -245,6 +245,11 @@ class MemoryState:
         self._kept[kept.name] = kept
         self._change(kept.name)
 
+    def take_over(self, kept: Kept) -> int:
+        token = self._revision + 1  # the revision that it is saved with
+        self.save(replace(kept, token=token))
+        return token
+
     def _change(self, name: str) -> None:
         self._revision += 1
         self._changes[self._revision] = name

@@ -275,6 +275,12 @@ class SqlTransaction(SqlView, RoutingTransaction):
         _SUBSCRIPTIONS.put(self.connection, *_of_kept(kept))
         self._revise(kept.name)
 
+    def take_over(self, kept: Kept) -> int:
+        """The same, under a token of its own, higher than any that a subscription ever had."""
+        token = self.revision() + 1  # the revision that it is saved with
+        self.save(replace(kept, token=token))
+        return token
+
     def _update(self, kept: Kept) -> None:
         """Write what changes without a revision; it was read before, so no damage is covered up."""
         sealed = _SUBSCRIPTIONS.seal(*_of_kept(kept))
