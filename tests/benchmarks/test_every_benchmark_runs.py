@@ -24,9 +24,11 @@ TABLE = "\N{BOX DRAWINGS HEAVY DOWN AND RIGHT}"
 
 # Scripts that can be run and that measure nothing by themselves, each with the reason.
 NO_BENCHMARKS = {
+    "checkouts_work": "a worker, which checkouts starts",
     "matching_ours": "a contender, which matching_peers starts",
     "ready10": "a workload, which checks itself",
 }
+ON_REQUEST = {"checkouts": "asks for another checkout"}
 NEEDS_JAVA = {"pipeline"}
 
 
@@ -77,7 +79,7 @@ def tried(script: Path, scratch: Path) -> tuple[int, str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", [*BENCHMARKS, *ON_REQUEST])
 def test_a_benchmark_runs_and_shows_a_table(name: str, tmp_path: Path) -> None:
     if name in NEEDS_JAVA and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip(f"benchmarks/{name}.py needs Java, which is not here")
@@ -89,8 +91,8 @@ def test_a_benchmark_runs_and_shows_a_table(name: str, tmp_path: Path) -> None:
     assert what_is_kept() == before, "what is only tried out writes nothing"
 
 
-def test_make_bench_runs_every_benchmark() -> None:
-    assert programs(FOLDER) == {*BENCHMARKS} | NO_BENCHMARKS.keys()
+def test_make_bench_runs_every_benchmark_that_asks_for_nothing() -> None:
+    assert programs(FOLDER) == {*BENCHMARKS} | NO_BENCHMARKS.keys() | ON_REQUEST.keys()
     assert len(BENCHMARKS) == len({*BENCHMARKS})
 
 
