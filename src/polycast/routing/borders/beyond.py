@@ -167,7 +167,10 @@ class Beyond:
         return ready[1]
 
     def _call(self, event: Any) -> None:
-        there, again = self._prepared(event)
+        if self._ready is None and self._again is None:  # as nearly always, and a call less
+            there, again = self._see(event), None
+        else:
+            there, again = self._prepared(event)
         own = None if type(event) in self._fixed else copier(there)
         wrong: Wrong = []
         interrupt: BaseException | None = None
