@@ -51,9 +51,10 @@ class _Registered(NamedTuple):
 class Names:
     """The functions and classes that names from outside may mean.
 
-    A module registers what its `__all__` lists, else the public functions and classes that it
-    defines itself; and the public methods of these classes. `functions` are registered as they are
-    called there. It does not change: a look-up is one `dict.get`.
+    A module registers the functions and classes that it defines itself: those that its `__all__`
+    lists, else the public ones; and the public methods of these classes. Of a package, `__all__`
+    may list what its own modules define, too. `functions` are registered as they are called there.
+    It does not change: a look-up is one `dict.get`.
     """
 
     def __init__(
@@ -79,6 +80,11 @@ class Names:
         if found is None and (self.modules or self.functions):
             self._tell(name)
         return found
+
+    @property
+    def classes(self) -> frozenset[type]:
+        """The classes that are registered: events from outside may be of these, and no others."""
+        return frozenset(each for each in self._known.values() if isinstance(each, type))
 
     def spelled(self, name: str) -> list[Any]:
         """What a name in a file may mean: with its module or without, with dots only."""
@@ -143,15 +149,17 @@ class Names:
 
 
 def _own(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """What a module registers: what it lists, else what it defines under a public name."""
-    space = vars(module)
-    listed = space.get("__all__")
-    for name, value in list(space.items()) if listed is None else ():
-        if not name.startswith("_") and _is_defined_in(value, module.__name__):
+    """What a module defines: all that it lists, else what has a public name.
+
+    What it only imports is not its own, whatever it lists; what its own modules define is.
+    """
+    space, listed = vars(module), vars(module).get("__all__")
+    for name in [each for each in space if each[:1] != "_"] if listed is None else listed:
+        value = space.get(name)
+        home = _text(value, "__module__") or ""
+        is_below = listed is not None and home.startswith(f"{module.__name__}.")
+        if _is_defined_in(value, home if is_below else module.__name__):
             yield name, value
-    for name in listed or ():
-        if callable(found := space.get(name)) and not isinstance(found, ModuleType):
-            yield name, found
 
 
 def _home(module: ModuleType, value: Any) -> list[_Registered]:

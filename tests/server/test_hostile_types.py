@@ -144,12 +144,12 @@ def test_types_in_each_other_have_a_depth() -> None:
         Description("evil.Deep", attributes=(Attribute("x", INT, default=value),))
 
 
-def test_a_registry_without_modules_has_only_made_classes() -> None:
+def test_a_registry_lends_the_classes_it_is_given_and_no_others() -> None:
     name = f"{Tool.__module__}.Tool"
     assert Registry().resolve(name) is Tool
-    assert Registry(modules=(Tool.__module__,)).resolve(name) is Tool
-    assert Registry(modules=("shop.events",)).resolve(name) is None
-    assert Registry(modules=()).resolve(name) is None
+    assert Registry(classes=(Tool,)).resolve(name) is Tool
+    assert Registry(classes=(Payment,)).resolve(name) is None
+    assert Registry(classes=()).resolve(name) is None
 
 
 @pytest.mark.parametrize("name", ["polycast.server.broker.Broker", "uvicorn.config.Config"])

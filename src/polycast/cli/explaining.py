@@ -82,7 +82,7 @@ class _Explained:
         body = kept.definition if route is None else route.definition
         self.definition = Definition.decoded(body)
         # What a broker does, which has none of the classes and reads no filter that is too long.
-        self._plan = RoutingPlan(Registry(modules=()), budget=FilterBudget(lambda: 0.0))
+        self._plan = RoutingPlan(Registry(classes=()), budget=FilterBudget(lambda: 0.0))
         self._unknown = ""
         try:
             self._plan.move_to([Route(NUMBER, kept.name, body, 1)], view)

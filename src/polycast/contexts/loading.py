@@ -165,6 +165,9 @@ class _Names:
     def __init__(self, names: Names, parents: tuple[Context, ...]) -> None:
         self._names = names
         self._above = Vocabulary([cls for each in parents for cls in settle(each).types.types])
+        above = (each for parent in parents for each in parent.lineage())
+        listed = (cls.__module__ for each in above for cls in each.types)
+        self._homes = frozenset((*names.modules, *listed))
         self._imported = self._types_imported()
 
     def _types_imported(self) -> dict[str, list[type]]:
@@ -193,15 +196,10 @@ class _Names:
             return identity
         _check_words(name, "unknown-function")
         for cls in types:
-            homes = {*self._names.modules, *(each.__module__ for each in self._kin(cls))}
-            method = methods_of(cls, frozenset(homes)).get(name)
+            method = methods_of(cls, self._homes).get(name)
             if method is not None:
                 return method
         return self._only(name, self._names.spelled(name), "function")
-
-    def _kin(self, cls: type) -> list[type]:
-        """A type at a pattern, and those above it that contexts know."""
-        return [cls, *(each for each in cls.__mro__ if each in self._above.types)]
 
     def _only(self, name: str, found: list[Any], what: str) -> Any:
         """The one thing that a name means."""

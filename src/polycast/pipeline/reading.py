@@ -47,7 +47,7 @@ class Reading:
     def __init__(self, question: Question) -> None:
         self.question, self._names = question, question.shipment.names()
         # What else this process has imported must not matter.
-        self.registry = Registry(modules=question.shipment.modules)
+        self.registry = Registry(classes=self._names.classes)
         for each in question.descriptions:
             self.registry.add(each)
         get = self._names.get
@@ -145,7 +145,7 @@ class Reading:
 
     def _reached(self, waiting: list[Description]) -> Registry:
         """Some types, and all that they mention."""
-        seen = Registry(modules=self.question.shipment.modules)
+        seen = Registry(classes=self._names.classes)
         while waiting:
             each = waiting.pop()
             if seen.described(each.hash) is None:

@@ -57,7 +57,7 @@ def deliver(
             about = {"where": where, "topic": topic, "exact": exact}
             search = search_for(view, what, **about, to=to, most=check_limit(limit))  # type: ignore[arg-type]
         low, high = start_of(store, since) or store.oldest(), end_of(store, until)
-        is_sure = History(search, store, names.get).is_sure
+        is_sure = History(search, store, names).is_sure
     found = find(spark, path, search, low, high, shipment=shipment)
     check_count(found, to=to, limit=limit)
     count = len(found.listed)
@@ -97,7 +97,7 @@ class _Task:
     def __call__(self) -> Iterator[Callable[[int, int], str]]:
         names = self._shipment.names()
         with looking(self._path) as store:
-            history = History(Search.decoded(self._search), store, names.get)
+            history = History(Search.decoded(self._search), store, names)
             yield lambda low, high: msgspec.json.encode(history.findings(low, high)).decode()
 
 

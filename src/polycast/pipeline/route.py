@@ -81,7 +81,7 @@ class Worker:
         names = shipment.names()
         self._open = ExitStack()
         self._store: ReadOnlyStore = self._open.enter_context(looking(path))
-        self._plan = RoutingPlan(Registry(modules=shipment.modules), names.get)
+        self._plan = RoutingPlan(Registry(classes=names.classes), names.get)
         self._set = Effect(0, 0, 0)
 
     @property

@@ -132,7 +132,7 @@ def called_in_words(settings: Settings) -> str:
 
 def asked_by_descriptions(view: View, name: str, body: bytes) -> Asked:
     """What whoever has no class and no function of a subscription asks of its filter."""
-    plan = RoutingPlan(Registry(modules=()))
+    plan = RoutingPlan(Registry(classes=()))
     try:
         plan.move_to([Route(1, name, body, 1)], view)
     except NotDecodable:

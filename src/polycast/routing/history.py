@@ -9,6 +9,7 @@ import msgspec
 from polycast.config import level_named
 from polycast.errors import BadOption, NotDecodable
 from polycast.matching import Definition, Interest, definition_of, selector_for
+from polycast.names import Names
 from polycast.routing.loading import DescribedSelector, RoutingPlan
 from polycast.stores import Route
 from polycast.typesystem import Registry, describe, describe_all
@@ -125,13 +126,14 @@ class History:
         self,
         search: Search,
         store: Store | Readable,
-        function: Callable[[str], Callable[..., object] | None] = lambda path: None,
+        names: Names | None = None,
     ) -> None:
+        names = names or Names()
         self._search, self._store = search, store
-        self._registry = Registry()
+        self._registry = Registry(classes=names.classes)
         for each in search.descriptions:
             self._registry.add(each)
-        self._plan = RoutingPlan(self._registry, function)
+        self._plan = RoutingPlan(self._registry, names.get)
         routes = [
             Route(number, "", definition.encoded(), 1)
             for number, definition in enumerate(search.wanted)

@@ -447,6 +447,6 @@ def load(
     function: Callable[[str], Callable[..., object] | None] = _none,
 ) -> RoutingPlan:
     """The plan of the routes in effect at a position; without one, from now on."""
-    plan = RoutingPlan(registry or Registry(modules=()), function)
+    plan = RoutingPlan(registry or Registry(classes=()), function)
     plan.move_to(view.routes(at=view.newest() + 1 if at is None else at), view)
     return plan

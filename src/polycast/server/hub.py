@@ -72,7 +72,7 @@ class Hub:
 
     def __init__(self, store: Store, vocabulary: Vocabulary, budget: FilterBudget) -> None:
         self._store, self._vocabulary = store, vocabulary
-        self._plan = RoutingPlan(Registry(modules=()), budget=budget)
+        self._plan = RoutingPlan(Registry(classes=()), budget=budget)
         self._owners: dict[int, Reader] = {}
         self._numbers: dict[Reader, dict[str, list[int]]] = {}
         self._counts: Counter[Reader] = Counter()  # definitions of each

@@ -41,7 +41,7 @@ class Vocabulary:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._registry = Registry(modules=())
+        self._registry = Registry(classes=())
         self._lock = threading.Lock()
         self._learnt = 0
         self._known: dict[tuple[str, str], Ancestry] = {}

@@ -33,14 +33,13 @@ OWN = "polycast.events.structured"
 class Registry:
     """Binds wire names to classes, weakly, and to descriptions, for good; safe among threads.
 
-    A name that nobody has bound may mean a class of this process. With `modules`, only a class of
-    these modules, or of their packages: whoever runs filters of others, as a broker does, must
-    not lend them the classes that the program happens to have.
+    A name that nobody has bound may mean a class of this process. With `classes`, only one of
+    these: whoever runs filters of others, as a broker or a pipeline does, must not lend them the
+    classes that the program happens to have.
     """
 
-    def __init__(self, *, modules: Iterable[str] | None = None) -> None:
-        packages = None if modules is None else {each.partition(".")[0] for each in modules}
-        self._packages = packages
+    def __init__(self, *, classes: Iterable[type] | None = None) -> None:
+        self._lent = None if classes is None else frozenset(classes)
         self._lock = threading.RLock()
         self._bound: weakref.WeakKeyDictionary[type, Description] = weakref.WeakKeyDictionary()
         self._classes: dict[str, dict[int, weakref.ref[type]]] = {}
@@ -208,14 +207,14 @@ class Registry:
 
     def _class_alive(self, name: str, version: int | None) -> type | None:
         """A class nobody bound yet, but that this process has under the name."""
-        return _class_alive(name, version, self._packages)
+        return _class_alive(name, version, self._lent)
 
 
-def _class_alive(name: str, version: int | None, packages: set[str] | None) -> type | None:
-    """The same; nothing is imported. None for `packages` is any."""
+def _class_alive(name: str, version: int | None, lent: frozenset[type] | None) -> type | None:
+    """The same; nothing is imported. None for `lent` is any."""
     found = [*named_classes(name), *_module_classes(name)]
-    if packages is not None:
-        found = [cls for cls in found if _is_own(cls) or _package_of(cls) in packages]
+    if lent is not None:
+        found = [cls for cls in found if _is_own(cls) or cls in lent]
     if not found:
         return None
     exact = [cls for cls in found if wire_version(cls) == version]
