@@ -117,6 +117,115 @@ def test_a_subtype_of_what_is_anothers_needs_a_grant_on_that(
     assert shop.wants(PAYMENT) == ([] if not fields else ["evil.Fake"])
 
 
+MIDDLE, TOP = described("evil.Middle"), described("evil.Top")
+RAISED = described("evil.Middle", "a.Payment", version=2)
+
+
+def alias(description: Description, *aliases: str) -> Description:
+    return msgspec.structs.replace(description, aliases=aliases)
+
+
+ALSO_KNOWN_AS = alias(described("evil.Other", "a.Payment"), "evil.Top")
+
+
+@pytest.mark.parametrize(
+    "raising",
+    [
+        [[RAISED]],
+        [[described("evil.Middle", "evil.Next", version=2)], [described("evil.Next", "a.Payment")]],
+        [[described("evil.Next", "a.Payment")], [described("evil.Middle", "evil.Next", version=2)]],
+        [[described("evil.Middle", "evil.Next", version=2), described("evil.Next", "a.Payment")]],
+        [[described("evil.Next", "a.Payment"), described("evil.Middle", "evil.Next", version=2)]],
+        [[described("evil.Top", "a.Payment")]],
+        [[ALSO_KNOWN_AS]],
+        [[alias(described("evil.New"), "evil.Top"), described("evil.New", "a.Payment", version=2)]],
+        [
+            [alias(described("evil.New"), "evil.Old")],
+            [
+                described("evil.Middle", "evil.Old", version=2),
+                described("evil.New", "a.Payment", version=2),
+            ],
+        ],
+        [
+            [
+                described("evil.Middle", "evil.Middle", version=2),
+                described("evil.Top", "evil.Next"),
+                described("evil.Next", "evil.Middle"),
+                described("evil.Middle", "a.Payment", version=3),
+            ]
+        ],
+        [[described("evil.Middle", *(f"evil.N{n}" for n in range(150)), "a.Payment", version=2)]],
+        [[described("evil.Middle", *(f"evil.N{n}" for n in range(9000)), "a.Payment", version=2)]],
+    ],
+)
+def test_what_was_published_does_not_become_anothers_by_a_type_above_it(
+    clients: Any, raising: list[list[Description]]
+) -> None:
+    shop, evil = clients(shop=A, evil=EVIL)
+    shop.describe(PAYMENT)
+    evil.describe(described("evil.Fake", "evil.Middle", "evil.Top"), MIDDLE)
+    assert evil.publish(described("evil.Fake", "evil.Middle", "evil.Top"))
+    for each in raising:
+        evil.describe(*each)
+    assert shop.wants(PAYMENT) == []
+    assert evil.publish(described("evil.Fake", "evil.Middle", "evil.Top"))
+    assert shop.wants(PAYMENT) == []
+
+
+def test_nor_by_two_types_that_one_transaction_describes(clients: Any) -> None:
+    shop, evil = clients(shop=A, evil=EVIL)
+    fake = described("evil.Fake", "evil.Middle")
+    shop.describe(PAYMENT)
+    evil.describe(fake, MIDDLE)
+    assert evil.publish(fake)
+
+    def work(tx: Any) -> None:
+        tx.describe(described("evil.Middle", "evil.Next", version=2))
+        tx.describe(described("evil.Next", "a.Payment"))
+
+    with pytest.raises(pc.AccessDenied, match="its known subtypes would be"):
+        evil.store.write(work).result(5)
+    assert shop.wants(PAYMENT) == []
+
+
+def test_an_event_of_such_a_type_is_refused_and_the_error_names_the_grant(clients: Any) -> None:
+    shop, evil = clients(shop=A, evil=EVIL)
+    shop.describe(PAYMENT)
+    evil.describe(MIDDLE, described("evil.Fake", "evil.Middle"))
+    evil.describe(RAISED)
+    with pytest.raises(pc.AccessDenied, match=r"publish the type evil\.Middle.*publish grant that"):
+        evil.publish(RAISED)
+
+
+def test_who_may_publish_as_anothers_may_move_its_types_there(clients: Any) -> None:
+    shop, partner = clients(
+        shop=A, partner="publish = ['evil.*', 'a.Payment']\ndescribe = ['evil.*']"
+    )
+    fake = described("evil.Fake", "evil.Middle")
+    shop.describe(PAYMENT)
+    partner.describe(fake, MIDDLE)
+    assert partner.publish(fake)
+    partner.describe(RAISED)
+    assert partner.publish(RAISED)
+    assert shop.wants(PAYMENT) == ["evil.Fake", "evil.Middle"]
+
+
+def test_an_owner_goes_on_describing_what_derives_from_anothers_already(clients: Any) -> None:
+    shop, partner, scribe = clients(
+        shop=A,
+        partner="publish = ['our.*', 'a.Payment']\ndescribe = ['our.*']\nowner = 'our'",
+        scribe="describe = ['our.*']\nowner = 'our'",
+    )
+    bill, rush = described("our.Bill", "a.Payment"), described("our.Rush", "our.Bill")
+    newer = described("our.Bill", "a.Payment", fields=("amount", "note"), version=2)
+    shop.describe(PAYMENT)
+    partner.describe(rush, bill)
+    scribe.describe(newer, described("our.Note"), described("our.Rush", "our.Note", version=2))
+    for each in (bill, rush, newer):
+        assert partner.publish(each)
+    assert shop.wants(PAYMENT) == ["our.Bill", "our.Rush", "our.Bill"]
+
+
 def test_within_one_owner_the_own_class_suffices(clients: Any) -> None:
     refund = described("a.Refund", "a.Payment")
     shop, till = clients(shop=A, till="publish = ['a.Refund']\nowner = 'shop'")

@@ -296,9 +296,11 @@ def describe(asked: Asked) -> None:
     """In a transaction, where nothing is private: it is known, or one may say it."""
     guard, description = asked.guard, asked.given["description"]
     if not guard.is_public(description.hash):
+        what = f"the type {description.name}"
         if not guard.may_describe(description):
-            what = f"the type {description.name}"
             guard.refuse_undescribed("describe", what, description.name)
+        if not guard.raises_nothing(description):
+            guard.refuse_raised("describe", what)
         guard.check_types([description])
     asked.do()
 

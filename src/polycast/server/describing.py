@@ -52,8 +52,9 @@ class Private:
     ) -> Heard:
         """Sort out what is for all; what is known already is neither."""
         new = vocabulary.unknown(descriptions)
-        public = [each for each in new if guard.may_describe(each)]
-        private = [each for each in new if not guard.may_describe(each)]
+        allowed = guard.describable(new)
+        public = [each for each in new if each.hash in allowed]
+        private = [each for each in new if each.hash not in allowed]
         many = len(self.descriptions.keys() | {each.hash for each in private})
         if many > MOST:
             text = (

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from polycast.errors import AccessDenied, BadFrame, LimitReached
 from polycast.routing.borders.crossing import letter_name
+from polycast.server.ascent import Ascent
 from polycast.server.asking import Asked, admins
 from polycast.server.belongings import owner_of_publisher
 from polycast.server.permissions import RULES
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Guard"]
 
+MOST_REMEMBERED = 2_000  # descriptions that were not taken, for errors
 _TAKING = frozenset({"open_bus", "save", "take_over", "bury", "settle", "take_claims"})
 """What makes something belong to somebody, also to admins."""
 
@@ -57,6 +59,7 @@ class Guard:
         self._mine: set[str] = set()  # publishers that are known to be
         self.register = Register()
         self._untaken: tuple[frozenset[str], LimitReached] | None = None
+        self._raising: frozenset[str] = frozenset()  # descriptions that were not taken for that
         self._first: int | None = None  # the revision at which it first asked what has changed
         self.is_open = who.rights.admin
 
@@ -182,10 +185,7 @@ class Guard:
             if self._untaken is not None and form.hash in self._untaken[0]:
                 error = self._untaken[1]
                 raise LimitReached(error.code, str(error), error.data)
-            owner = self._owner_of(name)
-            whose = "" if owner in (None, self.owner) else f", which belongs to {owner!r}"
-            what = f"the type {name} in a form that nobody with a right to has described{whose}"
-            self.refuse_undescribed("publish", what, name)
+            self._refuse_form(name, form.hash)
         found = self._vocabulary.ancestry(name, form.hash)
         if found is not None and found.is_too_much:
             text = f"{name!r:.100} has more than {MOST_ABOVE} supertypes and aliases above it"
@@ -193,6 +193,14 @@ class Guard:
         for below, above in () if found is None else found.steps:
             if self._is_border(below, above):
                 self._check_border(name, above, topic)
+
+    def _refuse_form(self, name: str, digest: str) -> None:
+        owner = self._owner_of(name)
+        whose = "" if owner in (None, self.owner) else f", which belongs to {owner!r}"
+        what = f"the type {name} in a form that nobody with a right to has described{whose}"
+        if digest in self._raising:
+            self.refuse_raised("publish", what)
+        self.refuse_undescribed("publish", what, name)
 
     def _is_border(self, below: str, above: str) -> bool:
         """Whether a step up the ancestry leads to what belongs to somebody else."""
@@ -235,9 +243,38 @@ class Guard:
         """Whether the client may say for all what a type is; nobody may for standard types."""
         return self.is_open or self.who.rights.may_describe(description.names)
 
+    def describable(self, new: Sequence[Description]) -> frozenset[str]:
+        """The hashes of the descriptions that the client may give to all.
+
+        It makes no types that are known, and so no events that are there, another owner's: for that
+        it needs the right to publish them as such.
+        """
+        mine = [each for each in new if self.may_describe(each)]
+        if self.is_open:
+            return frozenset(each.hash for each in mine)
+        ascent = Ascent(new, self._vocabulary, self._is_free)
+        found = frozenset(each.hash for each in mine if ascent.raises_nothing_known(each))
+        before = self._raising if len(self._raising) < MOST_REMEMBERED else frozenset()
+        self._raising = before.union(each.hash for each in mine) - found
+        return found
+
+    def raises_nothing(self, description: Description) -> bool:
+        """The same of one, whatever else a transaction has described that nobody knows yet."""
+        ascent = Ascent([description], self._vocabulary, self._is_free)
+        return self.is_open or ascent.adds_nothing(description)
+
+    def _is_free(self, below: str, above: str) -> bool:
+        names = self._vocabulary.names_of_type
+        return not self._is_border(below, above) or self.who.rights.may_publish(names(above), None)
+
     def refuse_undescribed(self, action: str, what: str, name: str) -> None:
         """It needs a type that nobody who may has described."""
         needs = f"describe grant that covers it, such as describe = [{name!r}]"
+        raise AccessDenied(action, what, token=self.who.name, needs=needs)
+
+    def refuse_raised(self, action: str, what: str) -> None:
+        """It would make types that are known another owner's, too."""
+        needs = "publish grant that covers what its known subtypes would be of another owner's"
         raise AccessDenied(action, what, token=self.who.name, needs=needs)
 
     def is_public(self, digest: str) -> bool:

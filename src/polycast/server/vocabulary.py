@@ -11,7 +11,7 @@ from polycast.typesystem.conformance import structurally_conforms
 from polycast.typesystem.standard import STANDARD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from polycast.stores import Store, View
     from polycast.typesystem import Description
@@ -45,6 +45,8 @@ class Vocabulary:
         self._lock = threading.Lock()
         self._learnt = 0
         self._known: dict[tuple[str, str], Ancestry] = {}
+        self._derived: dict[str, list[Description]] = {}  # by the name of a supertype or alias
+        self._called: dict[str, set[str]] = {}  # by its name, all that a type was ever called
         self.generation = 0
         """Grows when there is more to know."""
 
@@ -64,6 +66,9 @@ class Vocabulary:
         new = [each for each in descriptions if self._registry.described(each.hash) is None]
         for each in new:
             self._registry.add(each)
+            for above in dict.fromkeys((*each.supertypes, *each.aliases)):
+                self._derived.setdefault(above, []).append(each)
+            self._called.setdefault(each.name, set()).update(each.names)
         if new:
             self.generation += 1
             self._known = {}
@@ -92,6 +97,19 @@ class Vocabulary:
         if found is None or (found.name, found.version, found.hash) != wanted:
             return None
         return found
+
+    def newest(self, name: str) -> Description | None:
+        """What a type that is known by its name only is."""
+        return self._registry.describe(name)
+
+    def below(self, name: str, names: Iterable[str]) -> frozenset[str]:
+        """By which of these names, or of those that it had, something known derives from a type."""
+        called = self._called.get(name, set()).union(names)
+        return frozenset(each for each in called if each in self._derived)
+
+    def derived(self, name: str) -> Sequence[Description]:
+        """What is known to derive from a type of that name, in all versions."""
+        return self._derived.get(name, ())
 
     def has_name(self, name: str) -> bool:
         """Whether anybody has described a type of that name."""
