@@ -449,6 +449,36 @@ def test_rows_of_arrow_are_matched_as_the_events_they_hold(*, table: bool) -> No
     assert [sorted(each) for each in found] == [sorted(m.match(event)) for event in events]
 
 
+@dataclass
+class Stock:
+    counts: dict[str, int] | None = None
+    lines: dict[str, Line] = field(default_factory=dict)
+    words: Any = None
+
+
+@pytest.mark.parametrize("crowd", [0, 100])
+def test_a_map_of_arrow_is_a_dictionary(crowd: int) -> None:
+    pa = pytest.importorskip("pyarrow")
+    m: pc.Matcher[int] = pc.Matcher()
+    m.add(1, Stock, lambda s: s.counts["bolts"] > 2)  # type: ignore[index]
+    m.add(2, Stock, lambda s: s.counts.get("nuts", 0) == 0)  # type: ignore[union-attr]
+    m.add(3, Stock, lambda s: "nuts" in s.counts)  # type: ignore[operator]
+    m.add(4, Stock, lambda s: s.lines["a"].price == 3)
+    m.add(5, Stock, lambda s: s.words == [])
+    for number in range(crowd):
+        m.add(10 + number, Stock, lambda s, n=number: s.counts["bolts"] == 1000 + n)
+    counts = [[("bolts", 3)], [("bolts", 1), ("nuts", 5)], [], None]
+    line = pa.struct([("price", pa.int64())])
+    columns = {
+        "counts": pa.array(counts, pa.map_(pa.string(), pa.int64())),
+        "lines": pa.array([[("a", {"price": 3})], [], [], []], pa.map_(pa.string(), line)),
+        "words": pa.array([[], ["x"], [], []], pa.list_(pa.string())),
+    }
+    offsets, keys = m.match_batch(pa.record_batch(columns), of=Stock)
+    found = [sorted(keys[a:b]) for a, b in itertools.pairwise(offsets)]
+    assert found == [[1, 2, 4, 5], [3], [2, 5], [5]]
+
+
 def test_keys_that_are_numbers_are_an_array_of_numbers() -> None:
     pa = pytest.importorskip("pyarrow")
     m: pc.Matcher[int] = pc.Matcher()

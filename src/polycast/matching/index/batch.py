@@ -6,6 +6,7 @@ import enum
 import types
 import typing
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from polycast.errors import BadOption
@@ -105,7 +106,8 @@ def _ordered(domain: Domain, values: list[Any], odd: set[int]) -> Ordered:
 class Rows:
     """Rows of a record batch or table, as events of a class. Objects are made as far as needed.
 
-    A null is None. Members of an enum are strings that name them; nested objects are structs.
+    A null is None. Members of an enum are strings that name them; nested objects are structs, and
+    dictionaries are structs or maps.
     """
 
     def __init__(self, batch: Any, cls: type) -> None:
@@ -239,6 +241,9 @@ def converted(value: Any, hint: Any) -> Any:
     if isinstance(value, list) and origin in (list, tuple, set, frozenset):
         inner = parameters[0] if parameters else Any
         return origin(converted(each, inner) for each in value)
+    if (origin or hint) in (dict, Mapping) and _is_map(value):
+        key, inner = parameters or (Any, Any)
+        return {converted(name, key): converted(each, inner) for name, each in value}
     if not isinstance(hint, type):
         return value
     if isinstance(value, str) and issubclass(hint, enum.Enum):
@@ -252,6 +257,11 @@ def converted(value: Any, hint: Any) -> Any:
     if isinstance(value, list) and hint in (tuple, set, frozenset):
         return hint(value)
     return value
+
+
+def _is_map(value: Any) -> bool:
+    """Whether it was a map in Arrow: pairs, which no list of Arrow has."""
+    return isinstance(value, list) and all(isinstance(each, tuple) for each in value)
 
 
 def _bare(hint: Any) -> Any:
