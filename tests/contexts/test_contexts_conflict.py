@@ -144,6 +144,22 @@ def test_replacing_is_in_effect_for_all_from_the_next_event_on_and_seen(url: str
         assert USSale(2.0) not in got[1:]
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_replacing_before_any_event_is_in_effect_for_those_who_declared_the_former_one(
+    url: str, way: Any
+) -> None:
+    with by_bus(url, declared()) as one:
+        got: list[USSale] = []
+        one.subscribe(USSale, got.append)
+        with way(url, declared(thrice), replace=True) as other:
+            other.within("root").publish(Sale(1.0))
+            assert one.flush(10)
+            # `thrice` is not registered where `twice` was declared: no event goes on with `twice`.
+            [letter] = one.dead_letters()
+            assert got == []
+            assert "thrice is not registered here" in letter.reason
+
+
 def replaced(bus: pc.Bus) -> list[str]:
     return [each for each in bus.health().problems if "was replaced" in each]
 

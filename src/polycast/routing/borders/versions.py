@@ -53,6 +53,7 @@ class ContextHistory:
         self._offered: dict[tuple[bytes, ...], Member] = {}
         self._own: dict[str, Callable[..., Any]] = {}
         self._declared: dict[str, bytes] = {}  # what contexts are by what this process says
+        self._numbers: dict[tuple[str, bytes], int] = {}  # and the last versions that say the same
 
     def knows(self, versions: Iterable[ContextVersion]) -> bool:
         """Whether there is no version that is new here."""
@@ -61,6 +62,11 @@ class ContextHistory:
     def learn(self, versions: Iterable[ContextVersion]) -> None:
         """Have all versions that a store has, by number, unless they were read before others."""
         log = VersionLog(versions)
+        # A store forgets a version that was replaced before anything was published.
+        for version in log.versions:
+            if self._declared.get(version.name) == version.body:
+                key = (version.name, version.body)
+                self._numbers[key] = max(version.number, self._numbers.get(key, 0))
         if not self._log.is_after(log):
             self._log, self._known = log, _Known(made=self._known.made)
 
@@ -77,6 +83,8 @@ class ContextHistory:
 
         for member in federation.members.values():
             self._offered[bodies_of(member.context)] = member
+        for member in federation.members.values():  # not what a stale one still has above it
+            self._declared[member.name] = bodies[id(member.context)]
         self._known = _Known()
 
     def kept(self, name: str, position: int) -> Kept | None:
@@ -144,14 +152,13 @@ class ContextHistory:
             lineage = log.lineage(name, position)
         except BadContext:  # what cannot be read here is not what this process declares
             return True
-        return any(self._is_later(log, log.by_number[number]) for number in lineage)
+        return any(self._is_later(log.by_number[number]) for number in lineage)
 
-    def _is_later(self, log: VersionLog, version: ContextVersion) -> bool:
+    def _is_later(self, version: ContextVersion) -> bool:
         declared = self._declared.get(version.name)
         if declared is None or declared == version.body:
             return False
-        own = [other.start for other in log.of(version.name) if other.body == declared]
-        return bool(own) and version.start > own[-1]
+        return version.number > self._numbers.get((version.name, declared), version.number)
 
     # -- what they are here ------------------------------------------------------------------------
 
