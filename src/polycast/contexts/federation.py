@@ -93,7 +93,7 @@ class Federation:
         self.overriding: set[str] = set()
         """The contexts that stand in place of what a store has under their names."""
         self.renewed: frozenset[str] = frozenset()
-        """Those of them that the change that is under way is about."""
+        """Those that the change that is under way is about."""
         self.findings: list[tuple[str, Finding]] = []
         """What was found wrong with types that were met while events flowed, by context."""
 
@@ -115,7 +115,8 @@ class Federation:
                         accepted = f"a parent that is in: federation.member({each.name!r}).context"
                     raise BadContext("the name of a context", each.name, accepted=accepted)
             reports = {each: _accepted(each) for each in new or [context]}
-            self._put(new or [context] if replace else new, overriding=replace)
+            asked = frozenset([context.name])
+            self._put(new or [context] if replace else new, asked, overriding=replace)
             return reports[context]
 
     def replace(self, context: Context) -> Report:
@@ -129,7 +130,7 @@ class Federation:
                 if parent is not self.root and not self._has(parent):
                     accepted = "parents that are in the federation"
                     raise BadContext("parent", parent.name, accepted=accepted, where=context.name)
-            self._put([context], overriding=True)
+            self._put([context], frozenset([context.name]), overriding=True)
             return report
 
     def remove(self, context: Context | str) -> None:
@@ -151,13 +152,13 @@ class Federation:
         known = self.members.get(context.name)
         return known is not None and known.context is context
 
-    def _put(self, contexts: list[Context], *, overriding: bool) -> None:
+    def _put(self, contexts: list[Context], asked: frozenset[str], *, overriding: bool) -> None:
         """Compile contexts and all below them aside, then have them in effect in one step."""
         before = self.members
         made: list[Context] = []  # what is in effect if this succeeds, and frozen here
         overridden = self.overriding
+        self.renewed = asked.union(each.name for each in contexts)
         if overriding:
-            self.renewed = frozenset(each.name for each in contexts)
             self.overriding = overridden | self.renewed
         try:
             members = dict(before)

@@ -210,7 +210,7 @@ def seen_now(event: Any, context: str | None, crossing: Crossing) -> Seen | str:
     if context is None:
         return Seen(cls, name, lambda: event)
     member = crossing.member(context, None)
-    if member is None:
+    if member is None or crossing.is_gone(context):
         return f"it would be seen as in context {context!r}; {_GONE}"
     if crossing.becomes(cls, None, context) is None:
         return Seen(cls, name, lambda: event, (f"{name} is a type of context {context!r}",))

@@ -59,10 +59,13 @@ class ContextHistory:
         """Whether there is no version that is new here."""
         return all(version.number in self._log.by_number for version in versions)
 
-    def learn(self, versions: Iterable[ContextVersion]) -> None:
-        """Have all versions that a store has, by number, unless they were read before others."""
-        log = VersionLog(versions)
-        # A store forgets a version that was replaced before anything was published.
+    def learn(self, versions: Iterable[ContextVersion], *, revision: int | None = None) -> None:
+        """Have all versions that a store has, by number, unless they were read before others.
+
+        `revision` is that of the store when they were read, or an earlier one.
+        """
+        log = VersionLog(versions, revision=revision)
+        # A store forgets a version that ends before anything was published.
         for version in log.versions:
             if self._declared.get(version.name) == version.body:
                 key = (version.name, version.body)
@@ -143,7 +146,17 @@ class ContextHistory:
 
     def has_ended(self, name: str, position: int) -> bool:
         """Whether a context was there, and is not any more at a position."""
-        return bool(self._log.of(name)) and self._log.at(name, position) is None
+        return self._log.at(name, position) is None and self._was_there(name)
+
+    def is_gone(self, name: str) -> bool:
+        """Whether a context was there, and is not any more from now on."""
+        versions = self._log.of(name)
+        return versions[-1].until is not None if versions else self._was_there(name)
+
+    def _was_there(self, name: str) -> bool:
+        """Whether the store had a context, though perhaps not when anything was published."""
+        declared = self._declared.get(name)
+        return bool(self._log.of(name)) or (name, declared) in self._numbers
 
     def is_superseded(self, name: str, position: int) -> bool:
         """Whether others have replaced what this process declares, before a position."""
@@ -272,6 +285,10 @@ class StoredCrossing(Crossing):
         """Have the contexts as they are now; what they were, the store knows."""
         del oldest
         super().turn(start, start)
+
+    def is_gone(self, name: str | None) -> bool:
+        """Whether a context was taken out, here or by others."""
+        return super().is_gone(name) or (name is not None and self.history.is_gone(name))
 
     def member(self, name: str, at: int | None) -> Member | None:
         """A context at a position; without one, as it is now.
