@@ -9,6 +9,7 @@ from polycast.contexts.building import Builder
 from polycast.contexts.codegen import write
 from polycast.contexts.derivation import is_subtype, most_derived
 from polycast.contexts.findings import Finding
+from polycast.contexts.fitting import hint_text, kind_met
 from polycast.contexts.fixed import gives_fixed
 from polycast.contexts.resolution import FEW_PATHS, Resolver, TooManyPaths
 from polycast.contexts.values import copied
@@ -170,6 +171,13 @@ class Translator:
         above = most_derived(cls, list(choice.cases))
         if above:
             return self._builder.view(choice, above[0])
+        containers = dict(choice.containers)
+        kind = kind_met(cls, containers)
+        if kind is not None:
+            return containers[kind]
+        if not choice.cases:
+            where, wanted = f"{choice.node.path}.{choice.attribute}", hint_text(choice.shape.hint)
+            raise TypeError(f"{where} holds a {cls.__name__}; accepted: {wanted}")
         return next(iter(choice.cases.values()))
 
     def _tried(self, build: Callable[[], T], cls: type) -> T | None:

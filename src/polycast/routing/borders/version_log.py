@@ -32,7 +32,7 @@ class VersionLog:
     def is_after(self, other: VersionLog) -> bool:
         """Whether another one was read earlier: it lacks a version, or the end of one.
 
-        It may have one more that the store has forgotten, as it was never in effect: revisions tell.
+        One more that it has may be forgotten, as it was never in effect: revisions tell.
         """
         if self.revision is not None and other.revision not in (None, self.revision):
             return self.revision > other.revision
