@@ -220,7 +220,11 @@ def test_it_is_a_dead_letter_on_a_bus() -> None:
     _, us = nodes()
     with pc.Bus() as bus:
         got: list[USNode] = []
-        bus.within(us.copy("again")).subscribe(USNode, got.append)
+        sub = bus.within(us.copy("again")).subscribe(USNode, got.append)
+        told = sub.explain(in_itself())
+        assert not told.delivered
+        assert "cannot see it: an event of the class" in str(told)
+        assert "holds itself at Node.next.next" in str(told)
         bus.publish(in_itself())
         bus.publish(Node("b"))
         assert bus.flush(10)

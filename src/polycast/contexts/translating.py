@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.contexts.building import Builder
 from polycast.contexts.codegen import write
+from polycast.contexts.depth import check_depth
 from polycast.contexts.derivation import is_subtype, most_derived
 from polycast.contexts.findings import Finding
 from polycast.contexts.fitting import hint_text, kind_met
@@ -82,7 +83,11 @@ class Translator:
         """An event of the other side; None if it cannot get there."""
         cls = type(event)
         run = self.functions.get(cls) or self.function(cls)
-        return None if run is None else run(event)
+        try:
+            return None if run is None else run(event)
+        except RecursionError:
+            check_depth(event)
+            raise
 
     def failed(self, cls: type, error: BaseException) -> None:
         """An event of a class could not be translated. The lock of the federation is held."""
