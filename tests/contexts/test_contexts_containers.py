@@ -41,6 +41,10 @@ class Box(Generic[T]):
     x: T
 
 
+class HasAmount(Protocol):
+    amount: int
+
+
 @dataclass(frozen=True)
 class IntBox(Box[int]):
     pass
@@ -203,6 +207,17 @@ def test_what_may_be_a_set_that_can_be_changed_is_copied() -> None:
     assert copy is not value
 
 
+@pytest.mark.parametrize("rule", [True, False])
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [(Pair | HasAmount, LM(1)), (Pair | float, 1), (list[Pair | HasAmount], [LM(1)])],
+)
+def test_what_is_taken_for_a_type_is_not_taken_for_the_first(
+    hint: Any, value: Any, rule: bool
+) -> None:
+    assert found(made(hint, hint, rule=rule), value) == value
+
+
 def test_what_is_in_no_container_that_may_be_there_is_named() -> None:
     us = made(list[int] | dict[str, int], list[int] | dict[str, int], rule=False)
     fed = pc.Federation(us.root)
@@ -226,10 +241,6 @@ def test_a_containers_copy_is_another_one() -> None:
 
 
 # -- what is not looked into is said ---------------------------------------------------------------
-
-
-class HasAmount(Protocol):
-    amount: int
 
 
 Several = TypeAliasType("Several", list[T], type_params=(T,))

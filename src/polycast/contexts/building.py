@@ -362,7 +362,8 @@ class Builder:
         why = f"{there} is there, and {hint_text(wanted.hint)} is wanted"
         is_class = node.met in held.literal or not is_told  # a rule is for all values of a class
         form = (node.met if is_class else held.hint, wanted.hint)
-        raise Misfit(why, function=form, may_be_mapped=self._may_be_mapped(node.met, wanted))
+        is_mappable = not generic and self._may_be_mapped(node.met, wanted)
+        raise Misfit(why, function=form, may_be_mapped=is_mappable)
 
     def _may_be_mapped(self, met: type, wanted: Shape) -> bool:
         """Whether a mapping could bring a class to what a target wants."""

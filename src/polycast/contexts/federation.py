@@ -19,7 +19,7 @@ from polycast.forks import shared_lock
 from polycast.text import log_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import ModuleType
 
     from polycast.contexts.findings import Finding, Report
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Federation", "Member", "Statistics"]
 
 _log = log_of("polycast.contexts")
+_TAKEN_OUT = "that was taken out of the federation"
 
 
 @dataclass
@@ -175,6 +176,8 @@ class Federation:
         finally:
             self.renewed = frozenset()
         self._accepted.update(contexts)
+        for name in members.keys() - before.keys():
+            self._counts.pop(name, None)  # of one of its name that was taken out
         for name, member in before.items():
             if members[name].incoming is not member.incoming:
                 self._counts[name] = self._statistics(member)  # its successor goes on from there
@@ -342,18 +345,15 @@ class Federation:
     # -- looking -----------------------------------------------------------------------------------
 
     def count_dropped(self, context: str, cls: type) -> None:
-        """An event of a local type did not leave its context: no mapping lets it out."""
+        """An event did not leave its context: no mapping lets it out, or the context is gone."""
         with self._lock:
             counts = self._counts.setdefault(context, Statistics()).dropped
             counts[cls.__name__] = counts.get(cls.__name__, 0) + 1
             first = counts[cls.__name__] == 1
         if first:
-            _log.warning(
-                "events of %s do not leave context %r: it is a local type, and no '!' mapping "
-                "lets it out",
-                cls.__name__,
-                context,
-            )
+            why = "it is a local type, and no '!' mapping lets it out"
+            why = why if context in self.members else _TAKEN_OUT
+            _log.warning("events of %s do not leave context %r: %s", cls.__name__, context, why)
 
     def _failed(self, member: Member, way: Translator, cls: type, error: BaseException) -> None:
         with self._lock:
@@ -362,15 +362,26 @@ class Federation:
             way.failed(cls, error)
 
     def problems(self) -> list[str]:
-        """The contexts whose functions fail for each event of a class, of late."""
+        """The contexts that events do not leave as they are gone, or as functions fail of late."""
         with self._lock:
+            gone = [name for name in self._counts if name not in self.members]
             return [
-                f"a function of context {member.name!r} fails, so no {cls.__name__} gets "
-                f"{'into' if way is member.incoming else 'out of'} it: {trials}"
-                for member in self.members.values()
-                for way in (member.incoming, member.outgoing)
-                for cls, trials in way.vain()
+                *(
+                    f"{count} events of {cls} did not leave context {name!r}: {_TAKEN_OUT}"
+                    for name in gone
+                    for cls, count in self._counts[name].dropped.items()
+                ),
+                *self._failing(),
             ]
+
+    def _failing(self) -> Iterator[str]:
+        for member in self.members.values():
+            for way in (member.incoming, member.outgoing):
+                for cls, trials in way.vain():
+                    yield (
+                        f"a function of context {member.name!r} fails, so no {cls.__name__} gets "
+                        f"{'into' if way is member.incoming else 'out of'} it: {trials}"
+                    )
 
     def statistics(self) -> dict[str, Statistics]:
         """What each context has done since it was put here, by its name."""

@@ -14,6 +14,7 @@ from polycast.contexts.derivation import is_subtype
 from polycast.contexts.fitting import (
     class_fits,
     holds,
+    is_one,
     keys_fit,
     kind_met,
     met_fits,
@@ -137,7 +138,7 @@ def _met(value: Any, shape: Shape) -> type:
     cls = type(value)
     if any(is_subtype(cls, declared) for declared in shape.classes):
         return cls
-    return shape.classes[0]
+    return next((each for each in shape.classes if is_one(cls, each)), shape.classes[0])
 
 
 def _inside(container: Container, wanted: Shape) -> Shape:

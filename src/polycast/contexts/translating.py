@@ -10,7 +10,7 @@ from polycast.contexts.codegen import write
 from polycast.contexts.depth import check_depth
 from polycast.contexts.derivation import is_subtype, most_derived
 from polycast.contexts.findings import Finding
-from polycast.contexts.fitting import hint_text, kind_met
+from polycast.contexts.fitting import hint_text, is_one, kind_met
 from polycast.contexts.fixed import gives_fixed
 from polycast.contexts.resolution import FEW_PATHS, Resolver, TooManyPaths
 from polycast.contexts.values import copied
@@ -176,6 +176,9 @@ class Translator:
         above = most_derived(cls, list(choice.cases))
         if above:
             return self._builder.view(choice, above[0])
+        for declared, recipe in choice.cases.items():
+            if is_one(cls, declared):  # an int for a float, or what has the members of a protocol
+                return recipe
         containers = dict(choice.containers)
         kind = kind_met(cls, containers)
         if kind is not None:
