@@ -220,7 +220,11 @@ def test_it_is_a_dead_letter_on_a_bus() -> None:
     _, us = nodes()
     with pc.Bus() as bus:
         got: list[USNode] = []
-        bus.within(us.copy("again")).subscribe(USNode, got.append)
+        sub = bus.within(us.copy("again")).subscribe(USNode, got.append)
+        told = sub.explain(in_itself())
+        assert not told.delivered
+        assert "cannot see it: an event of the class" in str(told)
+        assert "holds itself at Node.next.next" in str(told)
         bus.publish(in_itself())
         bus.publish(Node("b"))
         assert bus.flush(10)
@@ -266,3 +270,29 @@ def test_whose_context_was_taken_out_gets_nothing_and_health_and_explain_say_so(
         fed.add(us)
         assert not bus.health().problems
         assert sub.explain(Sale(1.0)).delivered
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_what_is_published_in_a_context_that_was_taken_out_does_not_leave_it_and_health_says_so(
+    tmp_path: Path, store: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    root, parent, _ = family()
+    parent.map(USSale, Sale, "!")
+    fed, got = pc.Federation(root), []
+    fed.add(parent)
+    url = f"sqlite:///{tmp_path}/events.db" if store else "memory:"
+    with pc.Bus(url, federation=fed) as bus:
+        bus.subscribe(Sale, got.append)
+        view = bus.within(parent)
+        fed.remove(parent)
+        view.publish(USSale(1.0))
+        assert bus.flush(5)
+        assert got == []
+        told = "1 events of USSale did not leave context 'parent': that was taken out"
+        assert [told in each for each in bus.health().problems] == [True]
+        assert "no '!' mapping" not in caplog.text
+        fed.add(parent)
+        assert not bus.health().problems
+        view.publish(USSale(2.0))
+        assert bus.flush(5)
+        assert got == [Sale(2.0)]

@@ -144,6 +144,22 @@ def test_replacing_is_in_effect_for_all_from_the_next_event_on_and_seen(url: str
         assert USSale(2.0) not in got[1:]
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_replacing_before_any_event_is_in_effect_for_those_who_declared_the_former_one(
+    url: str, way: Any
+) -> None:
+    with by_bus(url, declared()) as one:
+        got: list[USSale] = []
+        one.subscribe(USSale, got.append)
+        with way(url, declared(thrice), replace=True) as other:
+            other.within("root").publish(Sale(1.0))
+            assert one.flush(10)
+            # `thrice` is not registered where `twice` was declared: no event goes on with `twice`.
+            [letter] = one.dead_letters()
+            assert got == []
+            assert "thrice is not registered here" in letter.reason
+
+
 def replaced(bus: pc.Bus) -> list[str]:
     return [each for each in bus.health().problems if "was replaced" in each]
 
@@ -188,6 +204,36 @@ def test_a_context_that_is_gone_leaves_its_name(url: str) -> None:
         one.federation.remove("us")
         with by_bus(url, declared(thrice)) as other:
             assert other.health().ok
+
+
+def test_what_others_have_removed_gets_nothing_and_health_and_explain_say_so(url: str) -> None:
+    us = declared()
+    with by_bus(url, us) as one, by_bus(url, declared()) as other:
+        got: list[USSale] = []
+        sub = one.subscribe(USSale, got.append)
+        assert other.federation is not None
+        other.federation.remove("us")
+        assert other.health().ok
+        other.within("root").publish(Sale(1.0))
+        assert one.flush(10)
+        until(lambda: not one.health().ok)
+        assert got == []
+        starving, ended = one.health().problems
+        assert "context 'us' was taken out of the store" in ended
+        assert "gets nothing: context 'us' was taken out" in starving
+        assert "taken out" in str(sub.explain())
+        told = sub.explain(Sale(1.0))
+        assert not told.delivered
+        assert "taken out" in str(told)
+        assert one.federation is not None
+        one.federation.add(pc.Context("ca", parent=us))  # which is about another one
+        assert not one.health().ok
+        one.federation.add(us)
+        assert one.health().ok
+        other.within("root").publish(Sale(2.0))
+        assert one.flush(10)
+        assert got == [USSale(4.0)]
+        assert sub.explain(Sale(1.0)).delivered
 
 
 def test_replacing_by_the_federation_stays_the_explicit_way(url: str) -> None:

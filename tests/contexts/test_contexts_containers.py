@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import collections.abc
 import typing
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, LiteralString, NamedTuple, Protocol, TypedDict, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import TypeAliasType
 
 import polycast as pc
 from polycast.contexts.inheritance import settle
@@ -36,6 +39,15 @@ class Pair(NamedTuple):
 @dataclass(frozen=True)
 class Box(Generic[T]):
     x: T
+
+
+class HasAmount(Protocol):
+    amount: int
+
+
+@dataclass(frozen=True)
+class IntBox(Box[int]):
+    pass
 
 
 class Tm(TypedDict):
@@ -81,6 +93,7 @@ HINTS: list[tuple[Any, Any]] = [
     (OrderedDict, lambda inner: OrderedDict[str, inner]),
     (defaultdict, lambda inner: defaultdict[str, inner]),
     (dict, lambda inner: dict[str, inner]),
+    (list, lambda inner: Several[inner]),
 ]
 
 
@@ -158,12 +171,59 @@ def test_a_rule_or_a_mapping_is_applied_to_each_element(data: st.DataObject) -> 
     [
         (set[M], {M(1), M(2)}, {M(2), M(3)}),
         (frozenset[M], frozenset([M(1)]), frozenset([M(2)])),
+        (collections.abc.Set[M], {M(1)}, {M(2)}),
+        (collections.abc.Set[M], frozenset([M(1)]), frozenset([M(2)])),
+        (collections.abc.Set[M] | int, {M(1)}, {M(2)}),
+        (collections.abc.Collection[M] | str, {M(1)}, [M(2)]),
+        (collections.abc.Sequence[M] | str, deque([M(1)]), [M(2)]),
+        (collections.abc.Mapping[str, M] | int, MappingProxyType({"a": M(1)}), {"a": M(2)}),
+        (Pair | list[M], Pair(M(1), M(2)), Pair(M(2), M(3))),
+        (Pair | tuple[M, ...], Pair(M(1), M(2)), Pair(M(2), M(3))),
+        (list[M] | list[int], [M(1)], [M(2)]),
+        (list[M] | list[int], [1], [1]),
         (Pair, Pair(M(1), M(2)), Pair(M(2), M(3))),
         (deque[Pair], deque([Pair(M(1), M(2))]), deque([Pair(M(2), M(3))])),
     ],
 )
 def test_the_same_in_sets_and_named_tuples(hint: Any, value: Any, expected: Any) -> None:
     assert found(made(hint, hint, rule=True), value) == expected
+
+
+@pytest.mark.parametrize("value", [[1], ["a"], []])
+@pytest.mark.parametrize("hint", [list[int] | list[str], list[str] | list[int] | None])
+def test_several_lists_that_fit_one_by_one_are_copied(hint: Any, value: list[Any]) -> None:
+    us = made(hint, hint, rule=False)
+    assert us.check().errors == ()
+    assert found(us, value) == value
+    refused = made(hint, list[int], rule=False)
+    assert [each.code for each in refused.check().errors] == ["nothing-produces"]
+
+
+def test_what_may_be_a_set_that_can_be_changed_is_copied() -> None:
+    value = {1}
+    us = made(collections.abc.Set[int], collections.abc.Set[int], rule=False)
+    copy = found(us, value)
+    assert (copy, type(copy)) == ({1}, set)
+    assert copy is not value
+
+
+@pytest.mark.parametrize("rule", [True, False])
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [(Pair | HasAmount, LM(1)), (Pair | float, 1), (list[Pair | HasAmount], [LM(1)])],
+)
+def test_what_is_taken_for_a_type_is_not_taken_for_the_first(
+    hint: Any, value: Any, rule: bool
+) -> None:
+    assert found(made(hint, hint, rule=rule), value) == value
+
+
+def test_what_is_in_no_container_that_may_be_there_is_named() -> None:
+    us = made(list[int] | dict[str, int], list[int] | dict[str, int], rule=False)
+    fed = pc.Federation(us.root)
+    fed.add(us)
+    with pytest.raises(TypeError, match=r"E\.x holds a complex; accepted: list\[int\] \| dict"):
+        fed.translate(us.mapping_lines[0].source(1j), target=us)
 
 
 def test_an_elements_factory_of_a_class_is_not_kept() -> None:
@@ -182,7 +242,18 @@ def test_a_containers_copy_is_another_one() -> None:
 
 # -- what is not looked into is said ---------------------------------------------------------------
 
+
+Several = TypeAliasType("Several", list[T], type_params=(T,))
+
 HIDDEN = [
+    HasAmount,
+    list[HasAmount],
+    tuple[HasAmount, int],
+    M | Tm,
+    M | Any,
+    M | Box[M],
+    tuple[int, *tuple[M, ...]],
+    Several[tuple[M, int]],
     tuple[M, M],
     tuple[int, tuple[M, str]],
     list[tuple[M, int]],
@@ -206,7 +277,19 @@ def test_a_rule_or_mapping_that_does_not_get_there_is_a_warning(hint: Any, mappi
     assert us.check().errors == ()
 
 
-UNKNOWN = [object, Any, list, dict, tuple, list[object], list[Any], dict[str, object], list[list]]
+UNKNOWN = [
+    tuple[Box, int],
+    Several[Any],
+    object,
+    Any,
+    list,
+    dict,
+    tuple,
+    list[object],
+    list[Any],
+    dict[str, object],
+    list[list],
+]
 
 
 @pytest.mark.parametrize("hint", UNKNOWN)
@@ -244,6 +327,25 @@ def test_a_rule_that_names_the_attribute_sees_it_all() -> None:
         (tuple[M, M], tuple[LM, LM]),
         (deque[M], list[M]),
         (Box[M] | None, Box[LM] | None),
+        (M, Tm),
+        (int, Tm),
+        (list[M], list[Tm]),
+        (dict[str, M], Tm),
+        (Tm, dict[str, int]),
+        (int, type[int]),
+        (type[M], type[LM]),
+        (type[M], int),
+        (int, Several[str]),
+        (Several[M], Several[LM]),
+        (collections.abc.Set[int], frozenset[int]),
+        (collections.abc.Set[int], set[int]),
+        (Pair, tuple[LM, LM]),
+        (Pair, tuple[M, M, M]),
+        (IntBox, Box[str]),
+        (list[IntBox], list[Box[str]]),
+        (int, collections.abc.Callable[[], int]),
+        (tuple[int, ...], tuple[int, *tuple[M, ...]]),
+        (M | Tm, M),
     ],
 )
 @pytest.mark.parametrize("mapping", [False])
@@ -264,7 +366,30 @@ def test_a_mapping_does_not_help_where_nobody_looks(held: Any, wanted: Any) -> N
 
 @pytest.mark.parametrize(
     ("held", "wanted"),
-    [(Box[M], Box[M]), (Box[int], Box[float]), (Box[M], Box[Any]), (Tm, Tm), (Tm, Any), (Tm, dict)],
+    [
+        (Box[M], Box[M]),
+        (Box[int], Box[float]),
+        (Box[M], Box[Any]),
+        (Tm, Tm),
+        (Tm, Any),
+        (Tm, dict),
+        (Tm, dict[str, M]),
+        (Tm | None, dict[str, M] | None),
+        (type[bool], type[int]),
+        (type[M], type),
+        (set[int], collections.abc.Set[int]),
+        (frozenset[int], collections.abc.Set[int]),
+        (Pair, tuple[M, M]),
+        (Pair, tuple[M, ...] | tuple[M, M]),
+        (Pair, tuple),
+        (IntBox, Box[int]),
+        (IntBox, Box),
+        (Several[int], list[int]),
+        (LiteralString, str),
+        (tuple[int, *tuple[M, ...]], tuple[int, *tuple[M, ...]]),
+        (tuple[int, *tuple[M, ...]], tuple),
+        (collections.abc.Callable[[], int], collections.abc.Callable[[], int]),
+    ],
 )
 def test_what_fits_is_copied(held: Any, wanted: Any) -> None:
     assert made(held, wanted, rule=False).check().errors == ()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections.abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, TypedDict, TypeVar
 
 import pytest
+from typing_extensions import TypeAliasType
 
 import polycast as pc
 from polycast.contexts.inheritance import settle
@@ -26,6 +28,14 @@ class Dollars(Money):
 
 class HasAmount(Protocol):
     amount: float
+
+
+class Named(TypedDict):
+    name: str
+
+
+T = TypeVar("T")
+Many = TypeAliasType("Many", list[T], type_params=(T,))
 
 
 class Undeclared:
@@ -72,6 +82,17 @@ WRONG = [
     (tuple[int, ...], (1, "2")),
     (frozenset[int], frozenset(["a"])),
     (HasAmount, 1),
+    (Named, "xyz"),
+    (Named, {"name": 1}),
+    (Named, {}),
+    (Named, {"name": "a", "other": 1}),
+    (list[Named], [{"name": 1}]),
+    (type[Money], 1),
+    (type[Money], int),
+    (Callable[[], int], 1),
+    (frozenset[int], {1}),
+    (Many[int], ["a"]),
+    (tuple[int, *tuple[str, ...]], 1),
 ]
 RIGHT = [
     (Money, Dollars(1.0)),
@@ -86,6 +107,12 @@ RIGHT = [
     (HasAmount, Money(1.0)),
     (HasAmount, Undeclared()),
     (Any, object()),
+    (Named, {"name": "a"}),
+    (type[Money], Dollars),
+    (Callable[[], int], int),
+    (collections.abc.Set[int], {1}),
+    (Many[int], [1]),
+    (tuple[int, *tuple[str, ...]], (1, "a")),
 ]
 
 

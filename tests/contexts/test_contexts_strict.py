@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
+import types
+import typing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import logistics
 import pytest
@@ -108,6 +111,49 @@ def test_no_rule_is_named_where_none_can_help() -> None:
         "L.x may take its default instead of E.x: 'x' may be None, and float is wanted; "
         "context.whole(E, f) with f(x: E) -> L would"
     )
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "forms"),
+    [
+        (Literal["a"], int, ["E.x(x: str) -> int"]),
+        (Literal[1, "a"], bytes, ["E.x(int)(x: int) -> bytes", "E.x(str)(x: str) -> bytes"]),
+        (list[float | str], list[int | str], ["E.x(float)(x: float) -> int | str"]),
+        (tuple[int, str], int, ["E.x(x: tuple[int, str]) -> int"]),
+        (type[int], int, ["E.x(x: type[int]) -> int"]),
+        (type[int] | float, int, []),
+        (dict[str, float] | list[str], dict[str, int] | list[str], ["E.x(float)(x: float) -> int"]),
+    ],
+)
+def test_advice_that_is_followed_mends_it(held: Any, wanted: Any, forms: list[str]) -> None:
+    us = made(held, wanted, None)
+    [warning] = us.check().warnings
+    assert warning.code == "does-not-fit"
+    assert [each.replace(" with f", "") for each in RULE.findall(warning.text)] == forms
+    assert forms or "context.whole(E, f)" in warning.text
+    for pattern, argument in re.findall(r"a rule for (\S+) with f\(x: (.*?)\)", warning.text):
+        known = {"str": str, "int": int, "float": float, "type[int]": type[int]}
+        us.rule(pattern, giving(known.get(argument, tuple[int, str]), wanted))
+    if forms:
+        assert codes(us) == []
+
+
+RULE = re.compile(r"a rule for (\S+ with f\(.*?\) -> .*?)(?= and a rule| would)")
+
+
+def giving(given: Any, wanted: Any) -> Any:
+    def function(x: Any) -> Any:
+        return x
+
+    element = (
+        typing.get_args(wanted) if typing.get_origin(wanted) in (list, types.UnionType) else ()
+    )
+    result = {list: element[0] if element else None, types.UnionType: int}
+    function.__annotations__ = {
+        "x": given,
+        "return": result.get(typing.get_origin(wanted) or wanted, wanted),
+    }
+    return function
 
 
 @dataclass(frozen=True)

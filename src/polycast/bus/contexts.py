@@ -130,7 +130,8 @@ class StoredContexts(BusContexts):
         self._describe = dispatcher.learn
         self._burying: set[Future[None]] = set()
         self._said: dict[str, bytes] = {}  # what this bus has declared last
-        self._others: dict[str, str] = {}  # contexts that others have replaced, and how
+        self._others: dict[str, str] = {}  # contexts that others have replaced or removed, and how
+        self._changing: frozenset[str] = frozenset()  # those that this bus is about to change
 
     def _function(self, name: str) -> Callable[..., object] | None:
         """What contexts of the store may name beyond the functions of those that are here."""
@@ -159,7 +160,7 @@ class StoredContexts(BusContexts):
             for context in contexts:
                 name, body = context.name, bodies[context.name]
                 there, said = known.get(name), self._said.get(name)
-                is_own = context is federation.root or there in (None, body, said)
+                is_own = context is federation.root or there in (body, said)
                 if said == body and (is_own or name not in federation.renewed):
                     continue  # nothing new; if others have replaced it since, it is theirs
                 if there is not None and not is_own:
@@ -176,9 +177,15 @@ class StoredContexts(BusContexts):
 
         # Before the store has it: whoever reads meanwhile learns of it, and needs its functions.
         self._history.offer(federation)
-        versions = self._store.write(keep).result()
-        self._learn(versions)
-        self._kept, self._said = set(bodies), bodies
+        new = {name for name, body in bodies.items() if self._said.get(name) != body}
+        self._changing = federation.renewed | gone | new
+        try:
+            versions = self._store.write(keep).result()
+            with self._store.view() as view:
+                self._learn(view)
+            self._kept, self._said = set(bodies), bodies
+        finally:
+            self._changing = frozenset()
         for name, lines in replaced:
             text = f"it takes the place of what the store had: {'; '.join(lines)}"
             federation.report(name, Finding("replaced", text, name))
@@ -186,7 +193,7 @@ class StoredContexts(BusContexts):
         self._dispatcher.replan()
 
     def replaced(self) -> list[str]:
-        """The contexts that others have replaced since this process has declared them."""
+        """The contexts that others have replaced or removed since this process declared them."""
         if self._said:
             # A bus without subscriptions does not follow the store; one that is closed cannot.
             with contextlib.suppress(StoreError), self._store.view() as view:
@@ -198,13 +205,11 @@ class StoredContexts(BusContexts):
         federation = self.federation
         assert federation is not None
         live = {each.name: each for each in versions if each.until is None}
+        mine = {*self._said} - self._changing - {federation.root.name}
         self._others = {
-            name: (
-                f"was replaced in the store, from position {live[name].start} on: "
-                f"{'; '.join(differences(live[name].body, body))}"
-            )
+            name: _otherwise(live.get(name), body)
             for name, body in self._said.items()
-            if name != federation.root.name and name in live and live[name].body != body
+            if name in mine and (name not in live or live[name].body != body)
         }
         for name, text in self._others.items():
             federation.report(name, Finding("replaced", f"it {text}", name))
@@ -212,14 +217,14 @@ class StoredContexts(BusContexts):
     def look(self, view: View) -> None:
         """Others may have changed contexts."""
         if self.federation is not None:
-            versions = view.contexts()
-            self._learn(versions)
-            self._notice(versions)
+            self._notice(self._learn(view))
 
-    def _learn(self, versions: list[ContextVersion]) -> None:
+    def _learn(self, view: View) -> list[ContextVersion]:
+        revision, versions = view.revision(), view.contexts()
         if not self._history.knows(versions):
             self._describe()  # what they name, which was described before they were kept
-        self._history.learn(versions)
+        self._history.learn(versions, revision=revision)
+        return versions
 
     def _astray(self, entry: Entry, context: str, error: BaseException) -> None:
         """The same; several buses may find out, and one letter is enough."""
@@ -237,6 +242,14 @@ class StoredContexts(BusContexts):
     def settle(self) -> None:
         """Return when all that was found astray is kept."""
         wait(list(self._burying))
+
+
+def _otherwise(there: ContextVersion | None, declared: bytes) -> str:
+    """What others have made of a context."""
+    if there is None:
+        return "was taken out of the store, so no event gets there until fed.add() brings it back"
+    lines = "; ".join(differences(there.body, declared))
+    return f"was replaced in the store, from position {there.start} on: {lines}"
 
 
 def _types_of(context: Context) -> list[type]:

@@ -18,6 +18,7 @@ from polycast.contexts.fitting import (
     shape_fits,
     takes_any,
 )
+from polycast.contexts.hiding import Hiding
 from polycast.contexts.misfits import Misfit, alternatives, mended_by, whole_text, why_of
 from polycast.contexts.recipes import (
     Apply,
@@ -31,25 +32,25 @@ from polycast.contexts.recipes import (
     Whole,
 )
 from polycast.contexts.results import expected
-from polycast.contexts.shapes import Shape, shape_of
+from polycast.contexts.shapes import one_of, shape_of
 from polycast.contexts.values import NoMaker, is_closed, is_unchangeable, maker_of
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard import is_machinery, is_standard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from polycast.contexts.inheritance import Settled
     from polycast.contexts.lines import Direction, Mapping, Rule
     from polycast.contexts.recipes import Recipe
     from polycast.contexts.resolution import Node, Resolver
-    from polycast.contexts.shapes import Container
+    from polycast.contexts.shapes import Container, Shape
 
 __all__ = ["Builder"]
 
 T = TypeVar("T")
 
-_ANYTHING = Shape(Any, opaque=True)
+_ANYTHING = shape_of(Any)
 _DEEP = 16  # what is further in is left for later, so that Python's stack need not hold all
 
 
@@ -62,7 +63,7 @@ class Builder:
         self._builds: dict[tuple[Node, type], Build] = {}
         self._unfilled: set[Build] = set()
         self._later: deque[tuple[Node, Build]] = deque()
-        self._mappings: dict[type, list[Mapping]] = {}
+        self._hiding = Hiding(settled, resolver, direction)
         self._shapes: dict[int, tuple[Any, Shape]] = {}
         self._where = ""
         self.findings: list[Finding] = []
@@ -187,38 +188,9 @@ class Builder:
 
     def _observe_hidden(self, node: Node, build: Build, name: str, shape: Shape) -> None:
         """Say which rules and mappings do not get to what an attribute holds."""
-        hidden = dict.fromkeys(shape.hidden_classes())
-        if any(node.child(name, cls).winner is not None for cls in shape.classes):
-            return  # a rule sees the whole
-        inside = self._types.reached(hidden) if hidden else set()
-        lines = {
-            str(line): None for cls in (*hidden, *inside) for line in self._lines_for(node, cls)
-        }
-        at, held = f"{node.path}.{name}", hint_text(shape.hint)
-        if lines:
-            build.hidden[name] = f"{' and '.join(lines)} not applied inside {held}"
-            text = f"{at} is {held}, which is not looked into: {', '.join(lines)} not applied there"
-            self._error("not-looked-into", text)
-        elif shape.holds_unknown() and node.child(name, object).winner is None:
-            floating = [str(rule) for rule in self._resolver.rules if _is_floating(rule)]
-            if floating:
-                build.hidden[name] = (
-                    f"nobody knows what it holds, and no rule is applied inside {held}"
-                )
-                text = f"{at} is {held}: if it holds what {floating[0]} is for, that stays as it is"
-                self._error("unknown-inside", text)
-
-    def _lines_for(self, node: Node, cls: type) -> Iterator[Rule | Mapping]:
-        """The rules and mappings for a type, wherever it is met in an event."""
-        head = node.path.types[0]
-        for rule in self._resolver.rules:
-            named = rule.pattern.last.types if rule.pattern.qualifiers else (rule.pattern.head,)
-            fits_event = not rule.pattern.qualifiers or is_subtype(head, rule.pattern.head)
-            if _is_floating(rule) and fits_event and any(is_subtype(cls, one) for one in named):
-                yield rule
-        for mapping in self._mappings_for(cls):
-            if mapping.target is not cls:
-                yield mapping
+        for code, note, text in self._hiding.at(node, name, shape):
+            build.hidden[name] = note
+            self._error(code, text)
 
     def _nothing_there(self, node: Node, build: Build, name: str, *, is_optional: bool) -> None:
         source, target = build.source.__name__, build.target.__name__
@@ -290,10 +262,11 @@ class Builder:
             unknown = node.child(attribute, object)
             if unknown.winner is not None:
                 return self._case(unknown, shape, wanted)
-            if not shape.typed or shape_fits(shape, wanted):
+            if shape_fits(shape, wanted):
                 return Duplicate()
             why = f"{hint_text(shape.hint)} is there, and {hint_text(wanted.hint)} is wanted"
-            lost.append(Misfit(why, function=(shape.hint, wanted.hint)))
+            sees_all = not any(True for _ in shape.all_classes())
+            lost.append(Misfit(why, function=(shape.hint, wanted.hint) if sees_all else None))
             return Missing()
 
         def fitting(make: Callable[[], Recipe]) -> Recipe:
@@ -316,6 +289,7 @@ class Builder:
             )
             for each in shape.containers
         )
+        containers = self._merged(node, attribute, shape, wanted, containers, lost)
         if (
             not containers
             and not isinstance(none, Missing)
@@ -334,19 +308,50 @@ class Builder:
         *,
         lenient: bool,
     ) -> Recipe:
-        inner = _wanted_inside(container, wanted)
-        if inner is None:
+        inside = _wanted_inside(container, wanted)
+        if not inside:
             keys = "" if container.keys is None else f" by {hint_text(container.keys.hint)}"
             text = f"{hint_text(wanted.hint)} is wanted, not {container.kind.__name__}{keys}"
             raise Misfit(f"{attribute!r} holds elements, and {text}")
-        found = self._convert(node, attribute, container.inner, inner, lost, lenient=lenient)
+        before = len(self.findings)
+        for inner in inside:
+            new: list[Misfit] = []
+            found = self._convert(node, attribute, container.inner, inner, new, lenient=lenient)
+            wrong = [each for each in self.findings[before:] if each.severity == "error"]
+            if not (new or wrong) or inner is inside[-1]:
+                break
+            del self.findings[before:]
+        lost += new
         return Each(container.kind, found)
+
+    def _merged(
+        self,
+        node: Node,
+        attribute: str,
+        shape: Shape,
+        wanted: Shape,
+        containers: tuple[tuple[type, Recipe], ...],
+        lost: list[Misfit],
+    ) -> tuple[tuple[type, Recipe], ...]:
+        """Of several containers of one kind nobody knows which is met: elements tell."""
+        kinds = [kind for kind, _ in containers]
+        several = {kind for kind in kinds if kinds.count(kind) > 1}
+        if lost or not several:
+            return containers
+        made: dict[type, Recipe] = {}
+        for kind in several:
+            places = [each for each in wanted.containers if holds(kind, each.kind)]
+            hints = [Any] if takes_any(kind, wanted) else [each.inner.hint for each in places]
+            inner = one_of(hints)
+            found = self._convert(node, attribute, shape.all_of(kind), inner, lost, lenient=False)
+            made[kind] = Each(kind, found)
+        return tuple((kind, made.get(kind, recipe)) for kind, recipe in containers)
 
     def _case(self, node: Node, held: Shape, wanted: Shape) -> Recipe:
         """What is done with a value of the type that is met at a node."""
         if node.winner is not None:
             return self._applied(node, node.winner, held, wanted)
-        for mapping in self._mappings_for(node.met):
+        for mapping in self._hiding.mappings_for(node.met):
             if class_fits(mapping.target, wanted):
                 return self._mapped(node.first or node, mapping)
         if met_fits(node.met, held, wanted):
@@ -355,20 +360,16 @@ class Builder:
         is_told = node.met is tuple or node.met in held.literal or generic
         there = hint_text(held.hint) if is_told else node.met.__name__
         why = f"{there} is there, and {hint_text(wanted.hint)} is wanted"
-        form = (held.hint if is_told else node.met, wanted.hint)
-        raise Misfit(why, function=form, may_be_mapped=self._may_be_mapped(node.met, wanted))
+        is_class = node.met in held.literal or not is_told  # a rule is for all values of a class
+        form = (node.met if is_class else held.hint, wanted.hint)
+        is_mappable = not generic and self._may_be_mapped(node.met, wanted)
+        raise Misfit(why, function=form, may_be_mapped=is_mappable)
 
     def _may_be_mapped(self, met: type, wanted: Shape) -> bool:
         """Whether a mapping could bring a class to what a target wants."""
         return self._types.has_attributes(met) and any(
             map(self._types.has_attributes, wanted.classes)
         )
-
-    def _mappings_for(self, met: type) -> list[Mapping]:
-        found = self._mappings.get(met)
-        if found is None:
-            found = self._mappings[met] = self._settled.mappings_for(met, self._direction)
-        return found
 
     def _applied(self, node: Node, rule: Rule, held: Shape, wanted: Shape) -> Recipe:
         function = rule.function
@@ -434,7 +435,7 @@ class Builder:
 
 
 def _none(attribute: str, wanted: Shape) -> Recipe:
-    if not (wanted.none or wanted.opaque):
+    if not (wanted.none or wanted.unknown):
         raise Misfit(f"{attribute!r} may be None, and {hint_text(wanted.hint)} is wanted")
     return Keep()
 
@@ -451,13 +452,6 @@ def _ways(choice: Choice) -> list[Recipe]:
     return [*choice.cases.values(), *containers, *([] if choice.none is None else [choice.none])]
 
 
-def _is_floating(rule: Rule) -> bool:
-    """Whether a rule is for a type, at whatever attribute."""
-    if rule.generated or rule.function is None or rule.function.is_identity:
-        return False
-    return not rule.pattern.qualifiers or rule.pattern.last.attribute is None
-
-
 def _may_reach(rule: Rule, node: Node) -> bool:
     pattern, path = rule.pattern, node.path
     if not pattern.qualifiers:
@@ -472,13 +466,15 @@ def _may_reach(rule: Rule, node: Node) -> bool:
     )
 
 
-def _wanted_inside(container: Container, wanted: Shape) -> Shape | None:
-    for each in wanted.containers:
-        if holds(container.kind, each.kind) and keys_fit(container, each):
-            return each.inner
+def _wanted_inside(container: Container, wanted: Shape) -> list[Shape]:
+    """What a target may want of the elements of a container."""
     if takes_any(container.kind, wanted):
-        return _ANYTHING
-    return None
+        return [_ANYTHING]
+    return [
+        each.inner
+        for each in wanted.containers
+        if holds(container.kind, each.kind) and keys_fit(container, each)
+    ]
 
 
 def _copied(cls: type) -> Recipe:

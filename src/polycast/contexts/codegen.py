@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     Newly = Callable[[Choice, dict[type, Callable[[Any], Any]], Any], Any]
 
-__all__ = ["Code", "as_sequence", "write"]
+__all__ = ["Code", "as_sequence", "as_set", "write"]
 
 _INLINE_CASES = 3  # more are looked up by class
 
@@ -66,6 +66,11 @@ class Code:
 def as_sequence(like: object, items: list[Any]) -> Any:
     """Elements in a container like the one they come from."""
     return tuple(items) if isinstance(like, tuple) else items
+
+
+def as_set(like: object, items: list[Any]) -> Any:
+    """The same of sets."""
+    return frozenset(items) if isinstance(like, frozenset) else set(items)
 
 
 class Lacking(Exception):
@@ -251,8 +256,8 @@ class _Writer:
                 return f"alike({value}, {chain('{', pieces, '}')})"
             return f"alike({value}, {chain('[', [inner, f'for {item} in {value}'], ']')})"
         if inner == item:
-            if each.kind is collections.abc.Sequence:
-                self.names.setdefault("as_sequence", as_sequence)
+            if each.kind in _ABSTRACT:
+                self._name_what_makes(each.kind)
             return _COPIES.get(each.kind, "{0}").format(value)
         if each.kind is dict:
             key = self._fresh("k")
@@ -261,10 +266,15 @@ class _Writer:
         if each.kind is set:
             return chain("{", pieces, "}")
         items = chain("[", pieces, "]")
-        if each.kind is collections.abc.Sequence:
-            self.names.setdefault("as_sequence", as_sequence)
-            return f"as_sequence({value}, {items})"
+        if each.kind in _ABSTRACT:
+            return f"{self._name_what_makes(each.kind)}({value}, {items})"
         return items if each.kind is list else f"{each.kind.__name__}({items})"
+
+    def _name_what_makes(self, kind: type) -> str:
+        """What makes an object where an annotation names no class of it."""
+        make = _ABSTRACT[kind][0]
+        self.names.setdefault(make.__name__, make)
+        return make.__name__
 
     def _otherwise_default(self, recipe: Otherwise, value: str) -> str:
         """A function of its own: only a statement can catch that something is missing."""
@@ -311,17 +321,21 @@ class _Writer:
 
     def _tests(self, choice: Choice, name: str) -> Iterator[tuple[str, str]]:
         """What a value may be, and what is done then; an empty test always holds."""
-        for place, (kind, recipe) in enumerate(choice.containers):
-            is_last = not choice.cases and place == len(choice.containers) - 1
-            kinds = "(list, tuple)" if kind is collections.abc.Sequence else kind.__name__
+        kinds_held = tuple(wide for kind, _ in choice.containers for wide in _met_as(kind))
+        first = [met for met in choice.cases if met is not tuple and issubclass(met, kinds_held)]
+        for met in first:  # a named tuple is a tuple, too
+            yield f"type({{0}}) is {self._class(met)}", self._operand(choice.cases[met], name)
+        for kind, recipe in choice.containers:
+            is_alone = not choice.cases and len(choice.containers) == 1
+            kinds = _ABSTRACT[kind][1] if kind in _ABSTRACT else kind.__name__
             kinds = self._class(kind) if kind in _ALIKE else kinds
-            test = "" if is_last else f"isinstance({{0}}, {kinds})"
+            test = "" if is_alone else f"isinstance({{0}}, {kinds})"
             yield test, self._operand(recipe, name)
-        cases = list(choice.cases.items())
-        if len(cases) > _INLINE_CASES:
+        cases = [(met, recipe) for met, recipe in choice.cases.items() if met not in first]
+        if len(choice.cases) > _INLINE_CASES:
             return
         for met, recipe in cases:
-            alone = len(cases) == 1 and is_closed(met)
+            alone = len(choice.cases) == 1 and is_closed(met) and not choice.containers
             test = "" if alone else f"type({{0}}) is {self._class(met)}"
             yield test, self._operand(recipe, name)
 
@@ -356,6 +370,10 @@ class _Writer:
         learn = self._name(new, f"new_{choice.attribute}")
         bound = name if name == value else f"{name} := {value}"
         return f"{known}.get(type({bound}), {learn})({name})"
+
+
+def _met_as(kind: type) -> tuple[type, ...]:
+    return (list, tuple) if kind is collections.abc.Sequence else (kind,)
 
 
 def _alone(choice: Choice) -> Recipe | None:
@@ -409,6 +427,11 @@ _COPIES: dict[type, str] = {
     dict: "{{**{0}}}",
     set: "{{*{0}}}",
     collections.abc.Sequence: "as_sequence({0}, [*{0}])",
+    collections.abc.Set: "as_set({0}, [*{0}])",
+}
+_ABSTRACT: dict[type, tuple[Callable[..., Any], str]] = {  # what makes one, and what it may be
+    collections.abc.Sequence: (as_sequence, "(list, tuple)"),
+    collections.abc.Set: (as_set, "(set, frozenset)"),
 }
 
 
@@ -436,7 +459,7 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text) and is_plain
 
 
-_OURS = re.compile(r"e|v|translate|copied|alike|put_together|as_sequence|missing|Lacking")
+_OURS = re.compile(r"e|v|translate|copied|alike|put_together|as_sequence|as_set|missing|Lacking")
 
 
 def _identifier(text: str) -> str:

@@ -76,7 +76,9 @@ class _Converting:
 
     def _inside(self, node: Node, name: str, shape: Shape, wanted: Shape) -> None:
         """Go on where what an attribute holds is rebuilt."""
-        takes = Shape(None, tuple(wanted.all_classes()), opaque=wanted.opaque)
+        takes = Shape(
+            None, tuple(wanted.all_classes()), opaque=wanted.unknown, unknown=wanted.unknown
+        )
         for declared in dict.fromkeys(shape.all_classes()):
             for met in sorted(self._types.subtypes(declared), key=lambda each: len(each.__mro__)):
                 if not self._types.has_attributes(met) or met in node.path.types:

@@ -19,7 +19,7 @@ from polycast.forks import shared_lock
 from polycast.text import log_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import ModuleType
 
     from polycast.contexts.findings import Finding, Report
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Federation", "Member", "Statistics"]
 
 _log = log_of("polycast.contexts")
+_TAKEN_OUT = "that was taken out of the federation"
 
 
 @dataclass
@@ -93,7 +94,7 @@ class Federation:
         self.overriding: set[str] = set()
         """The contexts that stand in place of what a store has under their names."""
         self.renewed: frozenset[str] = frozenset()
-        """Those of them that the change that is under way is about."""
+        """Those that the change that is under way is about."""
         self.findings: list[tuple[str, Finding]] = []
         """What was found wrong with types that were met while events flowed, by context."""
 
@@ -115,7 +116,8 @@ class Federation:
                         accepted = f"a parent that is in: federation.member({each.name!r}).context"
                     raise BadContext("the name of a context", each.name, accepted=accepted)
             reports = {each: _accepted(each) for each in new or [context]}
-            self._put(new or [context] if replace else new, overriding=replace)
+            asked = frozenset([context.name])
+            self._put(new or [context] if replace else new, asked, overriding=replace)
             return reports[context]
 
     def replace(self, context: Context) -> Report:
@@ -129,7 +131,7 @@ class Federation:
                 if parent is not self.root and not self._has(parent):
                     accepted = "parents that are in the federation"
                     raise BadContext("parent", parent.name, accepted=accepted, where=context.name)
-            self._put([context], overriding=True)
+            self._put([context], frozenset([context.name]), overriding=True)
             return report
 
     def remove(self, context: Context | str) -> None:
@@ -151,13 +153,13 @@ class Federation:
         known = self.members.get(context.name)
         return known is not None and known.context is context
 
-    def _put(self, contexts: list[Context], *, overriding: bool) -> None:
+    def _put(self, contexts: list[Context], asked: frozenset[str], *, overriding: bool) -> None:
         """Compile contexts and all below them aside, then have them in effect in one step."""
         before = self.members
         made: list[Context] = []  # what is in effect if this succeeds, and frozen here
         overridden = self.overriding
+        self.renewed = asked.union(each.name for each in contexts)
         if overriding:
-            self.renewed = frozenset(each.name for each in contexts)
             self.overriding = overridden | self.renewed
         try:
             members = dict(before)
@@ -174,6 +176,8 @@ class Federation:
         finally:
             self.renewed = frozenset()
         self._accepted.update(contexts)
+        for name in members.keys() - before.keys():
+            self._counts.pop(name, None)  # of one of its name that was taken out
         for name, member in before.items():
             if members[name].incoming is not member.incoming:
                 self._counts[name] = self._statistics(member)  # its successor goes on from there
@@ -341,18 +345,15 @@ class Federation:
     # -- looking -----------------------------------------------------------------------------------
 
     def count_dropped(self, context: str, cls: type) -> None:
-        """An event of a local type did not leave its context: no mapping lets it out."""
+        """An event did not leave its context: no mapping lets it out, or the context is gone."""
         with self._lock:
             counts = self._counts.setdefault(context, Statistics()).dropped
             counts[cls.__name__] = counts.get(cls.__name__, 0) + 1
             first = counts[cls.__name__] == 1
         if first:
-            _log.warning(
-                "events of %s do not leave context %r: it is a local type, and no '!' mapping "
-                "lets it out",
-                cls.__name__,
-                context,
-            )
+            why = "it is a local type, and no '!' mapping lets it out"
+            why = why if context in self.members else _TAKEN_OUT
+            _log.warning("events of %s do not leave context %r: %s", cls.__name__, context, why)
 
     def _failed(self, member: Member, way: Translator, cls: type, error: BaseException) -> None:
         with self._lock:
@@ -361,15 +362,26 @@ class Federation:
             way.failed(cls, error)
 
     def problems(self) -> list[str]:
-        """The contexts whose functions fail for each event of a class, of late."""
+        """The contexts that events do not leave as they are gone, or as functions fail of late."""
         with self._lock:
+            gone = [name for name in self._counts if name not in self.members]
             return [
-                f"a function of context {member.name!r} fails, so no {cls.__name__} gets "
-                f"{'into' if way is member.incoming else 'out of'} it: {trials}"
-                for member in self.members.values()
-                for way in (member.incoming, member.outgoing)
-                for cls, trials in way.vain()
+                *(
+                    f"{count} events of {cls} did not leave context {name!r}: {_TAKEN_OUT}"
+                    for name in gone
+                    for cls, count in self._counts[name].dropped.items()
+                ),
+                *self._failing(),
             ]
+
+    def _failing(self) -> Iterator[str]:
+        for member in self.members.values():
+            for way in (member.incoming, member.outgoing):
+                for cls, trials in way.vain():
+                    yield (
+                        f"a function of context {member.name!r} fails, so no {cls.__name__} gets "
+                        f"{'into' if way is member.incoming else 'out of'} it: {trials}"
+                    )
 
     def statistics(self) -> dict[str, Statistics]:
         """What each context has done since it was put here, by its name."""

@@ -7,14 +7,18 @@ import typing
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from polycast.contexts.shapes import CONTAINERS, shape_of
+import typing_extensions
+
+from polycast.contexts.shapes import CONTAINERS, Shape, shape_of
 from polycast.typesystem import conforms
 from polycast.typesystem.expressions import unwrapped
 from polycast.typesystem.hints import hints_of
 from polycast.typesystem.kinds import is_protocol
 
 if TYPE_CHECKING:
-    from polycast.contexts.shapes import Container, Shape
+    from collections.abc import Collection
+
+    from polycast.contexts.shapes import Container
 
 __all__ = [
     "class_fits",
@@ -23,6 +27,7 @@ __all__ = [
     "holds",
     "is_one",
     "keys_fit",
+    "kind_met",
     "met_fits",
     "parameters_fit",
     "shape_fits",
@@ -42,16 +47,18 @@ def fits(given: Any, wanted: Any) -> bool:
 
 def shape_fits(given: Shape, wanted: Shape) -> bool:
     """The same of shapes."""
-    if given.typed and not _typed_fit(given, wanted):
+    if wanted.unknown:
+        return True
+    if not all(sealed_fits(each, wanted) for each in given.sealed):
         return False
-    if given.opaque or wanted.opaque:
+    if given.unknown:
         return True
     return (
         (wanted.none or not given.none)
         and all(value_fits(each, given, wanted) for each in given.classes)
         and all(container_fits(each, wanted) for each in given.containers)
         and _places_fit(given, wanted)
-        and all(parameters_fit(cls, given, wanted) for cls, _ in given.parameters)
+        and all(parameters_fit(cls, given, wanted) for cls in given.classes)
     )
 
 
@@ -64,9 +71,9 @@ def met_fits(met: type, held: Shape, wanted: Shape) -> bool:
 
 def parameters_fit(met: type, held: Shape, wanted: Shape) -> bool:
     """Whether what a generic class is of fits; where somebody does not say it, it does."""
-    given = [shapes for cls, shapes in held.parameters if cls in met.__mro__]
+    given = [shapes for cls, shapes in held.parameters if cls in met.__mro__] or _inherited(met)
     said = [shapes for cls, shapes in wanted.parameters if cls in met.__mro__]
-    if not given or not said or wanted.opaque:
+    if not given or not said or wanted.unknown:
         return True
     return all(
         any(len(one) == len(other) and all(map(shape_fits, one, other)) for other in said)
@@ -74,15 +81,48 @@ def parameters_fit(met: type, held: Shape, wanted: Shape) -> bool:
     )
 
 
-def _typed_fit(given: Shape, wanted: Shape) -> bool:
-    """Whether dicts with a type for each key are of a shape."""
-    if takes_any(dict, wanted) and not wanted.typed:
+def _inherited(cls: type) -> list[tuple[Shape, ...]]:
+    """What the generic classes are of that a class says that it extends."""
+    bases = [base for each in cls.__mro__ for base in vars(each).get("__orig_bases__", ())]
+    said = [base for base in bases if not getattr(base, "__parameters__", ())]
+    return [tuple(map(shape_of, typing.get_args(base))) for base in said if typing.get_args(base)]
+
+
+def sealed_fits(part: Any, wanted: Shape) -> bool:
+    """Whether what is not looked into, as a dict with a type for each key, is of a shape."""
+    origin = typing.get_origin(part) or part
+    if wanted.unknown or any(_is_sealed_as(part, other) for other in wanted.sealed):
         return True
-    return all(
-        any(_keys_are_of(cls, other) for other in wanted.typed)
-        or any(each.kind is dict for each in wanted.containers)
-        for cls in given.typed
-    )
+    if typing_extensions.is_typeddict(origin):
+        held = [shape_of(hint) for hint in hints_of(origin).values()]
+        return takes_any(dict, wanted) or any(
+            each.kind is dict
+            and (each.keys is None or shape_fits(_TEXT, each.keys))
+            and all(shape_fits(inner, each.inner) for inner in held)
+            for each in wanted.containers
+        )
+    if origin is tuple:
+        return takes_any(tuple, wanted)
+    return False
+
+
+_TEXT = shape_of(str)
+
+
+def _is_sealed_as(given: Any, wanted: Any) -> bool:
+    """The same of two such annotations."""
+    if given == wanted:
+        return True
+    origin, target = typing.get_origin(given) or given, typing.get_origin(wanted) or wanted
+    if typing_extensions.is_typeddict(origin) and typing_extensions.is_typeddict(target):
+        return _keys_are_of(origin, target)
+    if origin is not target or origin is tuple:
+        return False
+    inside, outside = typing.get_args(given), typing.get_args(wanted)
+    if not inside or not outside:
+        return True  # a bare `type`: nobody knows of what
+    are_classes = all(isinstance(each, type) for each in (*inside, *outside))
+    return origin is type and are_classes and issubclass(inside[0], outside[0])
 
 
 _compared: ContextVar[frozenset[tuple[Any, Any]]] = ContextVar("_compared", default=frozenset())
@@ -116,7 +156,9 @@ def class_fits(cls: type, wanted: Shape) -> bool:
     if cls in CONTAINERS and any(holds(cls, each.kind) for each in wanted.containers):
         return True  # a bare `list`: nobody knows of what
     whole = [each for each in wanted.classes if each not in wanted.literal]
-    return wanted.opaque or any(is_one(cls, target) for target in whole)
+    if cls is not tuple and wanted.places and tuple in cls.__mro__ and not _fields_fit(cls, wanted):
+        whole = [each for each in whole if each is not tuple]
+    return wanted.unknown or any(is_one(cls, target) for target in whole)
 
 
 def container_fits(given: Container, wanted: Shape) -> bool:
@@ -132,7 +174,7 @@ def container_fits(given: Container, wanted: Shape) -> bool:
 def takes_any(kind: type, wanted: Shape) -> bool:
     """Whether a shape takes a kind of container whatever is in it."""
     bare = [each for each in wanted.classes if each is not tuple or not wanted.places]
-    return wanted.opaque or any(is_one(kind, each) for each in bare)
+    return wanted.unknown or any(is_one(kind, each) for each in bare)
 
 
 def keys_fit(given: Container, wanted: Container) -> bool:
@@ -154,11 +196,38 @@ def _places_fit(given: Shape, wanted: Shape) -> bool:
     )
 
 
+def _fields_fit(cls: type, wanted: Shape) -> bool:
+    """Whether what a named tuple says of its places fits; where it does not say it, it does."""
+    hints = hints_of(cls)
+    said = tuple(shape_of(hints[name]) for name in getattr(cls, "_fields", ()) if name in hints)
+    return not said or _places_fit(Shape(cls, classes=(cls,), places=(said,)), wanted)
+
+
 def holds(given: type, wanted: type) -> bool:
     """Whether a kind of container is taken for another."""
     if wanted is collections.abc.Sequence:
         return given in (list, tuple, wanted)
+    if wanted is collections.abc.Set:
+        return given in (set, frozenset, wanted)
     return given is wanted
+
+
+_MET_AS: dict[type, type] = {  # the narrow ones first: a dict is a collection, too
+    dict: collections.abc.Mapping,
+    set: collections.abc.MutableSet,
+    collections.abc.Set: collections.abc.Set,
+    list: collections.abc.MutableSequence,
+    collections.abc.Sequence: collections.abc.Collection,
+}
+
+
+def kind_met(cls: type, kinds: Collection[type]) -> type | None:
+    """As which kind of container objects of a class are taken, where several may be met."""
+    if issubclass(cls, str | bytes):
+        return None
+    found = [each for each in kinds if issubclass(cls, each)]
+    found += [k for k, wide in _MET_AS.items() if k in kinds and issubclass(cls, wide)]
+    return found[0] if found else None
 
 
 def is_one(cls: type, target: type) -> bool:

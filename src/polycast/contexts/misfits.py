@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from polycast.contexts.fitting import hint_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from polycast.contexts.lines import Mapping
     from polycast.contexts.resolution import Node
+    from polycast.contexts.shapes import Shape
     from polycast.contexts.vocabulary import Vocabulary
 
 __all__ = ["Misfit", "alternatives", "mended_by", "whole_text", "why_of"]
@@ -60,14 +61,28 @@ def mended_by(node: Node, name: str, lost: Sequence[Misfit], types: Vocabulary) 
     lost = _general(lost)
     functions = [each.function for each in lost]
     if all(functions):
-        forms = dict.fromkeys(
-            f"f(x: {hint_text(each[0])}) -> {hint_text(each[1])}" for each in functions if each
-        )
+        forms = dict.fromkeys(functions)
         pattern = pattern_text(node, name, types)
-        found.append(f"a rule for {pattern} with {' and '.join(forms)}")
+        rules = _rules(pattern, forms, types.shapes(node.met)[name])
+        found += [" and ".join(rules)] if rules else []
     if all(each.may_be_mapped for each in lost):
         found.append("a mapping for what it holds")
     return found
+
+
+def _rules(pattern: str, forms: Iterable[tuple[Any, Any] | None], held: Shape) -> list[str]:
+    """A rule for all that is there; if only some of its classes do not fit, one for each."""
+    given = [each for each in forms if each is not None]
+    classes = set(held.all_classes())
+    if classes.issuperset(one for one, _ in given) and len(classes) > 1:
+        return [
+            f"a rule for {pattern}({one.__name__}) with f(x: {one.__name__}) -> {hint_text(other)}"
+            for one, other in given
+        ]
+    if len(given) > 1:
+        return []  # one function would have to do it all
+    ((one, other),) = given
+    return [f"a rule for {pattern} with f(x: {hint_text(one)}) -> {hint_text(other)}"]
 
 
 def whole_text(mapping: Mapping | None) -> list[str]:

@@ -6,13 +6,24 @@ It judges the generated code in tests, and is what the paper compares with (FOS,
 from __future__ import annotations
 
 import collections
+import collections.abc
 from typing import TYPE_CHECKING, Any
 
+from polycast.contexts.codegen import as_sequence, as_set
 from polycast.contexts.derivation import is_subtype
-from polycast.contexts.fitting import class_fits, holds, keys_fit, met_fits, shape_fits, takes_any
+from polycast.contexts.fitting import (
+    class_fits,
+    holds,
+    is_one,
+    keys_fit,
+    kind_met,
+    met_fits,
+    shape_fits,
+    takes_any,
+)
 from polycast.contexts.priorities import Path, strength
 from polycast.contexts.results import expected
-from polycast.contexts.shapes import Shape, attribute_hints, has_attributes, shape_of
+from polycast.contexts.shapes import Shape, attribute_hints, has_attributes, one_of, shape_of
 from polycast.contexts.values import NoMaker, alike, copied, maker_of, put_together
 
 if TYPE_CHECKING:
@@ -25,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["reflect"]
 
-_ANYTHING = Shape(Any, opaque=True)
+_ANYTHING = shape_of(Any)
 
 
 def reflect(settled: Settled, direction: Direction, event: Any) -> Any:
@@ -65,19 +76,21 @@ class _Reflection:
         return target(**{words[name]: part for name, part in state.items()})
 
     def _converted(self, value: Any, path: Path, name: str, shape: Shape, wanted: Shape) -> Any:
-        if shape.typed and not shape_fits(shape, wanted):
-            raise _Misfit
         if shape.opaque:
             there = path.to(name, object)
             function = self._winner(there)
+            if function is None and not shape_fits(shape, wanted):
+                raise _Misfit
             return copied(value) if function is None else _called(function, value, there, wanted)
         if value is None and shape.none:
-            if not (wanted.none or wanted.opaque):
+            if not (wanted.none or wanted.unknown):
                 raise _Misfit
             return None
-        found = next((each for each in shape.containers if isinstance(value, each.kind)), None)
-        if found is not None:
-            inside = found.inner
+        kind = kind_met(type(value), [each.kind for each in shape.containers])
+        is_named = any(type(value) is each for each in shape.classes)
+        if kind is not None and not is_named:
+            found = next(each for each in shape.containers if each.kind is kind)
+            inside = shape.all_of(kind)
             inner = _inside(found, wanted)
             return _each(value, found.kind, lambda i: self._converted(i, path, name, inside, inner))
         return self._value(value, path.to(name, _met(value, shape)), shape, wanted)
@@ -125,17 +138,21 @@ def _met(value: Any, shape: Shape) -> type:
     cls = type(value)
     if any(is_subtype(cls, declared) for declared in shape.classes):
         return cls
-    return shape.classes[0]
+    return next((each for each in shape.classes if is_one(cls, each)), shape.classes[0])
 
 
 def _inside(container: Container, wanted: Shape) -> Shape:
     """What a target wants of the elements of a container."""
-    for each in wanted.containers:
-        if holds(container.kind, each.kind) and keys_fit(container, each):
-            return each.inner
     if takes_any(container.kind, wanted):
         return _ANYTHING
-    raise _Misfit
+    hints = [
+        each.inner.hint
+        for each in wanted.containers
+        if holds(container.kind, each.kind) and keys_fit(container, each)
+    ]
+    if not hints:
+        raise _Misfit
+    return one_of(hints)
 
 
 def _folded(path: Path) -> Path:
@@ -149,10 +166,9 @@ def _each(value: Any, kind: type, convert: Callable[[Any], Any]) -> Any:
         return alike(value, {key: convert(item) for key, item in value.items()})
     if kind is collections.deque:
         return alike(value, [convert(item) for item in value])
-    if isinstance(value, dict):
+    if kind is dict:
         return {key: convert(item) for key, item in value.items()}
     items = [convert(item) for item in value]
-    for each in (tuple, set, frozenset):
-        if isinstance(value, each):
-            return each(items)
-    return items
+    if kind is collections.abc.Sequence:
+        return as_sequence(value, items)
+    return as_set(value, items) if kind is collections.abc.Set else kind(items)

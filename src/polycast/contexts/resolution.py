@@ -148,7 +148,7 @@ class Node:
             declared = shape.all_classes()
             for met in dict.fromkeys(met for each in declared for met in types.subtypes(each)):
                 yield attribute, self.child(attribute, met)
-            if shape.opaque:  # nobody knows what it holds
+            if shape.holds_opaque():  # nobody knows what it holds
                 yield attribute, self.child(attribute, object)
 
 

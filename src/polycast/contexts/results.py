@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import collections.abc
+import typing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import typing_extensions
 
 from polycast.contexts.fitting import hint_text, is_one
 from polycast.contexts.shapes import Shape, shape_of
 from polycast.errors import BadResultError
 from polycast.typesystem.attributes import declared_defaults
+from polycast.typesystem.hints import hints_of
 from polycast.typesystem.kinds import is_protocol
 
 if TYPE_CHECKING:
@@ -48,16 +52,18 @@ def expected(function: Function, wanted: Shape, where: str) -> Result | None:
     None if that is anything at all.
     """
     said = shape_of(function.result)
-    shape = wanted if said.opaque else said
-    return None if shape.opaque else Result(function.name, where, shape)
+    shape = wanted if said.unknown else said
+    return None if shape.unknown else Result(function.name, where, shape)
 
 
 def is_of(value: Any, shape: Shape) -> bool:
     """Whether a value is of a shape: its class, and in containers that of each element."""
-    if shape.opaque:
+    if shape.unknown:
         return True
     if value is None:
         return shape.none or type(None) in shape.classes
+    if any(_is_sealed_one(value, part) for part in shape.sealed):
+        return True
     cls = type(value)
     if cls in shape.literal and any(named == (cls, value) for named in shape.values):
         return True
@@ -67,6 +73,22 @@ def is_of(value: Any, shape: Shape) -> bool:
     return any(_is_held(value, each.kind, each.inner, each.keys) for each in shape.containers) or (
         isinstance(value, tuple) and any(_are_placed(value, places) for places in shape.places)
     )
+
+
+def _is_sealed_one(value: Any, part: Any) -> bool:
+    """Whether a value is of an annotation that is not looked into."""
+    origin, arguments = typing.get_origin(part) or part, typing.get_args(part)
+    if typing_extensions.is_typeddict(origin):
+        hints = hints_of(origin)
+        return (
+            isinstance(value, dict)
+            and origin.__required_keys__ <= value.keys() <= hints.keys()
+            and all(is_of(item, shape_of(hints[key])) for key, item in value.items())
+        )
+    if origin is type:
+        above = arguments[0] if arguments and isinstance(arguments[0], type) else object
+        return isinstance(value, type) and issubclass(value, above)
+    return callable(value) if origin is not tuple else isinstance(value, tuple)
 
 
 def _is_instance(value: Any, cls: type) -> bool:
@@ -81,7 +103,6 @@ def _are_placed(value: tuple[Any, ...], places: tuple[Shape, ...]) -> bool:
 
 
 _ALSO: dict[type, type] = {  # an annotation may name what is more general
-    frozenset: collections.abc.Set,
     dict: collections.abc.Mapping,
     collections.abc.Sequence: collections.abc.Collection,
 }

@@ -19,9 +19,17 @@ from polycast.typesystem.kinds import kind_of
 from polycast.typesystem.standard import is_standard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
-__all__ = ["CONTAINERS", "Container", "Shape", "attribute_hints", "has_attributes", "shape_of"]
+__all__ = [
+    "CONTAINERS",
+    "Container",
+    "Shape",
+    "attribute_hints",
+    "has_attributes",
+    "one_of",
+    "shape_of",
+]
 
 CONTAINERS: dict[object, type] = {  # how an annotation names it, and what it is
     list: list,
@@ -33,7 +41,7 @@ CONTAINERS: dict[object, type] = {  # how an annotation names it, and what it is
     set: set,
     collections.abc.MutableSet: set,
     frozenset: frozenset,
-    collections.abc.Set: frozenset,
+    collections.abc.Set: collections.abc.Set,
     collections.deque: collections.deque,
     collections.OrderedDict: collections.OrderedDict,
     collections.defaultdict: collections.defaultdict,
@@ -62,6 +70,9 @@ class Shape:
     containers: tuple[Container, ...] = ()
     none: bool = False
     opaque: bool = False
+    """Whether it is not looked into."""
+    unknown: bool = False
+    """Whether it may be anything; it counts as opaque, too."""
     places: tuple[tuple[Shape, ...], ...] = ()
     """Of tuples of a fixed length, what is at each place."""
     values: frozenset[tuple[type, object]] = frozenset()
@@ -71,8 +82,8 @@ class Shape:
 
     parameters: tuple[tuple[type, tuple[Shape, ...]], ...] = ()
     """Of generic classes, what they are of."""
-    typed: tuple[type, ...] = ()
-    """Dicts with a type for each key; they count as opaque, too."""
+    sealed: tuple[Any, ...] = ()
+    """What is known, but not looked into: a TypedDict, `type[M]`, a function, `tuple[M, *X]`."""
 
     def all_classes(self) -> Iterator[type]:
         """The classes, in containers too."""
@@ -80,21 +91,31 @@ class Shape:
         for each in self.containers:
             yield from each.inner.all_classes()
 
-    def hidden_classes(self, seen: frozenset[type] = frozenset()) -> Iterator[type]:
-        """The classes that are held where no rule and no mapping ever looks."""
+    def hidden_classes(
+        self, seen: frozenset[Any] = frozenset(), *, but: Collection[type] = ()
+    ) -> Iterator[type]:
+        """The classes that are held where no rule and no mapping ever looks.
+
+        A rule sees the whole of an object whose class is among `but`.
+        """
         for each in self.containers:
             yield from () if each.keys is None else each.keys.any_classes(seen)
-            yield from each.inner.hidden_classes(seen)
-        for shapes in (*self.places, *(shapes for _, shapes in self.parameters)):
+            yield from each.inner.hidden_classes(seen, but=but)
+        inside = [] if tuple in but else [*self.places]
+        for shapes in (*inside, *(shapes for cls, shapes in self.parameters if cls not in but)):
             for shape in shapes:
                 yield from shape.any_classes(seen)
-        for cls in self.typed:
-            for hint in hints_of(cls).values() if cls not in seen else ():
-                yield from shape_of(hint).any_classes(seen | {cls})
+        for part in self.sealed if self.sealed not in seen else ():
+            for hint in _held_by(part):
+                yield from shape_of(hint).any_classes(seen | {self.sealed})
+
+    def holds_opaque(self) -> bool:
+        """Whether it, or an element of it, is not looked into."""
+        return self.opaque or any(each.inner.holds_opaque() for each in self.containers)
 
     def holds_unknown(self) -> bool:
         """Whether nobody knows what it, or something in it, holds."""
-        if (self.opaque and not self.typed) or self._is_bare():
+        if self.unknown or self._is_bare():
             return True
         inside = [each.inner for each in self.containers]
         inside += [each.keys for each in self.containers if each.keys is not None]
@@ -108,26 +129,28 @@ class Shape:
         said.update(cls for cls, _ in self.parameters)
         return any(cls in CONTAINERS and cls not in said for cls in self.classes)
 
-    def any_classes(self, seen: frozenset[type] = frozenset()) -> Iterator[type]:
+    def any_classes(self, seen: frozenset[Any] = frozenset()) -> Iterator[type]:
         """All classes, wherever they are held."""
         yield from self.all_classes()
         yield from self.hidden_classes(seen)
 
+    def all_of(self, kind: type) -> Shape:
+        """What elements may be in any of the containers of a kind."""
+        inner = [each.inner for each in self.containers if each.kind is kind]
+        return inner[0] if len(inner) == 1 else one_of(each.hint for each in inner)
+
 
 def shape_of(hint: Any) -> Shape:
     """The shape of an annotation."""
-    plain, _ = unwrapped(hint)
-    parts: list[Any] = [plain]
-    if typing.get_origin(plain) in (Union, types.UnionType):
-        parts = [unwrapped(part)[0] for part in typing.get_args(plain)]
+    parts = _parts(hint)
     classes: list[type] = []
     containers: list[Container] = []
     places: list[tuple[Shape, ...]] = []
     parameters: list[tuple[type, tuple[Shape, ...]]] = []
-    typed: list[type] = []
+    sealed: list[Any] = []
     values: set[tuple[type, object]] = set()
     whole: set[type] = set()  # classes of which any value may be there
-    none = opaque = False
+    none = unknown = False
     for part in parts:
         if part is None or part is type(None):
             none = True
@@ -145,9 +168,10 @@ def shape_of(hint: Any) -> Shape:
                 places.append(tuple(map(shape_of, typing.get_args(part))))
             elif typing.get_args(part):
                 parameters.append((found[0], tuple(map(shape_of, typing.get_args(part)))))
+        elif _is_sealed(part):
+            sealed.append(part)
         else:
-            opaque = True
-            typed += [part] if typing_extensions.is_typeddict(part) else []
+            unknown = True
     unique = tuple(dict.fromkeys(classes))
     named = frozenset(each for each in values if each[0] not in whole)
     literal = frozenset(cls for cls, _ in named)
@@ -157,13 +181,82 @@ def shape_of(hint: Any) -> Shape:
         unique,
         tuple(containers),
         none,
-        opaque,
+        unknown or bool(sealed),
+        unknown,
         tuple(places),
         named,
         literal,
         tuple(parameters),
-        tuple(typed),
+        tuple(sealed),
     )
+
+
+def one_of(hints: Iterable[Any]) -> Shape:
+    """The shape of what is of one of some annotations."""
+    return shape_of(Union[tuple(hints)])  # noqa: UP007  (how many they are is not known)
+
+
+def _parts(hint: Any) -> list[Any]:
+    """The annotations of which a value has one, without what is only another name for them."""
+    plain: Any = unwrapped(hint)[0]
+    alias = typing.get_origin(plain)
+    if type(alias).__name__ == "TypeAliasType":
+        given = dict(zip(alias.__type_params__, typing.get_args(plain), strict=False))
+        if not _leads_to(alias.__value__, alias):
+            return _parts(_filled(alias.__value__, given))
+    if typing.get_origin(plain) in (Union, types.UnionType):
+        return [each for part in typing.get_args(plain) for each in _parts(part)]
+    return [str] if plain is typing_extensions.LiteralString else [plain]
+
+
+def _leads_to(hint: Any, alias: Any) -> bool:
+    """Whether an alias is made of itself, so that it has no end."""
+    inside = (hint, typing.get_origin(hint), *typing.get_args(hint))
+    if any(each is alias for each in inside):
+        return True
+    return any(_leads_to(each, alias) for each in typing.get_args(hint))
+
+
+def _filled(hint: Any, given: dict[Any, Any]) -> Any:
+    """An annotation with something in place of its parameters."""
+    if hint in given:
+        return given[hint]
+    inside = tuple(given.get(each, each) for each in getattr(hint, "__parameters__", ()))
+    return hint[inside] if inside else hint
+
+
+def _is_sealed(part: Any) -> bool:
+    origin = typing.get_origin(part) or part
+    return (
+        typing_extensions.is_typeddict(origin)
+        or origin in (type, collections.abc.Callable)
+        or _is_unpacked(part)
+    )
+
+
+def _is_unpacked(part: Any) -> bool:
+    """Whether it is a tuple of any length, of which some places are of their own."""
+    return typing.get_origin(part) is tuple and any(map(_unpacked, typing.get_args(part)))
+
+
+def _unpacked(hint: Any) -> bool:
+    is_starred = getattr(hint, "__unpacked__", False)
+    return bool(is_starred) or typing.get_origin(hint) in _UNPACK
+
+
+_UNPACK = (typing.Unpack, typing_extensions.Unpack)
+
+
+def _held_by(part: Any) -> list[Any]:
+    """The annotations inside one that is not looked into."""
+    origin = typing.get_origin(part) or part
+    if typing_extensions.is_typeddict(origin):
+        return list(hints_of(origin).values())
+    if not _is_unpacked(part):
+        return []  # a class or a function holds no values
+    inside = typing.get_args(part)
+    is_said = [typing.get_origin(each) in _UNPACK for each in inside]
+    return [typing.get_args(e)[0] if said else e for e, said in zip(inside, is_said, strict=True)]
 
 
 def attribute_hints(cls: type) -> dict[str, Any]:
@@ -198,6 +291,4 @@ def _classes(hint: Any) -> list[type]:
     found = hint if origin is None else origin
     if not isinstance(found, type) or found in (Any, object):
         return []
-    if typing_extensions.is_typeddict(found) or found in (type, collections.abc.Callable):
-        return []
-    return [found]
+    return [] if _is_sealed(hint) else [found]

@@ -220,7 +220,9 @@ class _Showing:
                     yield label, met, part
                 for container, (_, part) in zip(shape.containers, recipe.containers, strict=True):
                     inner = part.inner if isinstance(part, Each) else part
-                    yield from self._cases(f"{label}[]", container.inner, inner)
+                    is_merged = sum(each is part for _, each in recipe.containers) > 1
+                    held = shape.all_of(container.kind) if is_merged else container.inner
+                    yield from self._cases(f"{label}[]", held, inner)
                 if isinstance(recipe.none, Missing):
                     yield label, type(None), recipe.none
             case _:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.contexts.building import Builder
 from polycast.contexts.codegen import write
+from polycast.contexts.depth import check_depth
 from polycast.contexts.derivation import is_subtype, most_derived
 from polycast.contexts.findings import Finding
+from polycast.contexts.fitting import hint_text, is_one, kind_met
 from polycast.contexts.fixed import gives_fixed
 from polycast.contexts.resolution import FEW_PATHS, Resolver, TooManyPaths
 from polycast.contexts.values import copied
@@ -81,7 +83,11 @@ class Translator:
         """An event of the other side; None if it cannot get there."""
         cls = type(event)
         run = self.functions.get(cls) or self.function(cls)
-        return None if run is None else run(event)
+        try:
+            return None if run is None else run(event)
+        except RecursionError:
+            check_depth(event)
+            raise
 
     def failed(self, cls: type, error: BaseException) -> None:
         """An event of a class could not be translated. The lock of the federation is held."""
@@ -170,6 +176,16 @@ class Translator:
         above = most_derived(cls, list(choice.cases))
         if above:
             return self._builder.view(choice, above[0])
+        for declared, recipe in choice.cases.items():
+            if is_one(cls, declared):  # an int for a float, or what has the members of a protocol
+                return recipe
+        containers = dict(choice.containers)
+        kind = kind_met(cls, containers)
+        if kind is not None:
+            return containers[kind]
+        if not choice.cases:
+            where, wanted = f"{choice.node.path}.{choice.attribute}", hint_text(choice.shape.hint)
+            raise TypeError(f"{where} holds a {cls.__name__}; accepted: {wanted}")
         return next(iter(choice.cases.values()))
 
     def _tried(self, build: Callable[[], T], cls: type) -> T | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from polycast.config import level_named
-from polycast.errors import NotDecodable
+from polycast.errors import EventTooDeepError, NotDecodable
 from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
 from polycast.filters.weakening import EVERYTHING
@@ -210,14 +210,17 @@ def seen_now(event: Any, context: str | None, crossing: Crossing) -> Seen | str:
     if context is None:
         return Seen(cls, name, lambda: event)
     member = crossing.member(context, None)
-    if member is None:
+    if member is None or crossing.is_gone(context):
         return f"it would be seen as in context {context!r}; {_GONE}"
     if crossing.becomes(cls, None, context) is None:
         return Seen(cls, name, lambda: event, (f"{name} is a type of context {context!r}",))
     try:
         there = member.incoming.translate(event)  # which counts nothing
     except FAILURES as error:
-        why = f"context {context!r} cannot see it: a function raised {error!r}"
+        said = (
+            str(error) if isinstance(error, EventTooDeepError) else f"a function raised {error!r}"
+        )
+        why = f"context {context!r} cannot see it: {said}"
         return f"{why}; it is kept as a dead letter"
     now = wire_name(type(there))
     return Seen(type(there), now, lambda: there, (_becomes(context, name, now),))

@@ -158,7 +158,7 @@ class RoutingPlan:
         self._askable.refresh()  # classes may have been imported meanwhile
         self.learn(view)
         self.reconsider()
-        self.contexts.learn(view.contexts())
+        self.contexts.learn(view.contexts(), revision=view.revision())
         for number in self._entries.keys() - wanted.keys():
             self.remove(number)
         for number, route in wanted.items():
@@ -187,7 +187,7 @@ class RoutingPlan:
 
     def learn_contexts(self, view: View) -> None:
         """Learn what contexts are and were."""
-        self.contexts.learn(view.contexts())
+        self.contexts.learn(view.contexts(), revision=view.revision())
         self._sights = {}
 
     def add(

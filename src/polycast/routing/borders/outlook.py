@@ -82,7 +82,7 @@ class Outlook:
     def look(self, view: View) -> None:
         """See what contexts the store has."""
         if self.context is not None and not self._is_tried:
-            self._history.learn(view.contexts())
+            self._history.learn(view.contexts(), revision=view.revision())
 
     def check(self, position: int, impure: str | None, imports: Iterable[str] = ()) -> None:
         """Refuse a context that is not known, or cannot be used by workers."""

@@ -20,8 +20,8 @@ Lineage = tuple[int, ...]  # the numbers of a version and of those above it, at 
 class VersionLog:
     """It never changes: who reads it meanwhile sees all of a change of contexts or nothing."""
 
-    def __init__(self, versions: Iterable[ContextVersion]) -> None:
-        self.versions = tuple(versions)
+    def __init__(self, versions: Iterable[ContextVersion], *, revision: int | None = None) -> None:
+        self.versions, self.revision = tuple(versions), revision
         self.by_number = {version.number: version for version in self.versions}
         self._by_name: dict[str, list[ContextVersion]] = {}
         for version in self.versions:
@@ -30,7 +30,12 @@ class VersionLog:
         self.turns = sorted({end for end in ends if end is not None})
 
     def is_after(self, other: VersionLog) -> bool:
-        """Whether another one was read earlier: it lacks a version, or the end of one."""
+        """Whether another one was read earlier: it lacks a version, or the end of one.
+
+        One more that it has may be forgotten, as it was never in effect: revisions tell.
+        """
+        if self.revision is not None and other.revision not in (None, self.revision):
+            return self.revision > other.revision
         if max(self.by_number, default=0) != max(other.by_number, default=0):
             return max(self.by_number, default=0) > max(other.by_number, default=0)
         both = self.by_number.keys() & other.by_number.keys()

@@ -53,14 +53,23 @@ class ContextHistory:
         self._offered: dict[tuple[bytes, ...], Member] = {}
         self._own: dict[str, Callable[..., Any]] = {}
         self._declared: dict[str, bytes] = {}  # what contexts are by what this process says
+        self._numbers: dict[tuple[str, bytes], int] = {}  # and the last versions that say the same
 
     def knows(self, versions: Iterable[ContextVersion]) -> bool:
         """Whether there is no version that is new here."""
         return all(version.number in self._log.by_number for version in versions)
 
-    def learn(self, versions: Iterable[ContextVersion]) -> None:
-        """Have all versions that a store has, by number, unless they were read before others."""
-        log = VersionLog(versions)
+    def learn(self, versions: Iterable[ContextVersion], *, revision: int | None = None) -> None:
+        """Have all versions that a store has, by number, unless they were read before others.
+
+        `revision` is that of the store when they were read, or an earlier one.
+        """
+        log = VersionLog(versions, revision=revision)
+        # A store forgets a version that ends before anything was published.
+        for version in log.versions:
+            if self._declared.get(version.name) == version.body:
+                key = (version.name, version.body)
+                self._numbers[key] = max(version.number, self._numbers.get(key, 0))
         if not self._log.is_after(log):
             self._log, self._known = log, _Known(made=self._known.made)
 
@@ -77,6 +86,8 @@ class ContextHistory:
 
         for member in federation.members.values():
             self._offered[bodies_of(member.context)] = member
+        for member in federation.members.values():  # not what a stale one still has above it
+            self._declared[member.name] = bodies[id(member.context)]
         self._known = _Known()
 
     def kept(self, name: str, position: int) -> Kept | None:
@@ -135,7 +146,17 @@ class ContextHistory:
 
     def has_ended(self, name: str, position: int) -> bool:
         """Whether a context was there, and is not any more at a position."""
-        return bool(self._log.of(name)) and self._log.at(name, position) is None
+        return self._log.at(name, position) is None and self._was_there(name)
+
+    def is_gone(self, name: str) -> bool:
+        """Whether a context was there, and is not any more from now on."""
+        versions = self._log.of(name)
+        return versions[-1].until is not None if versions else self._was_there(name)
+
+    def _was_there(self, name: str) -> bool:
+        """Whether the store had a context, though perhaps not when anything was published."""
+        declared = self._declared.get(name)
+        return bool(self._log.of(name)) or (name, declared) in self._numbers
 
     def is_superseded(self, name: str, position: int) -> bool:
         """Whether others have replaced what this process declares, before a position."""
@@ -144,14 +165,13 @@ class ContextHistory:
             lineage = log.lineage(name, position)
         except BadContext:  # what cannot be read here is not what this process declares
             return True
-        return any(self._is_later(log, log.by_number[number]) for number in lineage)
+        return any(self._is_later(log.by_number[number]) for number in lineage)
 
-    def _is_later(self, log: VersionLog, version: ContextVersion) -> bool:
+    def _is_later(self, version: ContextVersion) -> bool:
         declared = self._declared.get(version.name)
         if declared is None or declared == version.body:
             return False
-        own = [other.start for other in log.of(version.name) if other.body == declared]
-        return bool(own) and version.start > own[-1]
+        return version.number > self._numbers.get((version.name, declared), version.number)
 
     # -- what they are here ------------------------------------------------------------------------
 
@@ -265,6 +285,10 @@ class StoredCrossing(Crossing):
         """Have the contexts as they are now; what they were, the store knows."""
         del oldest
         super().turn(start, start)
+
+    def is_gone(self, name: str | None) -> bool:
+        """Whether a context was taken out, here or by others."""
+        return super().is_gone(name) or (name is not None and self.history.is_gone(name))
 
     def member(self, name: str, at: int | None) -> Member | None:
         """A context at a position; without one, as it is now.
