@@ -114,9 +114,7 @@ def _wait(
     return True
 
 
-def _is_quiet(
-    roster: Roster, but: tuple[Mailbox | None, ...], position: int, routed: int
-) -> bool:
+def _is_quiet(roster: Roster, but: tuple[Mailbox | None, ...], position: int, routed: int) -> bool:
     """Whether all is handled; what callbacks have published meanwhile is more to wait for."""
     passed_on = roster.dispatcher.passed_on
     return (
