@@ -364,8 +364,8 @@ class Federation:
         """The contexts whose functions fail for each event of a class, of late."""
         with self._lock:
             return [
-                f"a function of context {member.name!r} fails, so no {cls.__name__} gets "
-                f"{'into' if way is member.incoming else 'out of'} it: {trials}"
+                f"{_titled(way.culprits.get(cls))} of context {member.name!r} fails, so no "
+                f"{cls.__name__} gets {'into' if way is member.incoming else 'out of'} it: {trials}"
                 for member in self.members.values()
                 for way in (member.incoming, member.outgoing)
                 for cls, trials in way.vain()
@@ -405,3 +405,7 @@ def _copy_of(member: Member) -> Member:
     made = Member.__new__(Member)
     made.__dict__.update(member.__dict__)
     return made
+
+
+def _titled(function: str | None) -> str:
+    return f"the function {function}" if function else "a function"
