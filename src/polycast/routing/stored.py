@@ -472,7 +472,9 @@ class StoredDispatcher(Dispatcher):
         """Those whose filters want it, with their verdicts; nobody can look into what is broken."""
         if isinstance(entry.event, Undecodable):
             return [(target, True) for target in targets]
-        return self._matching(targets, entry.event, entry.topic)
+        # Nobody is given what a function may have changed.
+        event = entry.fresh() if self.plan.asks_opaque(targets) else entry.event
+        return self._matching(targets, event, entry.topic)
 
     def targets(
         self, cls: type, topic: str | None, context: str | None = None
