@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 import gc
+import multiprocessing
+import multiprocessing.util
 import os
 import signal
 import sys
@@ -134,6 +136,20 @@ def child(url: str) -> None:
     mine.close()
 
 
+def work(url: str) -> None:
+    global left
+    left = callbacks(url)
+    multiprocessing.util.Finalize(None, ENDING.set, exitpriority=1)  # before the bus is closed
+
+
+def worker(url: str) -> None:
+    """A child that multiprocessing has forked, which leaves its bus open."""
+    child = multiprocessing.get_context("fork").Process(target=work, args=(url,))
+    child.start()
+    child.join()
+    os.write(1, f"child ended with {child.exitcode}\n".encode())
+
+
 def dropped(url: str) -> None:
     """A bus that nobody has: nothing keeps it alive until the end."""
     there = weakref.ref(pc.Bus(url))
@@ -178,6 +194,7 @@ WAYS: dict[str, Callable[[str], object]] = {
         failing,
         forked,
         child,
+        worker,
         dropped,
         silent_broker,
         out_of_scope,

@@ -144,6 +144,14 @@ def test_a_bus_of_a_child_is_closed_when_the_child_ends(url: str) -> None:
     assert got(done) == list(range(COUNT)), done.stderr
 
 
+@needs_fork
+def test_a_bus_of_a_multiprocessing_child_is_closed_when_the_child_ends(url: str) -> None:
+    done = ended(url, "worker", "-W", "default::ResourceWarning")
+    assert got(done) == list(range(COUNT)), done.stderr
+    assert "child ended with 0" in done.stdout
+    assert WARNING in done.stderr
+
+
 def test_a_bus_that_nobody_has_is_not_kept_for_the_end() -> None:
     assert ended("memory:", "dropped").stdout == "there: False\n"
 

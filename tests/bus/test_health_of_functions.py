@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -196,6 +197,7 @@ def test_a_function_of_a_context_that_always_fails_is_named() -> None:
         for _ in range(4):
             bus.publish(Talk(-1))
         told = problem(bus, "context 'us'")
+        assert told.startswith("the function dear of context 'us' fails, so ")
         assert "no Talk gets into it: 4 of 5 times, the last 4 in a row" in told
         assert "ValueError: no stars: -1" in told
         bus.publish(Talk(1))
@@ -203,6 +205,9 @@ def test_a_function_of_a_context_that_always_fails_is_named() -> None:
         for _ in range(3):
             us.publish(LocalTalk(-2))
         assert "no LocalTalk gets out of it: 3 of 3 times" in problem(us, "context 'us'")
+        us.federation.replace(context(pc.unchecked(math.sqrt), root=us.federation.root))
+        bus.publish_many([Talk(-1)] * 3)
+        assert problem(bus, "context 'us'").startswith("a function of context 'us' fails")
         us.federation.replace(context(pc.unchecked(abs), root=us.federation.root))
         assert not problem(bus, "context 'us'")
 

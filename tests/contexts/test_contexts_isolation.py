@@ -66,6 +66,24 @@ def test_a_change_reaches_nobody_else_there(market: pc.Bus, dispatch: Any) -> No
 
 
 @DISPATCH
+@pytest.mark.parametrize("topic", [None, "/orders"])
+def test_what_a_filter_changes_reaches_no_callback_there(
+    market: pc.Bus, dispatch: Any, topic: str | None
+) -> None:
+    def spoils(order: Any) -> bool:
+        order.items.append("spoilt")
+        return True
+
+    us = market.within("us")
+    spoilers = [Spoiler() for _ in range(4)]
+    for each, where in zip(spoilers, [None, spoils, None, spoils], strict=True):
+        us.subscribe(USOrder, each, where=where, dispatch=dispatch)
+    market.publish(bolts(), topic=topic)
+    assert market.flush(5)
+    assert [each.given for each in spoilers] == [[["bolt"]]] * 4
+
+
+@DISPATCH
 def test_a_change_reaches_no_further_attempt_there(
     market: pc.Bus, eventually: Eventually, dispatch: Any
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,43 @@ def test_what_was_handled_and_has_expired_since_was_perhaps_not_delivered(
     told = shown(url, "d", "--position", position, clock=clock)
     assert told["delivered"] is None
     assert "it was delivered, unless it had expired first" in told["fate"]
+
+
+def test_what_a_weak_level_may_have_lost_is_not_told_as_delivered(shop: pc.Bus, url: str) -> None:
+    began, gate = threading.Event(), threading.Event()
+    got: list[int] = []
+
+    def slow(ware: Ware, delivery: pc.Delivery) -> None:
+        began.set()
+        gate.wait(10)
+        got.append(delivery.position)
+
+    options: Any = {"level": "weak_bag", "queue": 2, "overflow": "drop_oldest"}
+    sub = shop.subscribe(Ware, slow, durable="d", **options)
+    positions = [shop.publish(Ware(0)).position]
+    assert began.wait(10)
+    positions += [shop.publish(Ware(n)).position for n in range(1, 10)]
+    gate.set()
+    assert shop.flush(10)
+    sub.detach()
+    for position in positions:
+        told = shown(url, "d", "--position", position)
+        assert told["delivered"] is None
+        assert "unless it was dropped: weak_bag may lose events" in told["fate"]
+    assert len(got) < len(positions)
+
+
+def test_what_a_former_filter_kept_away_is_told_by_what_is_wanted_now(
+    shop: pc.Bus, url: str
+) -> None:
+    seen: Recorder[Ware] = Recorder()
+    shop.subscribe(Ware, seen, durable="d", where=lambda ware: ware.price > 99)
+    position = shop.publish(Ware(1)).position
+    assert shop.flush(10)
+    shop.subscribe(Ware, seen, durable="d", replace=True).detach()
+    told = shown(url, "d", "--position", position)
+    assert told["fate"] == "it was delivered; that goes by what the subscription wants now"
+    assert seen.events == []
 
 
 def test_an_event_before_a_subscription_is_certainly_not_delivered(shop: pc.Bus, url: str) -> None:

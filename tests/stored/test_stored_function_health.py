@@ -86,11 +86,11 @@ def test_a_function_of_a_context_that_always_fails_is_named(
     bus = open_bus(federation=federation())
     sub = bus.within("us").subscribe(LocalWare, Recorder())
     bus.publish_many([Ware(9)] * 4)
-    eventually(lambda: told(bus, "a function of context 'us' fails"))
-    [problem] = told(bus, "a function of context 'us' fails")
+    eventually(lambda: told(bus, "of context 'us' fails"))
+    [problem] = told(bus, "of context 'us' fails")
     assert "no Ware gets into it: 4 of 4 times" in problem
     assert "ValueError: no such price" in problem
     bus.publish(Ware(1))
     assert bus.flush(5)
-    assert not told(bus, "a function of context")
+    assert not told(bus, "of context 'us'")
     sub.cancel()

@@ -81,6 +81,20 @@ def test_a_change_reaches_no_other_filter(bus: pc.Bus, dispatch: Any) -> None:
     assert seen == []
 
 
+def test_what_a_filter_changes_reaches_no_callback(bus: pc.Bus) -> None:
+    def spoils(event: Basket) -> bool:
+        spoil(event)
+        return True
+
+    spoilers = [Spoiler() for _ in range(3)]
+    bus.subscribe(Basket, spoilers[0])
+    bus.subscribe(Basket, spoilers[1], where=spoils)
+    bus.subscribe(Basket, spoilers[2], since="beginning", where=spoils)
+    bus.publish(Basket(1, ["bolt"]))
+    assert bus.flush(5)
+    assert [each.given for each in spoilers] == [[["bolt"]]] * 3
+
+
 def test_a_change_reaches_no_filter_that_is_asked_later(bus: pc.Bus) -> None:
     event = Basket(1, ["bolt"])
     spoiler, seen = Spoiler(), list[Basket]()

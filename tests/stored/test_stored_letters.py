@@ -132,6 +132,14 @@ def test_a_letter_of_a_subscription_without_a_name_goes_back_to_that_one_only(
     assert (numbers(moody), numbers(seen)) == ([0, 1], [1])
 
 
+def test_after_flush_a_letter_of_a_subscription_without_a_name_is_kept(shop: pc.Bus) -> None:
+    shop.subscribe(Sale, Recorder(fail=lambda sale: LookupError("no such sale")), attempts=1)
+    for number in range(1, 11):
+        shop.publish(Sale(number))
+        assert shop.flush(10)
+        assert len(shop.dead_letters()) == number
+
+
 def test_a_letter_whose_subscription_is_gone_stays(shop: pc.Bus) -> None:
     sub, _ = fail_with(shop, 0)
     sub.cancel()

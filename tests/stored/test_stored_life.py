@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import threading
@@ -124,6 +125,48 @@ def test_closing_delivers_what_is_there_to_who_has_no_name(open_bus: OpenBus) ->
     bus.publish_many(sales(*range(500)))
     assert bus.close() == ()
     assert numbers(seen) == list(range(500))
+
+
+def passed_on(bus: pc.Bus) -> list[int]:
+    """What a callback gets that publishes the next sale each time, until there are 30."""
+    got: list[int] = []
+
+    def pass_on(sale: Sale) -> None:
+        got.append(sale.number)
+        if sale.number < 30:
+            bus.publish(Sale(sale.number + 1))
+
+    bus.subscribe(Sale, pass_on)
+    bus.publish(Sale(1))
+    return got
+
+
+def test_closing_delivers_what_callbacks_publish_meanwhile(open_bus: OpenBus) -> None:
+    bus = open_bus()
+    got = passed_on(bus)
+    assert bus.close(10) == ()
+    assert got == list(range(1, 31))
+
+
+def test_flush_waits_for_what_callbacks_publish_meanwhile(shop: pc.Bus) -> None:
+    got = passed_on(shop)
+    assert shop.flush(10)
+    assert got == list(range(1, 31))
+
+
+def test_flush_waits_for_what_async_callbacks_publish_and_do_not_await(shop: pc.Bus) -> None:
+    got: list[int] = []
+    tasks = []
+
+    async def pass_on(sale: Sale) -> None:
+        got.append(sale.number)
+        if sale.number < 30:
+            tasks.append(asyncio.ensure_future(shop.publish_async(Sale(sale.number + 1))))
+
+    shop.subscribe(Sale, pass_on)
+    shop.publish(Sale(1))
+    assert shop.flush(10)
+    assert got == list(range(1, 31))
 
 
 def test_closing_says_what_could_not_be_delivered(open_bus: OpenBus, eventually: Any) -> None:

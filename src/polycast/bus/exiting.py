@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 import time
 import warnings
@@ -49,7 +50,15 @@ def close_at_exit(bus: Bus) -> None:
     if not _Hook.is_set:
         _Hook.is_set = True
         atexit.register(_close_all)
+        _finalise_worker()
     _open.add(bus)
+
+
+def _finalise_worker() -> None:
+    """A child that `multiprocessing` has forked calls no exit handlers, only its own finalisers."""
+    process, util = map(sys.modules.get, ("multiprocessing.process", "multiprocessing.util"))
+    if process is not None and util is not None and process.parent_process() is not None:
+        util.Finalize(None, _close_all, exitpriority=0)
 
 
 def _forget() -> None:

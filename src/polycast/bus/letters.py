@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import wait
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -47,6 +48,7 @@ class StoredLetters(DeadLetters):
         super().__init__(keep=0, post=roster.replay)
         self._store, self._dispatcher = store, dispatcher
         self._roster, self._clock = roster, clock
+        self._burying: set[Future[list[int]]] = set()
 
     def __len__(self) -> int:
         if not self._store.is_up:
@@ -76,7 +78,13 @@ class StoredLetters(DeadLetters):
         """Keep one more, of a subscription that the store does not know."""
         kept = letter_of(letter)
         burying = self._store.write(lambda tx: tx.bury([kept]))
+        self._burying.add(burying)
+        burying.add_done_callback(self._burying.discard)
         burying.add_done_callback(partial(_told, letter.subscription))
+
+    def settle(self) -> None:
+        """Return when all that were added are kept, or the store has not answered for long."""
+        wait(list(self._burying), self._dispatcher.within)
 
     def replay(self, *letters: DeadLetter) -> int:
         """Give these, or all, to their subscriptions once more; how many went.

@@ -60,6 +60,9 @@ def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
         raise WouldDeadlock("flush()", why="it was called inside a callback")
     quiet = _wait(roster, timeout, (), roster.awaited(), check=_check_loop)
     if quiet:
+        for box in list(roster.mailboxes.values()):
+            with box.locked():  # who has settled the last event may not have buried it yet
+                pass
         roster.saved()
     return quiet
 
@@ -96,9 +99,7 @@ def _wait(
     quiet = roster.services.quiet
     check(list(roster.mailboxes.values()))
     deadline = None if timeout is None else time.monotonic() + timeout
-    while not roster.is_caught_up(*awaited) or any(
-        not box.is_idle() for box in list(roster.mailboxes.values()) if box not in but
-    ):
+    while not _is_quiet(roster, but, *awaited):
         for box in list(roster.mailboxes.values()):
             box.recover()
         check(list(roster.mailboxes.values()))  # a plain callback may give an awaitable any time
@@ -111,6 +112,16 @@ def _wait(
             quiet.wait(0.05 if left is None else min(left, 0.05))
             roster.services.waiting -= 1
     return True
+
+
+def _is_quiet(roster: Roster, but: tuple[Mailbox | None, ...], position: int, routed: int) -> bool:
+    """Whether all is handled; what callbacks have published meanwhile is more to wait for."""
+    passed_on = roster.dispatcher.passed_on
+    return (
+        roster.is_caught_up(max(position, passed_on), routed)
+        and all(box.is_idle() for box in list(roster.mailboxes.values()) if box not in but)
+        and roster.dispatcher.passed_on == passed_on
+    )
 
 
 def health_of(roster: Roster, *, closed: bool, more: Iterable[str] = ()) -> Health:

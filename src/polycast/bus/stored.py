@@ -18,6 +18,7 @@ from polycast.bus.roster import Roster
 from polycast.bus.store_health import pipeline_health, store_problems
 from polycast.bus.watching import Watch, is_kept, record_at
 from polycast.delivery import CursorKeeper, Mailbox, SharedGroup, StoreKeeper
+from polycast.delivery.inside import is_called_back
 from polycast.delivery.keeping import Fenced
 from polycast.errors import (
     BadOption,
@@ -69,6 +70,7 @@ class StoredRoster(Roster):
         self.watch = Watch(self)
         feed.look = self.watch.look
         dispatcher.kept_locks = self._kept_locks
+        dispatcher.is_called_back = lambda: is_called_back(self.services)
         self._to_see = -1  # the revision at which somebody here may have changed engines
         self.requests: dict[SharedGroup, Request] = {}  # by which the groups here were joined
         self._described: set[str] = set()  # what the store has been told for the pipeline
@@ -453,6 +455,7 @@ class StoredRoster(Roster):
     def saved(self) -> None:
         """Return when all that was said about durable subscriptions is kept, and dead letters."""
         self.settle_contexts()
+        self.services.dead_letters.settle()
         for box in list(self.mailboxes.values()):
             if isinstance(box.keeper, StoreKeeper) and box.ended is None:
                 with suppress(NotSettled):  # who was taken over has nothing to save

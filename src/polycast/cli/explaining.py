@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.cli.places import place_of, time_at
 from polycast.cli.words import clip, count, moment
+from polycast.config import level_named
 from polycast.errors import BadOption, NotDecodable
 from polycast.matching import Definition
 from polycast.routing.borders.crossing import letter_name
@@ -179,8 +180,13 @@ class _Explained:
         if fate == "under way":
             return None if is_late else wanted, f"it is under way{asked}"
         if fate == "goes":
-            late = f", unless it had expired first, at {moment(expires)}" if is_late else ""
-            return None if is_late else wanted, f"it was delivered{asked}{late}"
+            level = level_named(self.definition.level)
+            unless = [f"it had expired first, at {moment(expires)}"] if is_late else []
+            unless += [] if level.reliable else [f"it was dropped: {level.name} may lose events"]
+            told = "".join(f", unless {each}" for each in unless)
+            # What it wanted before it was replaced, no store knows.
+            by_now = "" if asked else "; that goes by what the subscription wants now"
+            return None if unless else wanted, f"it was delivered{asked}{told}{by_now}"
         if is_late:
             return False, f"it has expired, at {moment(expires)}, so it is not delivered"
         return wanted, f"it is to be delivered{asked}"

@@ -89,7 +89,9 @@ def _float(data: Any) -> float:
         value = float(data)
     except OverflowError:
         raise ValueError(data) from None
-    if not math.isfinite(value):
+    if not math.isfinite(value) or (value == 0 and data != 0):
+        raise ValueError(data)
+    if type(data) is int and Decimal(repr(value)) != data:  # some of its digits would be lost
         raise ValueError(data)
     return value
 

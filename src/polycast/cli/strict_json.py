@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.cli.scalars import ACCEPTED, is_scalar, scalar_of, wire_form
+from polycast.cli.strict_parsing import why_unheld
 from polycast.cli.words import clip, listed
 from polycast.events.encoding import Writer
 from polycast.events.forms import (
@@ -63,6 +64,7 @@ class StrictJson:
 
     def event(self, data: Any, description: Description) -> Any:
         """The event in the form that the codec reads; `Misfit` if it is none of the type."""
+        _check_held(data, "")
         if description.name in SCALARS or description.name in CONTAINERS:
             return self._value(data, TypeExpression("class", description.name), "")
         return self._natural(data, description, "")
@@ -229,6 +231,7 @@ class StrictJson:
         if found.kind == "flag":
             if type(data) is not int:
                 raise _misfit(path, data, f"the members of {found.name} as one whole number")
+            self._check_members(data, found, path)
             return data
         if type(data) is not dict:
             raise _misfit(path, data, f"an object with the attributes of {found.name}")
@@ -237,6 +240,16 @@ class StrictJson:
             if VALUE in data
             else self._object(data, found, path)
         )
+
+    def _check_members(self, data: int, found: Description, path: str) -> None:
+        """Of a class that is here, whether there are such members."""
+        here: Any = self._registry.resolve(found.name, version=found.version)
+        try:
+            if here is not None:
+                here(data)
+        except ValueError:
+            accepted = " | ".join(f"{each.name} ({each.value})" for each in here)
+            raise _misfit(path, data, accepted) from None
 
     def _value_object(self, data: dict[str, Any], found: Description, path: str) -> Any:
         if found.kind != "value":
@@ -298,6 +311,21 @@ class StrictJson:
         """A value of a program, and not of a person, as the codec writes it."""
         lower = Writer("json", self._registry).way_of(declared)
         return lower(value, set())
+
+
+def _check_held(data: Any, path: str) -> None:
+    """Refuse what nothing can hold, whatever its field takes."""
+    why = why_unheld(data)
+    if why:
+        raise Misfit(path, why)
+    if type(data) is dict:
+        for name, part in data.items():
+            if why := why_unheld(name):
+                raise Misfit(path, f"{why}, as a name")
+            _check_held(part, _key(path, name))
+    elif type(data) is list:
+        for at, part in enumerate(data):
+            _check_held(part, f"{path}[{at}]")
 
 
 def _says_outright(part: TypeExpression, data: Any) -> bool:

@@ -1,14 +1,16 @@
-"""JSON text to data without loss: no name twice, no NaN, and decimal fractions with all digits."""
+"""JSON text to data without loss: no name twice, no NaN, and decimal fractions with all digits.
+
+What nothing here can hold is told with its field, so it stays what it is until its field is known.
+"""
 
 from __future__ import annotations
 
 import json
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
-import msgspec
-
-__all__ = ["NotJson", "parsed", "place_in"]
+__all__ = ["NotJson", "Unheld", "parsed", "place_in", "why_unheld"]
 
 _BEFORE = 40  # characters
 
@@ -17,16 +19,29 @@ class NotJson(Exception):
     """Text that is no JSON, or that says two things at once."""
 
 
+class Unheld(str):
+    """A number with more digits, or a larger exponent, than any number of a program."""
+
+    __slots__ = ()
+
+
 def parsed(text: bytes) -> Any:
     """The data; numbers with a fraction or an exponent are `Decimal`."""
     try:
-        data = _READER.decode(text.decode())
-        _STRICTER.decode(text)  # about text; whether a number fits is for its field to say
+        return _READER.decode(text.decode())
     except json.JSONDecodeError as error:
         raise NotJson(_pointed(error)) from None
-    except (msgspec.DecodeError, ValueError, InvalidOperation) as error:
+    except ValueError as error:
         raise NotJson(str(error)) from None
-    return data
+
+
+def why_unheld(data: Any) -> str:
+    """Why nothing can hold a value or the name of one; nothing if something can."""
+    if type(data) is Unheld:
+        return "a number of this length, or with this exponent, is more than is accepted"
+    if type(data) is str and not _is_text(data):
+        return "half of a surrogate pair, such as \\ud800, is no text"
+    return ""
 
 
 def place_in(text: bytes) -> str:
@@ -51,8 +66,6 @@ def _pointed(error: json.JSONDecodeError) -> str:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
-        if type(value) is str and not _is_text(value):
-            raise NotJson(f"{name}: half of a surrogate pair, such as \\ud800, is no text")
         if name in found:
             raise NotJson(f"the name {name!r} is there twice in one object")
         found[name] = value
@@ -71,5 +84,16 @@ def _refuse(name: str) -> Any:
     raise NotJson(f"it is no JSON: {name} is no number there")
 
 
-_STRICTER = msgspec.json.Decoder(float_hook=Decimal)
-_READER = json.JSONDecoder(object_pairs_hook=_object, parse_float=Decimal, parse_constant=_refuse)
+def _number(kind: type, text: str) -> Any:
+    try:
+        return kind(text)
+    except (ValueError, InvalidOperation):  # too many digits for an int, too large an exponent
+        return Unheld(text)
+
+
+_READER = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_int=partial(_number, int),
+    parse_float=partial(_number, Decimal),
+    parse_constant=_refuse,
+)

@@ -379,8 +379,9 @@ class Federation:
             for way in (member.incoming, member.outgoing):
                 for cls, trials in way.vain():
                     yield (
-                        f"a function of context {member.name!r} fails, so no {cls.__name__} gets "
-                        f"{'into' if way is member.incoming else 'out of'} it: {trials}"
+                        f"{_titled(way.culprits.get(cls))} of context {member.name!r} fails, so no "
+                        f"{cls.__name__} gets {'into' if way is member.incoming else 'out of'} it: "
+                        f"{trials}"
                     )
 
     def statistics(self) -> dict[str, Statistics]:
@@ -417,3 +418,7 @@ def _copy_of(member: Member) -> Member:
     made = Member.__new__(Member)
     made.__dict__.update(member.__dict__)
     return made
+
+
+def _titled(function: str | None) -> str:
+    return f"the function {function}" if function else "a function"

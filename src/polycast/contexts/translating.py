@@ -14,6 +14,7 @@ from polycast.contexts.fitting import hint_text, is_one, kind_met
 from polycast.contexts.fixed import gives_fixed
 from polycast.contexts.resolution import FEW_PATHS, Resolver, TooManyPaths
 from polycast.contexts.values import copied
+from polycast.errors import BadResultError
 from polycast.forks import shared_lock
 from polycast.metrics import Trials
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Translator"]
 
 T = TypeVar("T")
+_LABEL = "<polycast "
+"""Begins the file name of generated code."""
 
 
 class _ITSELF:
@@ -62,6 +65,8 @@ class Translator:
         """How many events of each class were translated; two at once may count as one."""
         self.trials: dict[type, tuple[int, Trials]] = {}
         """For each class of which one could not be: how many were when it last failed."""
+        self.culprits: dict[type, str] = {}
+        """The function that failed for it last, if its name is known."""
         self.fixed: set[type] = set()
         """The classes whose events become such that nobody can change, as far as is known."""
         self._is_sure = True  # nothing has been met that recipes do not name
@@ -91,6 +96,7 @@ class Translator:
 
     def failed(self, cls: type, error: BaseException) -> None:
         """An event of a class could not be translated. The lock of the federation is held."""
+        self.culprits[cls] = _called_last(error)
         worked = self.counts.get(cls, 0)
         before, trials = self.trials.get(cls, (0, Trials()))
         if worked != before or cls not in self.trials:
@@ -121,7 +127,7 @@ class Translator:
         with self._lock:
             found = self._codes.get(cls)
             if found is None:
-                label = f"<polycast {self._settled.name} {self.direction} {cls.__qualname__}>"
+                label = f"{_LABEL}{self._settled.name} {self.direction} {cls.__qualname__}>"
                 recipe = self.recipe(cls)
                 found = write(recipe, label=label, newly=self._newly, unsure=self._unsure)
                 self._codes[cls] = found
@@ -154,7 +160,7 @@ class Translator:
             if run is None:
                 recipe = self._case(choice, cls)
                 where = f"{choice.node.path}.{choice.attribute}({cls.__qualname__})"
-                label = f"<polycast {self._settled.name} {self.direction} {where}>"
+                label = f"{_LABEL}{self._settled.name} {self.direction} {where}>"
                 made = write(recipe, label=label, newly=self._newly, unsure=self._unsure)
                 run = functions[cls] = made.run
         return run(value)
@@ -205,3 +211,15 @@ class Translator:
         for each in dict.fromkeys((*wrong, *doubtful)):
             self._report(each)
         return None if wrong else found
+
+
+def _called_last(error: BaseException) -> str:
+    """The function that generated code had called; nothing for one that shows no frame."""
+    if isinstance(error, BadResultError):
+        return error.function
+    name, trace = "", error.__traceback__
+    while trace is not None:
+        code, trace = trace.tb_frame.f_code, trace.tb_next
+        if code.co_filename.startswith(_LABEL):
+            name = "" if trace is None else trace.tb_frame.f_code.co_qualname
+    return name.rpartition("<locals>.")[2]

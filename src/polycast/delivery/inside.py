@@ -5,7 +5,12 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["inside"]
+__all__ = ["inside", "is_called_back"]
 
 # Mailboxes, the innermost last: a callback may publish on another bus, which calls back in line.
 inside: ContextVar[tuple[Any, ...]] = ContextVar("polycast_inside", default=())
+
+
+def is_called_back(services: object) -> bool:
+    """Whether this code runs in a callback of the bus with these services."""
+    return any(box is not None and box.services is services for box in inside.get())

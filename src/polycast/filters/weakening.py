@@ -13,9 +13,9 @@ from polycast.filters.filter import Filter
 from polycast.filters.nodes import And, Constant, Node, Opaque, Or, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["EVERYTHING", "is_open", "weakened"]
+__all__ = ["EVERYTHING", "all_open", "is_open", "weakened"]
 
 TRUE = Constant(True)
 EVERYTHING: Filter[Any] = Filter(TRUE)
@@ -24,6 +24,11 @@ EVERYTHING: Filter[Any] = Filter(TRUE)
 def is_open(node: Node) -> bool:
     """Whether a tree has no opaque part."""
     return not any(isinstance(each, Opaque) for each in walk(node))
+
+
+def all_open(filters: Iterable[Filter[Any] | None]) -> bool:
+    """Whether none of them has an opaque part, which is a function that may do anything."""
+    return all(where is None or is_open(where.tree) for where in filters)
 
 
 def weakened(tree: Node, can_ask: Callable[[Node], bool]) -> Node:

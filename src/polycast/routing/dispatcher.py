@@ -91,6 +91,7 @@ class Dispatcher(Posting):
         self.newest: Callable[[], int] = self.turn.newest
         self.order, self.changing = threading.RLock(), threading.RLock()
         self.version, self._stopped = 0, False
+        self.passed_on = 0  # what callbacks have published is routed at once, if there is no store
         self._refuse: Callable[[], None] = lambda: None
         # What publish looks up. Its keys would keep classes alive, so a full collection empties
         # it; `_made` has everything again, weakly.

@@ -7,10 +7,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
+from polycast.filters.weakening import all_open
 from polycast.matching import Selector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from polycast.matching import Interest
     from polycast.stores import Entry
@@ -89,6 +90,7 @@ class Plan:
         self._covering: WeakKeyDictionary[type, dict[Choice, None]] = WeakKeyDictionary()
         self._token = get_cache_token()
         self._contexts: Counter[str | None] = Counter()
+        self._opaque: set[Target] = set()  # who has a filter that is, and may change an event
 
     @property
     def contexts(self) -> list[str | None]:
@@ -98,6 +100,8 @@ class Plan:
     def add(self, target: Target) -> None:
         """Let a target have what it is interested in."""
         self._chosen[target] = [(each.context, each.selector) for each in target.interests()]
+        if not all_open(each.where for each in target.interests()):
+            self._opaque.add(target)
         for choice in self._chosen[target]:
             if choice not in self._targets:
                 self._admit(choice)
@@ -119,6 +123,7 @@ class Plan:
 
     def remove(self, target: Target) -> None:
         """Let a target have nothing more."""
+        self._opaque.discard(target)
         for choice in dict.fromkeys(self._chosen.pop(target, ())):
             del self._targets[choice][target]
             if not self._targets[choice]:
@@ -165,6 +170,10 @@ class Plan:
             covering = {each: None for each in self._general if each[1].covers_class(cls)}
             self._covering[cls] = covering
         return self._covering[cls]
+
+    def asks_opaque(self, targets: Iterable[Target]) -> bool:
+        """Whether one of them has a filter that cannot be looked into."""
+        return bool(self._opaque) and not self._opaque.isdisjoint(targets)
 
     def registrable(self, cls: type) -> bool:
         """Whether `ABC.register` may give a class targets that it does not have now."""

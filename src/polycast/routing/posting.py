@@ -227,15 +227,17 @@ class Posting:
                 continue
             except Gone:
                 continue
-            match = partial(self._matching, event=there, topic=topic)
-            wanting = asking.wanting(targets, match)
+            own = None if context == asking.sight.source else copier(there)
+            # Copies are of an event that no function has changed.
+            asked = own() if own is not None and self.plan.asks_opaque(targets) else there
+            wanting = asking.wanting(targets, partial(self._matching, event=asked, topic=topic))
             if context == asking.sight.source:
                 shared = (there, context, None, None)
                 for target, verdict in wanting:
                     seen = self._copied(asking) if target.copies else shared
                     asking.hits.append((target, verdict, seen))
             elif wanting:
-                seen = (there, context, asking.sight.anew(context), copier(there))
+                seen = (there, context, asking.sight.anew(context), own)
                 asking.hits += [(target, verdict, seen) for target, verdict in wanting]
 
     def _copied(self, asking: Asking) -> Seen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from abc import get_cache_token
 from contextlib import ExitStack
@@ -102,6 +103,9 @@ class StoredDispatcher(Dispatcher):
         self._found_at: object = None  # the version of the plan, and of what ABCs say
         self.routed = 1  # all before this position has been brought to who wants it
         self.advanced = threading.Condition()
+        self.is_called_back: Callable[[], bool] = bool  # whether a callback publishes
+        # The newest position of what callbacks have published; of some it is not known yet.
+        self._newest_passed_on = self._passing_on = 0
         self.kept_locks: Callable[[], list[Any]] = list  # of that of which the store is told
 
     def check_free(self, operation: str) -> None:
@@ -169,7 +173,21 @@ class StoredDispatcher(Dispatcher):
                 for number, each in astray.items()
             ]
             positions, waiting = self.queue.put(runs, strays, counted=not waits)
+        if self.is_called_back():
+            with self.advanced:
+                self._passing_on += 1
+                self.passed_on = sys.maxsize
+            positions.add_done_callback(self._is_passed_on)
         return Submission(self.publisher, runs, positions, waiting)
+
+    def _is_passed_on(self, done: Future[list[int]]) -> None:
+        """What a callback has published is in the log, or never will be."""
+        with self.advanced:
+            self._passing_on -= 1
+            if not done.cancelled() and done.exception() is None:
+                self._newest_passed_on = max([self._newest_passed_on, *done.result()])
+            if not self._passing_on:
+                self.passed_on = self._newest_passed_on
 
     def _submit_to_store(self, runs: list[Run], strays: Sequence[Stray]) -> Future[list[int]]:
         return self.store.submit(runs, astray=strays)
@@ -454,7 +472,9 @@ class StoredDispatcher(Dispatcher):
         """Those whose filters want it, with their verdicts; nobody can look into what is broken."""
         if isinstance(entry.event, Undecodable):
             return [(target, True) for target in targets]
-        return self._matching(targets, entry.event, entry.topic)
+        # Nobody is given what a function may have changed.
+        event = entry.fresh() if self.plan.asks_opaque(targets) else entry.event
+        return self._matching(targets, event, entry.topic)
 
     def targets(
         self, cls: type, topic: str | None, context: str | None = None

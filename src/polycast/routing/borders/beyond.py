@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.events.isolation import copied, copier
+from polycast.filters.weakening import all_open
 from polycast.routing.borders.crossing import Astray
 from polycast.stores import Entry
 
@@ -72,6 +73,7 @@ class Beyond:
         self.inline = any(target.inline for target in targets)
         calls = [target.direct for target in targets]
         self._inner: list[Inner] = list(zip(targets, tests, calls, strict=True))
+        self._are_open = all_open(each.where for it in targets for each in it.interests())
         self._put: deque[Target] = deque()
         self._ready: Ready = None
 
@@ -100,11 +102,15 @@ class Beyond:
             there = self._see(event)
         except Astray as error:
             return error
-        hits = self._match(there)
+        own = None if type(event) in self._fixed else copier(there)
+        hits = self._match(self._asked(there, own))
         if not hits:
             return None
-        own = None if type(event) in self._fixed else copier(there)
         return (there, self._anew(event), own), hits
+
+    def _asked(self, there: Any, own: Maker) -> Any:
+        """What filters are asked about: copies are of an event that no function has changed."""
+        return there if own is None or self._are_open else own()
 
     def _anew(self, event: Any) -> Maker:
         """What makes it anew, though those of its own context may change what they are given."""
@@ -172,13 +178,14 @@ class Beyond:
         else:
             there, again = self._prepared(event)
         own = None if type(event) in self._fixed else copier(there)
+        asked = self._asked(there, own)
         wrong: Wrong = []
         interrupt: BaseException | None = None
         for target, test, call in self._inner:
             if self._is_gone(target):
                 continue
             try:
-                if test is not None and not test(there):
+                if test is not None and not test(asked):
                     continue
             except FAILURES as error:
                 target.unfit(error)
