@@ -143,6 +143,30 @@ def test_no_file_of_the_store_itself_is_written_to(
     assert filled.failure is None
 
 
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("copying", [back_up, restore])
+def test_no_file_of_any_other_store_is_written_to(
+    filled: SqliteStore,
+    path: Path,
+    tmp_path: Path,
+    open_sqlite: Open,
+    drafts: MakeDrafts,
+    copying: Callable[..., object],
+    end: str,
+) -> None:
+    live = open_sqlite(tmp_path / "live.db")
+    live.append(drafts(1, epoch=5))
+    back_up(path, tmp_path / "copy.db")
+    before = names(tmp_path)
+    for force in (False, True):
+        with pytest.raises(StoreError, match=r"belongs to .*live\.db, and was not replaced"):
+            copying(tmp_path / "copy.db", tmp_path / f"live.db{end}", force=force)
+    assert names(tmp_path) == before
+    assert live.append(drafts(2, epoch=5)) == [2]
+    live.close()
+    assert open_sqlite(tmp_path / "live.db").newest() == 2
+
+
 @pytest.mark.parametrize("make", [os.symlink, os.link])
 def test_a_link_to_the_store_is_the_store_itself(
     filled: SqliteStore, path: Path, tmp_path: Path, make: Callable[[Path, Path], None]

@@ -13,9 +13,10 @@ from typing import Any
 
 import apsw
 import pytest
-from store_drafts import MakeDrafts
+from store_drafts import MakeDrafts, make_drafts
 
 from polycast.errors import StoreFailed, StoreReplacedError
+from polycast.stores import Transaction
 from polycast.stores.sqlite import SqliteStore, back_up
 
 Open = Callable[..., SqliteStore]
@@ -120,15 +121,188 @@ def test_a_log_that_was_begun_anew_and_then_cut_is_told_too(
         held.append(drafts(number + 1))
 
 
-def test_a_look_that_another_thread_has_overtaken_finds_no_cut(
-    held: SqliteStore, drafts: MakeDrafts
+def copy_over(target: str, source: Path) -> None:
+    """As `cp` does it: the file stays, and what is in it goes."""
+    shutil.copyfile(source, target)
+
+
+def copy_log_of_another(path: Path) -> None:
+    other = SqliteStore(path.with_name("other.db"))
+    other.append(make_drafts(*range(500)))
+    copy_over(f"{path}-wal", path.with_name("other.db-wal"))
+    other.close()
+
+
+IN_THE_LOG: dict[str, Callable[[Path], object]] = {
+    "emptied": lambda path: os.truncate(f"{path}-wal", 0),
+    "cut in its head": lambda path: cut_log(path, lambda size: 20),
+    "cut to its head": lambda path: cut_log(path, lambda size: 32),
+    "cut in the middle": lambda path: cut_log(path, lambda size: size // 2),
+    "without its last byte": lambda path: cut_log(path, lambda size: size - 1),
+    "filled with zeros": lambda path: Path(f"{path}-wal").write_bytes(
+        bytes(os.path.getsize(f"{path}-wal"))
+    ),
+    "of another store copied over it": copy_log_of_another,
+    "as it was before copied over it": lambda path: copy_over(
+        f"{path}-wal", path.with_name("before")
+    ),
+}
+
+
+@pytest.fixture
+def busy(held: SqliteStore, path: Path, drafts: MakeDrafts) -> SqliteStore:
+    """The same with two commits in its log, and a copy of the log after the first."""
+    shutil.copyfile(f"{path}-wal", path.with_name("before"))
+    held.append(drafts(2))
+    return held
+
+
+@pytest.mark.parametrize("mishap", IN_THE_LOG)
+def test_a_log_that_is_changed_while_a_group_is_written_acknowledges_nothing(
+    busy: SqliteStore, path: Path, drafts: MakeDrafts, mishap: str
 ) -> None:
-    """It saw the log before that was begun, and compares with what the other has seen since."""
-    files = held._files
-    for number in range(2, 6):
-        assert list(files._cut()) == []  # as if its own look had been at an empty file
-        held.append(drafts(number))
-    files.check()
+    def change(tx: Transaction) -> None:
+        tx.put_document("kind", "name", b"body")
+        IN_THE_LOG[mishap](path)
+
+    with pytest.raises(StoreReplacedError) as caught:
+        busy.write(change).result(20)
+    assert caught.value.unknown
+    with pytest.raises(StoreReplacedError):
+        busy.append(drafts(3))
+
+
+class Syncing(apsw.VFS):
+    """A disk that does something when the next sync of a log, or of a file, is over."""
+
+    def __init__(self, name: str, *, of_log: bool = True) -> None:
+        self.name, self.of_log, self.then = name, of_log, lambda: None
+        super().__init__(name, "")
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        return SyncedFile(name, flags, self)
+
+
+class SyncedFile(apsw.VFSFile):
+    """A file of it."""
+
+    def __init__(self, name: Any, flags: list[int], disk: Syncing) -> None:
+        self.disk = disk
+        self.is_awaited = bool(flags[0] & apsw.SQLITE_OPEN_WAL) == disk.of_log
+        super().__init__("", name, flags)
+
+    def xSync(self, flags: int) -> None:
+        super().xSync(flags)
+        if self.is_awaited:
+            then, self.disk.then = self.disk.then, lambda: None
+            then()
+
+
+@pytest.mark.parametrize("mishap", IN_THE_LOG)
+def test_a_log_that_is_changed_when_a_group_was_written_acknowledges_nothing(
+    path: Path, drafts: MakeDrafts, mishap: str
+) -> None:
+    disk = Syncing(f"syncing {mishap}")
+    store = SqliteStore(path, vfs=disk.name)
+    store.append(drafts(1))
+    shutil.copyfile(f"{path}-wal", path.with_name("before"))
+    store.append(drafts(2))
+    disk.then = lambda: IN_THE_LOG[mishap](path)
+    with pytest.raises(StoreReplacedError) as caught:
+        store.append(drafts(3))
+    assert caught.value.unknown
+    store.close()
+    disk.unregister()
+
+
+def test_a_log_that_was_emptied_and_put_back_is_not_taken_for_a_new_one(
+    busy: SqliteStore, path: Path, drafts: MakeDrafts
+) -> None:
+    os.truncate(f"{path}-wal", 0)
+    assert busy.failure is None  # SQLite itself may have emptied it
+    copy_over(f"{path}-wal", path.with_name("before"))
+    with pytest.raises(StoreReplacedError):
+        busy.append(drafts(3))
+
+
+def test_a_log_that_is_changed_while_it_is_moved_into_the_file_is_told(
+    path: Path, drafts: MakeDrafts
+) -> None:
+    disk = Syncing("syncing a checkpoint", of_log=False)
+    store = SqliteStore(path, vfs=disk.name)
+    store.append(drafts(1))
+    disk.then = lambda: copy_log_of_another(path)
+
+    def fill() -> None:
+        for number in range(2, 20_000, 500):
+            store.append(drafts(*range(number, number + 500)))
+
+    with pytest.raises(StoreReplacedError):
+        fill()
+    store.close()
+    disk.unregister()
+
+
+@pytest.mark.parametrize("pages", [1, 10, 1_000])
+def test_a_file_that_is_cut_by_pages_acknowledges_nothing_more(
+    held: SqliteStore, path: Path, drafts: MakeDrafts, pages: int
+) -> None:
+    checkpoint(path, "PASSIVE")
+    held.append(drafts(2))
+    os.truncate(path, max(4_096, path.stat().st_size - pages * 4_096))
+    with pytest.raises(StoreReplacedError):
+        held.append(drafts(3))
+
+
+def test_a_file_that_gives_pages_back_was_not_cut(
+    held: SqliteStore, path: Path, drafts: MakeDrafts
+) -> None:
+    held.append(drafts(*range(2, 5_000)))
+    checkpoint(path, "PASSIVE")
+    held.append(drafts(5_000))
+    size = path.stat().st_size
+    held.truncate(5_000)
+    checkpoint(path, "PASSIVE")
+    held.append(drafts(5_001))
+    assert path.stat().st_size < size
+    assert held.failure is None
+
+
+@pytest.mark.parametrize("mode", ["PASSIVE", "FULL", "RESTART", "TRUNCATE"])
+def test_others_may_begin_the_log_anew(
+    held: SqliteStore, path: Path, drafts: MakeDrafts, mode: str
+) -> None:
+    for number in range(2, 10):
+        checkpoint(path, mode)
+        assert held.append(drafts(number)) == [number]
+    assert held.failure is None
+
+
+def test_a_log_that_sqlite_has_emptied_right_after_a_commit_was_not_cut(
+    held: SqliteStore, path: Path, drafts: MakeDrafts
+) -> None:
+    looks: list[str] = []
+    check = held._files.check_commit
+
+    def check_late(frames: int, count: Callable[[], int]) -> None:
+        if not looks:
+            checkpoint(path, "TRUNCATE")
+            looks.append("late")
+        check(frames, count)
+
+    held._files.check_commit = check_late  # type: ignore[method-assign]
+    assert held.append(drafts(2)) == [2]
+    assert held.append(drafts(3)) == [3]
+    assert looks
+
+
+def checkpoint(path: Path, mode: str) -> None:
+    """As another process does it."""
+    program = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+        "c.execute(f'PRAGMA wal_checkpoint({sys.argv[2]})').fetchall()"
+    )
+    subprocess.run([sys.executable, "-c", program, path, mode], check=True)
 
 
 def test_what_was_written_when_it_is_found_out_is_unknown(

@@ -52,6 +52,13 @@ class Target:
                 f"{self.name} is one of the files of {source}: it cannot be copied onto itself; "
                 f"name another file"
             )
+        for end in BESIDE:
+            store = self.path.removesuffix(end)
+            if store != self.path and os.path.lexists(store):
+                raise StoreError(
+                    f"{self.path} is where SQLite keeps what belongs to {store}, and was not "
+                    f"replaced: with another file there, it would lose events; name another file"
+                )
         if not os.path.isdir(folder):
             why = f"there is no folder {folder}"
             raise NotAStore(self.name, why=why, instead="Name a file in a folder that is there")

@@ -65,6 +65,7 @@ class Writer:
         self._closed = self._ending = False
         self.home, self.is_over = Home("this store"), False
         self._wal, self._checkpoint_at = 0, _CHECKPOINT
+        self._frames = 0  # in the write-ahead log, if the last commit has written any
         self._thread = threading.Thread(target=self._run, name="polycast-store", daemon=True)
         connection.set_wal_hook(self._note_wal)
         opened(self, files)
@@ -161,8 +162,9 @@ class Writer:
             self._begin()
             self._perform(group)
             unknown = True
+            self._frames = 0
             self._connection.execute("COMMIT")
-            self._files.check()
+            self._check()
         except BaseException as error:
             self._undo()
             self._fail(group, error, unknown=unknown)
@@ -173,6 +175,16 @@ class Writer:
         self._wake()
         self._checkpoint()
 
+    def _check(self) -> None:
+        if self._frames:
+            self._files.check_commit(self._frames, self._count_frames)
+        else:  # nothing was written
+            self._files.check()
+
+    def _count_frames(self) -> int:
+        """How many there are in the write-ahead log, by the index that SQLite has of it."""
+        return self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0]
+
     def _begin(self) -> None:
         execute = self._connection.execute
         while True:
@@ -182,6 +194,7 @@ class Writer:
             except apsw.BusyError:  # somebody else writes for long: that is no failure of the disk
                 if self._closed:
                     raise
+        self._files.begin()
         ((listening, newest, latest),) = fetch(self._connection, _END_OF_LOG)
         self._appender.start(newest or 0, latest or 0.0)
         self._peers.refresh(self._connection, listening)
@@ -253,9 +266,7 @@ class Writer:
             self.put(Change(lambda connection: self._peers.remove(connection, dead)))
 
     def _note_wal(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        if pages < self._wal:
-            self._files.began_anew()
-        self._wal = pages
+        self._wal = self._frames = pages
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:
@@ -268,6 +279,7 @@ class Writer:
         self._checkpoint_at = self._wal + _CHECKPOINT
         try:
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._files.check_moved()
         except apsw.BusyError:
             pass
         except Exception as error:
