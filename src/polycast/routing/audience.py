@@ -95,6 +95,11 @@ class Audience:
             self._selectors.add(entry.selector)
         self._looks[entry.selector].change(entry, 1)
 
+    def strain(self, before: Entry, now: Entry) -> None:
+        """Asking a route takes more or less than before."""
+        looks = self._looks[now.selector]
+        looks.effort = looks.effort.plus(before.effort, -1).plus(now.effort)
+
     def remove(self, entry: Entry) -> None:
         """Let a route be none of them any more."""
         self.matcher.remove(entry.route.number)

@@ -256,9 +256,13 @@ class RoutingPlan:
         for number, outcome in self._askable.again(limit):
             entry = self._entries[number]
             where, sure, effort = self._asked_of(entry.definition, outcome)
-            if (where, sure, effort) != (entry.where, entry.sure, entry.effort):
+            if (where, sure) != (entry.where, entry.sure):
                 self._leave(number)
                 self._enter(replace(entry, where=where, sure=sure, effort=effort))
+            elif effort != entry.effort:
+                now = self._entries[number] = replace(entry, effort=effort)
+                self._audiences[entry.definition.context, entry.party].strain(entry, now)
+                self._sights = {}
         return bool(self._askable.stale)
 
     @property

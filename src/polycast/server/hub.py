@@ -61,10 +61,10 @@ __all__ = ["Hub"]
 BATCH = 500  # records at a time
 MUCH = 2_000_000  # bytes at a time
 SCAN = 2_000  # records looked at for one question about what is older
-TURN = 0.005  # seconds for those who are behind, before others have their turn
+TURN = 0.005  # seconds for what is behind, before others have their turn
 COMING = "\0coming"  # behind the name of a subscription, what it will want
 _log = server_log()
-SLICE = 500  # filters looked at again, before others have their turn
+FEW = 10  # filters looked at again, before the clock is looked at
 
 
 class Hub:
@@ -202,8 +202,10 @@ class Hub:
     def step(self) -> bool:
         """Send a little; whether there may be more."""
         self._learn()
-        if self._plan.reconsider(SLICE):
-            return True  # nothing is asked of filters before all of them are as they should be
+        began = perf_counter()
+        while self._plan.reconsider(FEW):
+            if perf_counter() - began > TURN:
+                return True  # nothing is asked of filters before all are as they should be
         more = False
         if self._live:
             more = self._send_new()
