@@ -46,6 +46,8 @@ LONG_LISTS = Row(names=[f"{n}" for n in range(2_000)], numbers=list(range(2_000)
 LONG_TEXT = Row(s="ab" * 400_000, n=3)
 LARGE_NUMBERS = Row(n=7**20_000, m=7**20_000 + 1)
 FEW = Row("x", 1, 2, ["a"], [1])
+LONGER_TEXT = Row(s="ab" * 2_500_000)
+ONE_HASH = 2**61 - 1  # all its multiples have the hash 0
 
 FILTERS: dict[str, tuple[str, Row]] = {
     "nested any over lists": (
@@ -68,6 +70,22 @@ FILTERS: dict[str, tuple[str, Row]] = {
     "texts that are looked for in texts": (
         "event.s.rfind(event.s + 'c') > 0 or event.s.count('abab' + event.s) > 0",
         LONG_TEXT,
+    ),
+    "a text stripped of its letters": (
+        "event.s.rstrip(event.s) == ''",
+        Row("x" * 300_000 + "a" * 300_000),
+    ),
+    "letters of a text of 5 MB": (
+        "any(each == 'x' or each == 'y' or each in 'zw' for each in event.s)",
+        LONGER_TEXT,
+    ),
+    "a text of 5 MB in many parts": (
+        "len([" + "event.s.split('b'), " * 6 + "]) == 3",
+        LONGER_TEXT,
+    ),
+    "a set of numbers that have one hash": (
+        "5 in event.marks",
+        Row(marks={n * ONE_HASH for n in range(30_000)}),
     ),
     "XPath over and over": ("xpath.holds(event, '//a[count(//b[//c]) > 1]')", LONG_LISTS),
     "large constants": (f"event.n in {list(range(60_000))}", FEW),
@@ -107,6 +125,51 @@ async def unindexed(attacker: Attacker) -> None:
         for _ in range(200):
             await raw.publish(*[FEW] * 200)
             await raw.answered(raw.heard + 1)
+    finally:
+        await raw.close()
+
+
+def subscribing(texts: list[str], row: Row) -> Attack:
+    """Many filters, each of which takes little; they come and go."""
+
+    async def flood(attacker: Attacker) -> None:
+        raw = await attacker.connect()
+        try:
+            await raw.follow()
+            await raw.want(*texts)
+            for _ in range(200):
+                await raw.publish(row)
+                await raw.answered(raw.heard + 1)
+        finally:
+            await raw.close()
+
+    return flood
+
+
+attack("numbers of one hash in filters")(
+    subscribing([f"event.n == {n * ONE_HASH}" for n in range(3_000)], Row(n=ONE_HASH))
+)
+attack("two hundred XPaths")(
+    subscribing(
+        [
+            " or ".join(
+                f"xpath.holds(event, 'contains(string(/), \"{n} {part}\")')" for part in range(50)
+            )
+            for n in range(200)
+        ],
+        Row("ab" * 2_000),
+    )
+)
+
+
+@attack("events on ever other topics")
+async def topics(attacker: Attacker) -> None:
+    raw = await attacker.connect()
+    try:
+        await raw.want("event.n > 3")
+        await raw.follow()
+        for number in itertools.count():
+            await raw.publish(FEW, topic=f"/{number}/" + "x" * 1_900)
     finally:
         await raw.close()
 

@@ -55,13 +55,14 @@ class Payment:
 @pc.event(name="evil.Row")
 @dataclass(slots=True)
 class Row:
-    """What the attacker publishes: a text, numbers, lists."""
+    """What the attacker publishes: a text, numbers, lists, a set."""
 
     s: str = ""
     n: int = 0
     m: int = 0
     names: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
+    marks: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)

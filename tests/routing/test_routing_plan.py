@@ -23,6 +23,7 @@ from polycast.filters import Filter, nodes
 from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.routing import RoutingPlan
 from polycast.routing.explanation import asked_in_words
+from polycast.routing.loading import MOST_SIGHTS
 from polycast.routing.reference import routes_taking
 from polycast.stores import Route, Stored
 from polycast.typesystem import Registry
@@ -59,10 +60,12 @@ class Known:
         interest = Interest(selector_for(what), None if where is None else Filter(where), LEVEL)
         return Route(number, f"route {number}", definition_of(interest).encoded(), 1)
 
-    def stored(self, event: Any, *, position: int = 1, form: Any = "json") -> Stored:
+    def stored(
+        self, event: Any, *, position: int = 1, form: Any = "json", topic: str | None = None
+    ) -> Stored:
         encoded = codec_for(form).encode(event, registry=self.registry)
         about = (encoded.name, encoded.version, encoded.hash, Identity("p", 1, position), 0.0)
-        return Stored(position, Record(*about, encoded.codec, encoded.payload))
+        return Stored(position, Record(*about, encoded.codec, encoded.payload, topic=topic))
 
 
 def planned(known: Any, routes: Iterable[Route] = ()) -> RoutingPlan:
@@ -336,6 +339,7 @@ class Allowance:
 
     seconds: dict[str, float]
     longest: int = 1_000_000
+    steps: float = 1_000_000.0
     spent: dict[str, float] = field(default_factory=dict)
 
     def allowance(self, party: str) -> float:
@@ -398,3 +402,85 @@ def test_what_is_asked_of_a_filter_is_told_as_things_are_now() -> None:
     seconds["busy"] = 0.0
     told = asked_in_words(plan.asked(1), definition)
     assert told.startswith("for a while the broker sends every event of these types, and asks no")
+
+
+@dataclass
+class Parcel:
+    weight: int = 0
+    note: str = ""
+    codes: set[int] = field(default_factory=set)
+    tags: set[str] = field(default_factory=set)
+
+
+def asked(event: Parcel, *texts: str, steps: float = 1_000_000.0) -> set[int]:
+    """Whom an event goes to that none of some filters wants."""
+    known = Known()
+    known.bind(Parcel)
+    plan = RoutingPlan(Registry(modules=()), budget=Allowance({"shop": 60.0}, steps=steps))
+    plan.move_to((), known)  # type: ignore[arg-type]
+    for number, text in enumerate(texts):
+        where = Filter.from_json({"format": 1, "filter": text})
+        interest = Interest(selector_for(Parcel), where, LEVEL)
+        route = Route(number, f"{number}", definition_of(interest).encoded(), 1)
+        plan.add(route, party="shop")
+    found = plan.find([known.stored(event)])
+    assert found.unsure == {number for who in found.takers for number in who}
+    return found.unsure
+
+
+LONG = "x" * 300_000
+LETTERS = "any(each == 'y' for each in event.note)"
+
+
+@pytest.mark.parametrize(
+    ("event", "texts"),
+    [
+        (Parcel(note=LONG), [LETTERS]),
+        (Parcel(note=LONG), ["event.weight > 3", LETTERS]),
+        (Parcel(note=LONG[:3_000]), [f"event.note.count('{n}y') > 3" for n in range(400)]),
+        (Parcel(note=LONG), [f"'{n}y' in event.note" for n in range(60)]),
+        (Parcel(codes=set(range(30_000))), ["len(event.codes) > 30_000"]),
+        (Parcel(codes=set(range(30_000))), ["-1 in event.codes"]),
+        (Parcel(note=LONG), ["xpath.holds(event, '//string[. = \"y\"]')"]),
+    ],
+    ids=[
+        "letters",
+        "beside another",
+        "very many",
+        "texts in a text",
+        "a length",
+        "a set of numbers",
+        "XPath",
+    ],
+)
+def test_an_event_about_which_asking_may_take_too_long_goes_to_all(
+    event: Parcel, texts: list[str]
+) -> None:
+    assert asked(event, *texts) == set(range(len(texts)))
+    assert asked(event, *texts, steps=math.inf) == set()
+
+
+@pytest.mark.parametrize(
+    ("event", "texts"),
+    [
+        (Parcel(note=LONG), ["event.weight > 3", "event.note == 'y'", "'y' in event.note"]),
+        (Parcel(tags={f"{n}" for n in range(30_000)}), ["'y' in event.tags"]),
+        (Parcel(note="x" * 100), [LETTERS] * 100),
+    ],
+    ids=["large, plain", "a set of texts", "small"],
+)
+def test_an_event_about_which_asking_takes_little_goes_to_nobody_else(
+    event: Parcel, texts: list[str]
+) -> None:
+    assert asked(event, *texts) == set()
+
+
+def test_what_is_remembered_of_topics_is_bounded() -> None:
+    known = Known()
+    known.bind(Meter)
+    plan = RoutingPlan(Registry())
+    plan.move_to([known.route(1, Meter)], known)  # type: ignore[arg-type]
+    for number in range(2 * MOST_SIGHTS + 1):
+        one = known.stored(Meter(1), topic=f"/{number}")
+        assert taken(plan, [one]) == {one.position: [1]}
+    assert len(plan._sights) <= MOST_SIGHTS

@@ -118,3 +118,20 @@ def test_a_message_that_is_no_message_ends_the_connection_after_what_was_before_
 def test_a_message_means_the_same_alone_and_in_its_frame() -> None:
     said = Describe(3, [encode_description(type_of(2))])
     assert decode_message(msgspec.Raw(encode(said))) == said
+
+
+def test_what_is_wanted_by_nobody_any_more_is_forgotten_later_than_it_is_answered() -> None:
+    async def test(broker: Broker) -> None:
+        client, hub = Client(broker), broker.hub
+        client.say(Describe(1, [encode_description(type_of(1))]))
+        client.say(Want(2, "w", [definition(f"event.f0 > {n}") for n in range(100)]))
+        while not client.of(Wanted):
+            await asyncio.sleep(0)
+        broker.hub.leave(client.connection)
+        assert (len(hub), len(hub._plan)) == (0, 100)  # others have their turn first
+        while hub.step():
+            pass
+        assert (len(hub), len(hub._plan)) == (0, 0)
+        await client.close()
+
+    run(test, lambda: Broker("memory:"))

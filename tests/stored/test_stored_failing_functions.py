@@ -28,10 +28,21 @@ def leave(_: object) -> Any:
     raise SystemExit("out of here")
 
 
+class OutOfTime(BaseException):
+    """What some libraries raise: no Exception, so that nobody catches it by accident."""
+
+
+def run_out(_: object) -> Any:
+    raise OutOfTime("out of here")
+
+
+@pytest.mark.parametrize("where", [leave, run_out])
 @pytest.mark.parametrize("dispatch", ["inline", "pool"])
-def test_a_filter_that_leaves_does_not_match(shop: pc.Bus, dispatch: Any) -> None:
+def test_a_filter_that_leaves_does_not_match(
+    shop: pc.Bus, dispatch: Any, where: Callable[[object], Any]
+) -> None:
     got: list[Sale] = []
-    shop.subscribe(Sale, got.append, where=leave, dispatch=dispatch)
+    shop.subscribe(Sale, got.append, where=where, dispatch=dispatch)
     shop.subscribe(Sale, got.append, dispatch=dispatch)
     shop.publish(Sale(1))
     shop.publish(Sale(2))

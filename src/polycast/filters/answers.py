@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors.failures import check_has_run
+from polycast.errors.failures import FAILURES, check_has_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,14 @@ def answering(function: Callable[[Any], object]) -> Callable[[Any], object]:
 
     @wraps(function)
     def answer(event: Any) -> object:
-        said = function(event)
+        try:
+            said = function(event)
+        except FAILURES:
+            raise
+        except BaseException as error:  # such as the time-outs of some libraries: it has failed
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
         if type(said) not in _PLAIN:
             check_has_run("a filter", said)
         return said

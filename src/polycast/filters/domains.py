@@ -20,7 +20,7 @@ from polycast.forks import shared_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["ABSENT", "Domain", "Odd", "domain_of", "domain_of_all", "loose"]
+__all__ = ["ABSENT", "Domain", "Odd", "domain_of", "domain_of_all", "has_foreseen_hash", "loose"]
 
 
 class Odd(Exception):
@@ -63,6 +63,8 @@ BUILT_IN = tuple(PLAIN - {type(None), _Absent})
 ASKED = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__hash__", "__bool__")
 TEXT_ONLY = ("__len__", "startswith")
 EQUALITY = ("__eq__", "__ne__", "__hash__")
+WIDE = 2**60  # ints up to it have a hash of their own
+DIGITS = 18  # of Decimals, that few others share their hash with
 SMALL = 2**53  # ints that a double holds exactly, and so do all below
 
 
@@ -300,6 +302,16 @@ def _of_enum(kind: type) -> Domain:
         if domain is None:
             domain = _domains[kind] = Domain(f"enum {kind.__qualname__}", (kind,), ordered=False)
         return domain
+
+
+def has_foreseen_hash(value: Any) -> bool:
+    """Whether somebody could choose many such values that have one hash."""
+    kind = type(value)
+    if kind is int:
+        return not -WIDE <= value <= WIDE
+    if kind is decimal.Decimal:
+        return len(value.as_tuple().digits) > DIGITS or not -DIGITS <= value.adjusted() <= DIGITS
+    return kind is uuid.UUID
 
 
 def loose(value: Any) -> Any:

@@ -11,6 +11,7 @@ import datetime
 import decimal
 import enum
 import unicodedata
+import uuid
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from keyword import iskeyword
@@ -121,6 +122,25 @@ def typed_key(value: object) -> object:
     return (kind, value)
 
 
+def _hash_of(value: object) -> int:
+    """One that nobody can foresee: those who send constants could choose many of one hash."""
+    kind = type(value)
+    if kind in _KEYED:
+        return hash(value)
+    if kind in _NUMBERS:
+        return hash(f"{value:x}" if kind is int else repr(value))
+    if isinstance(value, (tuple, list)):
+        return hash(tuple(map(_hash_of, value)))
+    if isinstance(value, (set, frozenset)):
+        return hash(frozenset(map(_hash_of, value)))
+    try:
+        return hash(typed_key(value))
+    except TypeError:
+        return hash(kind)
+
+
+_KEYED = frozenset({str, bytes, bool, type(None), datetime.date})  # by a secret of the process
+_NUMBERS = frozenset({int, float, datetime.timedelta, decimal.Decimal, uuid.UUID})
 _SAME_IF_EQUAL = frozenset({int, str, bool, bytes, type(None), datetime.date, datetime.timedelta})
 
 
@@ -153,15 +173,7 @@ class Constant(Node):
         return isinstance(other, Constant) and typed_key(self.value) == typed_key(other.value)
 
     def __hash__(self) -> int:
-        value, kind = self.value, type(self.value)
-        if kind in _SAME_IF_EQUAL or (kind is float and value == value):
-            return hash(value)
-        if kind is tuple and _SAME_IF_EQUAL.issuperset(map(type, value)):
-            return hash(value)
-        try:
-            return hash(typed_key(value))
-        except TypeError:
-            return hash(kind)
+        return _hash_of(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from polycast.filters import nodes
-from polycast.filters.domains import domain_of, domain_of_all
+from polycast.filters.domains import domain_of, domain_of_all, has_foreseen_hash
 from polycast.filters.forms import Differs, Form, Interval, IsNone, Others, Points, Truth
 from polycast.filters.vocabularies import insight_of
 
@@ -304,6 +304,8 @@ _ASKED: dict[type, Callable[[Any, bool], Asked]] = {
 def _choice_form(choice: _Choice, *, wanted: bool) -> Form | None:
     if choice.domain is None:
         return _equality_form("in" if wanted else "not in", choice.values)
+    if any(map(has_foreseen_hash, choice.values)):
+        return None
     values = tuple(dict.fromkeys(choice.values))
     return Points(choice.domain, values) if wanted else Others(choice.domain, values)
 
@@ -337,7 +339,11 @@ def _equality_form(sign: str, constant: Any) -> Form | None:
     found = domain_of(constant)
     if found is None:
         return None
-    return Points(found[0], (found[1],)) if sign == "==" else Differs((found[1],))
+    if sign == "!=":
+        return Differs((found[1],))
+    if has_foreseen_hash(found[1]):  # those who send constants could choose many of one hash
+        return Interval(found[0], found[1], found[1])
+    return Points(found[0], (found[1],))
 
 
 def _membership_form(sign: str, constants: Any) -> Form | None:
@@ -349,7 +355,9 @@ def _membership_form(sign: str, constants: Any) -> Form | None:
     domain, values = found
     if sign == "not in":
         return Differs(values) if type(constants) not in (set, frozenset) else None
-    return None if domain is None else Points(domain, tuple(dict.fromkeys(values)))
+    if domain is None or any(map(has_foreseen_hash, values)):
+        return None
+    return Points(domain, tuple(dict.fromkeys(values)))
 
 
 def _interval(domain: Domain, sign: str, value: Any, *, unordered_too: bool = False) -> Interval:

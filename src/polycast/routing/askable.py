@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,7 @@ from polycast.errors import FilterError
 from polycast.filters import Filter
 from polycast.filters.nodes import Attribute, Call, Reach, Variable, walk
 from polycast.filters.weakening import EVERYTHING, weakened
-from polycast.routing.runnable import VARIABLE, Names
+from polycast.routing.runnable import VARIABLE, Effort, Names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,10 +24,18 @@ if TYPE_CHECKING:
     from polycast.filters.nodes import Node
     from polycast.typesystem import Description, Registry
 
-__all__ = ["Askable"]
+__all__ = ["NO_EFFORT", "Askable", "Outcome"]
 
-Outcome = tuple[Filter[Any] | None, bool]
-"""What can be asked, and whether that is all of the filter."""
+NO_EFFORT = Effort()
+
+
+class Outcome(NamedTuple):
+    """What can be asked of a filter."""
+
+    where: Filter[Any] | None
+    is_whole: bool
+    """Whether that is all of it."""
+    effort: Effort = NO_EFFORT
 
 
 @dataclass(slots=True)
@@ -74,7 +82,7 @@ class Askable:
         """What can be asked for a route with this filter."""
         key = msgspec.msgpack.encode(data)
         if len(key) > self._longest:
-            return None, False
+            return Outcome(None, is_whole=False)
         text = self._texts.get(key)
         if text is None:
             text = self._texts[key] = _Text(data)
@@ -141,12 +149,14 @@ class Askable:
 
     def _judged(self, where: Filter[Any] | None) -> Outcome:
         if where is None:  # it names a class that nobody has described
-            return None, False
+            return Outcome(None, is_whole=False)
         can_ask = self.names.can_ask
         if can_ask(where.tree):
-            return where, True
+            return Outcome(where, is_whole=True, effort=self.names.effort(where.tree))
         less = weakened(where.tree, can_ask)  # of parts that are cheap there may be very many
-        return Filter(less) if self.names.is_affordable(less) else EVERYTHING, False
+        if not self.names.is_affordable(less):
+            return Outcome(EVERYTHING, is_whole=False)
+        return Outcome(Filter(less), is_whole=False, effort=self.names.effort(less))
 
     def _parse(self, key: bytes, text: _Text) -> None:
         classes: set[str] = set()

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from polycast.filters.attention import attributes_asked
 from polycast.filters.weakening import EVERYTHING
 from polycast.matching import Matcher, Selectors
+from polycast.routing.askable import NO_EFFORT
 
 if TYPE_CHECKING:
     from polycast.filters import Filter
     from polycast.matching import Definition, Selector
+    from polycast.routing.runnable import Effort
     from polycast.stores import Route
 
 __all__ = ["Attention", "Audience", "Entry"]
@@ -31,6 +33,8 @@ class Entry:
     """Whether that is all of it."""
     party: str | None = None
     """Whose it is, where filters of one party must not take the time of others."""
+    effort: Effort = NO_EFFORT
+    """What asking it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Attention:
     """Whether anybody has a filter."""
     names: frozenset[str] | None
     """The attributes that are asked for; None if all of the event may be."""
+    effort: Effort = NO_EFFORT
+    """What asking all of them takes."""
 
 
 @dataclass(slots=True)
@@ -51,9 +57,12 @@ class _Looks:
     filters: int = 0
     whole: int = 0
     names: Counter[str] = field(default_factory=Counter)
+    effort: Effort = NO_EFFORT
 
-    def change(self, where: Filter[Any] | None, by: int) -> None:
+    def change(self, entry: Entry, by: int) -> None:
+        where = entry.where
         self.routes += by
+        self.effort = self.effort.plus(entry.effort, by)
         if where is None or where == EVERYTHING:
             return
         self.filters += by
@@ -84,13 +93,18 @@ class Audience:
         if entry.selector not in self._looks:
             self._looks[entry.selector] = _Looks()
             self._selectors.add(entry.selector)
-        self._looks[entry.selector].change(entry.where, 1)
+        self._looks[entry.selector].change(entry, 1)
+
+    def strain(self, before: Entry, now: Entry) -> None:
+        """Asking a route takes more or less than before."""
+        looks = self._looks[now.selector]
+        looks.effort = looks.effort.plus(before.effort, -1).plus(now.effort)
 
     def remove(self, entry: Entry) -> None:
         """Let a route be none of them any more."""
         self.matcher.remove(entry.route.number)
         looks = self._looks[entry.selector]
-        looks.change(entry.where, -1)
+        looks.change(entry, -1)
         if not looks.routes:
             del self._looks[entry.selector]
             self._selectors.remove(entry.selector)
@@ -102,4 +116,7 @@ class Audience:
             return None
         whole = any(each.whole for each in looks)
         names = None if whole else frozenset().union(*(each.names for each in looks))
-        return Attention(any(each.filters for each in looks), names)
+        effort = NO_EFFORT
+        for each in looks:
+            effort = effort.plus(each.effort)
+        return Attention(any(each.filters for each in looks), names, effort)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from polycast.errors import BadOption, NotDecodable
 from polycast.filters import Filter
 from polycast.matching import Definition, Selector, TopicPattern
-from polycast.routing.askable import Askable
+from polycast.routing.askable import Askable, Outcome
 from polycast.routing.audience import Attention, Audience, Entry
 from polycast.routing.borders.versions import ContextHistory
 from polycast.routing.runnable import is_ambiguous
@@ -47,6 +47,7 @@ __all__ = [
 
 # The hash of a class, a topic, a codec, the publisher's context, the hash of the root form, and
 # between which turns of contexts it is.
+MOST_SIGHTS = 4_096  # that are remembered
 Seat = tuple[str | None, str | None]  # a context, and a party
 Key = tuple[str, str | None, str, str | None, str | None, int]
 
@@ -93,6 +94,8 @@ class Budget(Protocol):
 
     longest: int
     """Bytes of a filter that is read; one that is longer is for its subscriber to ask."""
+    steps: float
+    """That the filters of a party may take for one event: they are not asked about others."""
 
     def allowance(self, party: str) -> float:
         """Seconds for which its filters may be asked now."""
@@ -208,8 +211,9 @@ class RoutingPlan:
         definition = Definition.decoded(route.definition)
         selector = self._selector(definition, private)
         try:
-            filtered = self._filter(route.number, definition)
-            self._enter(Entry(route, definition, selector, *filtered, party=party))
+            where, sure, effort = self._filter(route.number, definition)
+            about = (route, definition, selector, where, sure)
+            self._enter(Entry(*about, party=party, effort=effort))
         except BaseException:
             self._askable.remove(route.number)
             raise
@@ -249,12 +253,16 @@ class RoutingPlan:
 
         That many are looked at again; whether there are more.
         """
-        for number, (where, is_whole) in self._askable.again(limit):
+        for number, outcome in self._askable.again(limit):
             entry = self._entries[number]
-            sure = is_whole and not entry.definition.partial
+            where, sure, effort = self._asked_of(entry.definition, outcome)
             if (where, sure) != (entry.where, entry.sure):
                 self._leave(number)
-                self._enter(replace(entry, where=where, sure=sure))
+                self._enter(replace(entry, where=where, sure=sure, effort=effort))
+            elif effort != entry.effort:
+                now = self._entries[number] = replace(entry, effort=effort)
+                self._audiences[entry.definition.context, entry.party].strain(entry, now)
+                self._sights = {}
         return bool(self._askable.stale)
 
     @property
@@ -285,17 +293,20 @@ class RoutingPlan:
         unknown = self.registry.described(wanted.hash) is None
         return unknown and self.registry.resolve(wanted.name, version=wanted.version) is None
 
-    def _filter(self, number: int, definition: Definition) -> tuple[Filter[Any] | None, bool]:
+    def _filter(self, number: int, definition: Definition) -> Outcome:
         """What can be asked here, and whether that is all."""
         if any(map(self._is_private, definition.types)):
-            return None, False  # what its fields mean, only the subscriber knows
+            return Outcome(None, is_whole=False)  # its fields mean what only the subscriber knows
         if definition.filter is None and definition.function is None:
-            return None, definition.where is None
+            return Outcome(None, is_whole=definition.where is None)
         function = self._function(definition.function) if definition.function else None
         if function is not None:
-            return Filter(function), True
-        where, is_whole = self._askable.add(number, definition.filter)
-        return where, is_whole and not definition.partial
+            return Outcome(Filter(function), is_whole=True)
+        return self._asked_of(definition, self._askable.add(number, definition.filter))
+
+    def _asked_of(self, definition: Definition, outcome: Outcome) -> Outcome:
+        """The same, for a definition that may have more to ask."""
+        return outcome._replace(is_whole=outcome.is_whole and not definition.partial)
 
     def asked(self, number: int) -> Asked:
         """What is asked here of the filter of a route, as things are now."""
@@ -344,7 +355,8 @@ class RoutingPlan:
             sight.ask(asking, places)
             return
         began = thread_time()
-        sight.ask_within(asking, places, self._budget.allowance(sight.party))
+        allowance = self._budget.allowance(sight.party)
+        sight.ask_within(asking, places, allowance, steps=self._budget.steps)
         self._budget.spend(sight.party, thread_time() - began)
 
     def _seen(self, key: Key, first: Stored) -> list[Sight]:
@@ -352,7 +364,10 @@ class RoutingPlan:
         known = self._sights.get(key)
         if known is None:
             sights = (self._sight(seat, first) for seat in self._audiences)
-            known = self._sights[key] = [each for each in sights if each is not None]
+            seen = [each for each in sights if each is not None]
+            if len(self._sights) >= MOST_SIGHTS:  # each topic has its own, and topics never end
+                self._sights = {}
+            known = self._sights[key] = seen
         return known
 
     def form(self, context: str | None, stored: Stored) -> Form | None:

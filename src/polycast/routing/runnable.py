@@ -8,10 +8,11 @@ by names alone, so some parts are left that could be asked.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from polycast.errors import FilterTooCostly
-from polycast.filters.cost import cost_of, is_plain, kind_of_type
+from polycast.filters.attention import attributes_asked
+from polycast.filters.cost import EVENT, cost_of, is_plain, kind_of_type
 from polycast.filters.nodes import (
     Attribute,
     Call,
@@ -31,15 +32,48 @@ if TYPE_CHECKING:
 
     from polycast.typesystem import Description, Registry
 
-__all__ = ["VARIABLE", "Names", "is_ambiguous", "runnable_by"]
+__all__ = ["VARIABLE", "Effort", "Names", "is_ambiguous", "runnable_by"]
 
 VARIABLE = ""
 """What stands for the variables of a filter among names: it is the name of nothing else."""
 
 USUAL = 4_096  # bytes of an event for which a filter is judged
 MOST_STEPS = 200_000  # that it may take then
+AT_ONCE = 1 / 16  # of a step, for a byte of a text that is compared or searched
+READING = 0.5  # steps for each byte of an event whose parts are read
+HASHING = 4e-4  # steps for each two bytes of an event whose numbers may all have one hash
 _ENUMS = ("enum", "flag")
+_ALONE = frozenset(  # what is no container
+    {
+        *("builtins.str", "builtins.bytes", "builtins.int", "builtins.bool", "builtins.float"),
+        *("decimal.Decimal", "uuid.UUID", "datetime.datetime", "datetime.date", "datetime.time"),
+        "datetime.timedelta",
+    }
+)
+_OF_TEXTS = frozenset({"builtins.str", "builtins.bytes"})  # whose hashes nobody can foresee
 _SEQUENCES = ("builtins.list", "builtins.tuple", "builtins.set", "builtins.frozenset")
+
+
+class Effort(NamedTuple):
+    """The steps that asking takes at most, by the size of an event: sums for many filters."""
+
+    constant: float = 0.0
+    linear: float = 0.0
+    square: float = 0.0
+    reading: float = 0.0
+    """How many filters look at what has parts, which are read one by one."""
+    hashing: float = 0.0
+    """How many look at what is put into a set or a dict to be read."""
+
+    def plus(self, other: Effort, times: int = 1) -> Effort:
+        """Both, or with -1 what is left."""
+        return Effort(*(one + times * more for one, more in zip(self, other, strict=True)))
+
+    def at(self, size: int) -> float:
+        """What it is for an event of so many bytes."""
+        linear = self.linear + (READING if self.reading else 0.0)
+        square = self.square + (HASHING if self.hashing else 0.0)
+        return self.constant + linear * size + square * size * size
 
 
 class Names:
@@ -90,7 +124,10 @@ class Names:
         changed: set[str] = set()
         known = self._types.get(part)
         self._types[part] = _either(known, of)
-        if known is not None and kind_of_type(known) != kind_of_type(self._types[part]):
+        new = self._types[part]
+        if known is not None and kind_of_type(known) != kind_of_type(new):
+            changed.add(part)
+        if _is_hashed(known) != _is_hashed(new):
             changed.add(part)
         if _is_open(of):
             self._would_be_open.add(part)
@@ -139,6 +176,41 @@ class Names:
             return cost_of(tree, fields=self._types.get).at(USUAL) <= MOST_STEPS
         except FilterTooCostly:
             return False
+
+    def effort(self, tree: Node) -> Effort:
+        """What asking a tree takes that is affordable."""
+        asked = attributes_asked(tree)
+        types = None if asked is None else [self._types.get(name) for name in asked]
+        parts = types is None or any(map(_has_parts, types))
+        hashed = types is None or any(map(_is_hashed, types))
+        cost = cost_of(tree, fields=self._types.get)
+        linear, square = cost.linear.get(EVENT, 0.0), cost.square.get(EVENT, 0.0)
+        if is_plain(tree) and not parts:  # many bytes of a text are looked at at once
+            linear *= AT_ONCE
+        return Effort(cost.constant, linear, square, float(parts), float(hashed))
+
+
+def _has_parts(declared: TypeExpression | None) -> bool:
+    """Whether it is read piece by piece; an attribute that nobody has is not read at all."""
+    if declared is None or declared.form == "none" or declared.name in _ALONE:
+        return False
+    return declared.form != "union" or any(map(_has_parts, declared.arguments))
+
+
+def _is_hashed(declared: TypeExpression | None) -> bool:
+    """Whether to read it means to hash numbers that others chose: all may have one hash."""
+    if declared is None or declared.form == "none" or declared.name in _ALONE:
+        return False
+    if declared.form == "union":
+        return any(map(_is_hashed, declared.arguments))
+    if declared.name in ("builtins.list", "builtins.tuple"):
+        return not declared.arguments or any(map(_is_hashed, declared.arguments))
+    first = declared.arguments[0].name if declared.arguments else ""
+    if declared.name in ("builtins.set", "builtins.frozenset"):
+        return first not in _OF_TEXTS
+    if declared.name == "builtins.dict" and first in _OF_TEXTS:
+        return any(map(_is_hashed, declared.arguments[1:]))
+    return True
 
 
 def _either(one: TypeExpression | None, other: TypeExpression) -> TypeExpression:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from polycast.events import Record
     from polycast.routing.audience import Attention, Audience, Entry
+    from polycast.routing.runnable import Effort
     from polycast.stores import Stored
     from polycast.typesystem import Registry
 
@@ -68,11 +69,20 @@ class Asking:
         some = self.takers[place]
         self.takers[place] = sorted((*some, *numbers)) if some and numbers else some or numbers
 
-    def upto(self, places: Sequence[int], start: int, size: int) -> int:
-        """Where so many bytes of records end, of which there is at least one."""
+    def size(self, place: int) -> int:
+        """How many bytes of a record may be looked at."""
+        record = self.records[place].record
+        return len(record.payload) + (0 if record.root is None else len(record.root.payload))
+
+    def upto(
+        self, places: Sequence[int], start: int, size: int, effort: Effort, steps: float
+    ) -> int:
+        """Where so many bytes of records end, or so many steps, of which there is at least one."""
         for at in range(start, len(places)):
-            size -= PIECE + len(self.records[places[at]].record.payload)
-            if size <= 0:
+            much = self.size(places[at])
+            size -= PIECE + much
+            steps -= effort.at(much)
+            if size <= 0 or steps <= 0:
                 return at + 1
         return len(places)
 
@@ -136,15 +146,23 @@ class Sight:
         for place in places:
             asking.give(place, self.covering)
 
-    def ask_within(self, asking: Asking, places: list[int], seconds: float) -> None:
-        """The same for about so much processor time; then whoever may want a record gets it."""
+    def ask_within(
+        self, asking: Asking, places: list[int], seconds: float, *, steps: float
+    ) -> None:
+        """The same for about so much processor time; then whoever may want a record gets it.
+
+        Nothing ends what is begun, so what may take more steps than those is not asked.
+        """
+        effort = self.attention.effort
+        small = [place for place in places if effort.at(asking.size(place)) <= steps]
         end, at, much = thread_time() + seconds, 0, FIRST
-        while at < len(places) and thread_time() < end:
-            upto = asking.upto(places, at, much)
-            self.ask(asking, places[at:upto])
+        while at < len(small) and thread_time() < end:
+            upto = asking.upto(small, at, much, effort, steps)
+            self.ask(asking, small[at:upto])
             at, much = upto, 2 * much
-        if at < len(places):
-            self._give_all(asking, places[at:], sure=False)
+        if len(small) < len(places) or at < len(small):
+            asked = set(small[:at])
+            self._give_all(asking, [each for each in places if each not in asked], sure=False)
 
     def _look(self, asking: Asking, places: list[int]) -> None:
         events, good = self._decoded(asking, places)

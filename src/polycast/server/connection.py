@@ -140,6 +140,7 @@ class Connection:
                 raise
         finally:
             self._hub.leave(self)
+            self._broker.ring()  # what it wanted is forgotten little by little
             self.using.leave()
             for timer in (self._progress, self._alive):
                 if timer is not None:
@@ -477,6 +478,7 @@ class Connection:
             self.using.hold(self.guard.who, "subscriptions", others)
             raise
         self._post(msgspec.structs.replace(wanted, number=message.number))
+        self._broker.ring()
 
 
 def _told(events: Events) -> tuple[int, int, int, int]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_definitions", "parts_of"]
 
-PART = 20_000  # bytes of definitions that are handled before others have their turn
+PART = 5_000  # bytes of definitions that are handled before others have their turn
 OVERHEAD = 1_000  # that a definition counts for besides its bytes
 
 

@@ -19,6 +19,7 @@ __all__ = ["FilterBudget", "Suspended"]
 
 AT_ONCE = 0.01  # seconds that the filters of an owner may take before others have their turn
 TOO_LONG = 0.03  # seconds in one turn that suspend them: a single event took most of it
+MOST_STEPS = 2_000_000  # for one event, of which nothing can be ended: about 40 ms
 WINDOW = 1.0  # seconds over which time is counted
 SHARE = 0.5  # of the window that the filters of one owner may take
 SHORTEST, LONGEST = 1.0, 600.0  # seconds for which filters are suspended; each time twice as long
@@ -55,7 +56,8 @@ class _Account:
 class FilterBudget:
     """Counts by owner. `monotonic` tells the time in seconds."""
 
-    longest = 32_768
+    longest = 8_192
+    steps: float = MOST_STEPS
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

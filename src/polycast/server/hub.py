@@ -6,7 +6,7 @@ behind: it is served from its own place in the log when it has, and costs nobody
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -61,10 +61,10 @@ __all__ = ["Hub"]
 BATCH = 500  # records at a time
 MUCH = 2_000_000  # bytes at a time
 SCAN = 2_000  # records looked at for one question about what is older
-TURN = 0.005  # seconds for those who are behind, before others have their turn
+TURN = 0.005  # seconds for what is behind, before others have their turn
 COMING = "\0coming"  # behind the name of a subscription, what it will want
 _log = server_log()
-SLICE = 500  # filters looked at again, before others have their turn
+FEW = 10  # filters looked at again, before the clock is looked at
 
 
 class Hub:
@@ -74,6 +74,7 @@ class Hub:
         self._store, self._vocabulary = store, vocabulary
         self._plan = RoutingPlan(Registry(classes=()), budget=budget)
         self._owners: dict[int, Reader] = {}
+        self._gone: deque[int] = deque()  # in the plan, and of nobody any more
         self._numbers: dict[Reader, dict[str, list[int]]] = {}
         self._counts: Counter[Reader] = Counter()  # definitions of each
         self._last = 0
@@ -136,8 +137,16 @@ class Hub:
         for number in self._numbers.get(reader, {}).pop(name, ()):
             reader.groups -= self._is_group(number)
             self._counts[reader] -= 1
-            self._plan.remove(number)
             del self._owners[number]
+            self._gone.append(number)
+
+    def _remove_some(self) -> bool:
+        """Let the plan forget what nobody wants any more, for a while; whether there is more."""
+        began = perf_counter()
+        while self._gone and perf_counter() - began < TURN:
+            for _ in range(min(FEW, len(self._gone))):
+                self._plan.remove(self._gone.popleft())
+        return bool(self._gone)
 
     def _of(self, reader: Reader, name: str) -> list[int]:
         """What a subscription of a reader is in the plan."""
@@ -202,14 +211,17 @@ class Hub:
     def step(self) -> bool:
         """Send a little; whether there may be more."""
         self._learn()
-        if self._plan.reconsider(SLICE):
-            return True  # nothing is asked of filters before all of them are as they should be
+        began = perf_counter()
+        while self._plan.reconsider(FEW):
+            if perf_counter() - began > TURN:
+                return True  # nothing is asked of filters before all are as they should be
         more = False
         if self._live:
             more = self._send_new()
         elif not self._behind:
             self.front = self.newest + 1
         more = self._catch_up_some() or more
+        more = self._remove_some() or more
         for reader in self._idle:
             self._tell_progress(reader)
         return more
@@ -249,7 +261,8 @@ class Hub:
                 same[id(numbers)].append(at[position])
         lots: dict[Reader, list[int]] = {}
         for number, takers in enumerate(by_takers):
-            for reader in dict.fromkeys(self._owners[each] for each in takers):
+            owners = (self._owners[each] for each in takers if each in self._owners)
+            for reader in dict.fromkeys(owners):
                 lots.setdefault(reader, []).append(number)
         return Wanting(list(by_takers.values()), lots)
 

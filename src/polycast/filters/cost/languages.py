@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS", "applied"]
 
 BYTE = 0.25
+DOCUMENT, LETTER = 1_000.0, 2.0  # an event is made into a document, and that into a text
 TRUTH = steps(32.0)
 PRODUCT = steps(16_384.0)  # bytes: ETCL multiplies no further than that
 SCALAR = frozenset(
@@ -78,7 +79,7 @@ def _holds(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
             '/struct/member[name="topic" and value="news"], //string[. = "news"]'
         )
         raise FilterTooCostly(f"the XPath {text!r:.80}", why, accepted=accepted)
-    return steps(times) + sizes[0].times(times)
+    return steps(times + DOCUMENT) + sizes[0].times(times + LETTER)
 
 
 FUNCTIONS: dict[tuple[str, str], tuple[Work, float, Kind]] = {

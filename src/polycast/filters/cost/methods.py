@@ -77,8 +77,8 @@ METHODS: dict[str, Method] = {
     "get": _EXACT,
 }
 
-NEEDLES = frozenset({"rfind", "rindex", "rpartition", "rsplit"})
-"""These go over the text again for each letter of what they look for: that must be a constant."""
+NEEDLES = frozenset({"rfind", "rindex", "rpartition", "rsplit", "strip", "lstrip", "rstrip"})
+"""For each letter of the text they go over what they look for: that must be a constant."""
 
 CODECS = ("utf-8", "utf8", "ascii", "latin-1")
 
