@@ -168,7 +168,7 @@ def sent(path: str, filtering: str, trace: Path) -> tuple[int, Definition]:
     store = open_store(path)
     store.describe([described]).result()
     store.write(lambda tx: tx.begin_route("evil", wanted.encoded())).result()
-    body = msgspec.json.encode({"x": {"$class": SHELL, "command": shell(trace)}})
+    body = msgspec.json.encode({"x": {"$": SHELL, "command": shell(trace)}})
     run = Run("evil.Event", 1, described.hash, Identity("evil", 1, 1), "json", [body])
     (position,) = store.submit([run]).result()
     store.close()

@@ -128,10 +128,8 @@ class Worker:
         """What becomes of the records between two positions, for the routes that are in effect."""
         batch = self._store.read(low, limit=high - low, until=high)
         entries, high = batch.entries, batch.upto  # less, if there is damage behind it
-        described = self._plan.registry.described
-        if any(described(each) is None for each in {each.record.hash for each in entries}):
-            with self._store.view() as view:
-                self._plan.learn(view)
+        with self._store.view() as view:  # what attributes hold may be described later than events
+            self._plan.learn(view)
         found = self._plan.find(entries)
         pairs = sum(map(len, found.takers))
         unsure = self._plan.unsure | found.unsure

@@ -96,7 +96,7 @@ class StoredDispatcher(Dispatcher):
         self.queue = SubmissionQueue(self._submit_to_store, within)
         self._given = 0  # the last sequence
         self._in_line = threading.RLock()  # who has it takes a sequence and submits
-        self._described: set[str] = set()
+        self._described = 0  # descriptions that the store was told, in the order they came
         self._learnt = 0  # descriptions of the store
         self._publishers: dict[tuple[str, int], Publisher] = {}
         self._found: dict[tuple[type, str | None, str | None], tuple[Target, ...]] = {}
@@ -155,11 +155,8 @@ class StoredDispatcher(Dispatcher):
             encoded = [(run, ()) for run in MSGPACK.encode_runs(events, registry=self.registry)]
         else:
             encoded = self._rooted(events, label.context, astray)
-        new = {run.hash for run, _ in encoded} - self._described
-        new |= {within[1].hash for _, within in encoded if within and within[1]} - self._described
-        if new:
+        if self._described != self.registry.count:  # of what the events hold, too
             self._describe()
-            self._described |= new
         headers = dict(label.headers) if label.headers else {}
         about = (label.topic, label.priority, label.expires, headers)
         with self._in_line:
@@ -287,7 +284,9 @@ class StoredDispatcher(Dispatcher):
 
     def _describe(self) -> None:
         """Keep the descriptions of all classes bound here, before events of them are kept."""
-        self.store.describe(self.registry.descriptions())
+        known = self.registry.descriptions()
+        self.store.describe(known[self._described :])
+        self._described = max(self._described, len(known))
 
     def blocking(
         self, events: list[Any], topic: str | None, context: str | None = None
@@ -335,13 +334,24 @@ class StoredDispatcher(Dispatcher):
         known[named.hash] = cls
         return cls
 
-    def learn(self) -> None:
-        """Learn the descriptions that others have put into the store."""
+    def learn(self) -> bool:
+        """Learn the descriptions that others have put into the store; whether some are new."""
+        known = self._learnt
         with self.store.view() as view:
-            descriptions = view.descriptions(after=self._learnt)
+            descriptions = view.descriptions(after=known)
         for each in descriptions:
             self.registry.add(each)
-        self._learnt += len(descriptions)
+        self._learnt = max(self._learnt, known + len(descriptions))
+        return bool(descriptions)
+
+    def _decoded(self, record: Record, decode: Callable[..., Any]) -> Any:
+        """The event; what its attributes hold may be described later than its own class."""
+        try:
+            return decode(record, registry=self.registry)
+        except NotDecodable:
+            if not self.learn():
+                raise
+            return decode(record, registry=self.registry)
 
     def entry(self, stored: Stored) -> Entry:
         """The event of a record; one that cannot be decoded stands for itself."""
@@ -352,7 +362,7 @@ class StoredDispatcher(Dispatcher):
         own: Copies | None = None
         try:
             decode = codec_for(record.codec).decode
-            event = decode(record, registry=self.registry)
+            event = self._decoded(record, decode)
             if not is_fixed(event):
                 own = Copies([event], decode, record, self.registry)
         except NotDecodable as error:

@@ -111,6 +111,11 @@ class Registry:
         with self._lock:
             return tuple(self._hashed.values())
 
+    @property
+    def count(self) -> int:
+        """How many descriptions are known here; it only grows."""
+        return len(self._hashed)
+
     def class_for(self, name: str, version: int, digest: str | None) -> type:
         """The class of this process behind a name, else one made from the description."""
         found = self.resolve(name, version=version)
