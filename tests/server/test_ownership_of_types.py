@@ -51,11 +51,17 @@ class Client:
     def describe(self, *descriptions: Description) -> None:
         self.store.describe(list(descriptions)).result(5)
 
-    def publish(self, described: Description, *, name: str | None = None) -> int:
+    def publish(
+        self,
+        described: Description,
+        *,
+        name: str | None = None,
+        payload: bytes = b'{"amount": 1}',
+    ) -> int:
         self._last += 1
         identity = pc.Identity(self._publisher, 1, self._last)
         head = (name or described.name, described.version, described.hash, identity)
-        found = self.store.submit([Run(*head, "json", [b'{"amount": 1}'])]).result(5)
+        found = self.store.submit([Run(*head, "json", [payload])]).result(5)
         return int(found[0])
 
     def wants(self, described: Description) -> list[str]:
@@ -270,6 +276,30 @@ def test_a_private_description_serves_the_subscription_that_brought_it(clients: 
         other.wants(mine)
     with shop.store.view() as view:
         assert [each.hash for each in view.descriptions()] == [PAYMENT.hash]
+
+
+def test_what_attributes_hold_is_to_be_described_too(
+    serve: Serve, tokens: Any, open_bus: OpenBus, eventually: Callable[..., None]
+) -> None:
+    held = TypeExpression("class", "lib.Money")
+    order = Description("a.Order", attributes=(Attribute("price", held),))
+    money = described("lib.Money")
+    known, secrets = tokens(
+        shop=A,
+        other="subscribe = ['a.*']",
+        lib="describe = ['lib.*']",
+    )
+    url = serve(tokens=known).url
+    shop, lib = (Client(open_bus(url, token=secrets[name])) for name in ("shop", "lib"))
+    other, got = open_bus(url, token=secrets["other"]), list[Any]()
+    other.subscribe(object, got.append, durable="all")
+    shop.describe(order, money)
+    shop.publish(order, payload=b'{"price": {"amount": 1}}')
+    eventually(other.dead_letters)
+    assert "the description of 'lib.Money'" in other.dead_letters()[0].reason
+    lib.describe(money)
+    shop.publish(order, payload=b'{"price": {"amount": 2}}')
+    eventually(lambda: [each.price.amount for each in got] == [2])
 
 
 def test_names_of_nobody_are_described_by_admins_only_and_published_by_grant(clients: Any) -> None:
