@@ -56,6 +56,9 @@ class Known:
     def contexts(self) -> Iterable[Any]:
         return ()
 
+    def revision(self) -> int:
+        return len(self.descriptions())
+
     def route(self, number: int, what: Any, where: Any = None) -> Route:
         interest = Interest(selector_for(what), None if where is None else Filter(where), LEVEL)
         return Route(number, f"route {number}", definition_of(interest).encoded(), 1)
