@@ -389,6 +389,19 @@ async def garbage(attacker: Attacker) -> None:
     await asyncio.gather(*(one() for _ in range(10)))
 
 
+@attack("pings without end, without rights")
+async def pings(attacker: Attacker) -> None:
+    raw = await attacker.connect(attacker.secrets.nobody)
+    transport = raw.socket.transport
+    try:
+        while not transport.is_closing():
+            transport.write(b"\x89\x80\0\0\0\0" * 20_000)
+            while transport.get_write_buffer_size() > 100_000:
+                await asyncio.sleep(0.01)
+    finally:
+        await raw.close()
+
+
 @attack("connections that come and go")
 async def storm(attacker: Attacker) -> None:
     async def one() -> None:

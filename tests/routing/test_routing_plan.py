@@ -56,6 +56,9 @@ class Known:
     def contexts(self) -> Iterable[Any]:
         return ()
 
+    def revision(self) -> int:
+        return len(self.descriptions())
+
     def route(self, number: int, what: Any, where: Any = None) -> Route:
         interest = Interest(selector_for(what), None if where is None else Filter(where), LEVEL)
         return Route(number, f"route {number}", definition_of(interest).encoded(), 1)
@@ -416,7 +419,7 @@ def asked(event: Parcel, *texts: str, steps: float = 1_000_000.0) -> set[int]:
     """Whom an event goes to that none of some filters wants."""
     known = Known()
     known.bind(Parcel)
-    plan = RoutingPlan(Registry(modules=()), budget=Allowance({"shop": 60.0}, steps=steps))
+    plan = RoutingPlan(Registry(classes=()), budget=Allowance({"shop": 60.0}, steps=steps))
     plan.move_to((), known)  # type: ignore[arg-type]
     for number, text in enumerate(texts):
         where = Filter.from_json({"format": 1, "filter": text})

@@ -60,9 +60,11 @@ class Askable:
         class_named: Callable[[str], type | None],
         *,
         longest: int = sys.maxsize,
+        weighs: bool = False,
     ) -> None:
         self._registry, self._class_named = registry, class_named
         self._longest = longest  # bytes of a filter; longer ones are not read
+        self._weighs = weighs  # whether anybody wants to know what asking takes
         self._names: Names | None = None
         self._texts: dict[bytes, _Text] = {}
         self._keys: dict[int, bytes] = {}
@@ -152,11 +154,14 @@ class Askable:
             return Outcome(None, is_whole=False)
         can_ask = self.names.can_ask
         if can_ask(where.tree):
-            return Outcome(where, is_whole=True, effort=self.names.effort(where.tree))
+            return Outcome(where, is_whole=True, effort=self._effort(where.tree))
         less = weakened(where.tree, can_ask)  # of parts that are cheap there may be very many
         if not self.names.is_affordable(less):
             return Outcome(EVERYTHING, is_whole=False)
-        return Outcome(Filter(less), is_whole=False, effort=self.names.effort(less))
+        return Outcome(Filter(less), is_whole=False, effort=self._effort(less))
+
+    def _effort(self, tree: Node) -> Effort:
+        return self.names.effort(tree) if self._weighs else NO_EFFORT
 
     def _parse(self, key: bytes, text: _Text) -> None:
         classes: set[str] = set()

@@ -126,7 +126,8 @@ class RoutingPlan:
         self._unsure: dict[int, None] = {}
         self._unsure_told: frozenset[int] | None = None
         longest = sys.maxsize if budget is None else budget.longest
-        self._askable = Askable(registry, partial(class_named, registry), longest=longest)
+        named, weighs = partial(class_named, registry), budget is not None
+        self._askable = Askable(registry, named, longest=longest, weighs=weighs)
         self._learnt = 0  # descriptions of the store
         self._classes: dict[str, type] = {}
         self._ambiguous: dict[str, bool] = {}

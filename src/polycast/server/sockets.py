@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -15,7 +16,7 @@ from polycast.server.logs import server_log
 from polycast.server.reception import group_of
 
 if TYPE_CHECKING:
-    from asyncio import BaseTransport
+    from asyncio import BaseTransport, TimerHandle
     from collections.abc import Iterator
 
     from websockets.frames import Frame
@@ -26,6 +27,8 @@ __all__ = ["CLOSING", "MORE", "PIECE", "Request", "Socket", "pieces_of"]
 
 CLOSING = 2.0  # seconds for the other side to take the rest
 PIECE = 65_536  # bytes of a message after which a ping has its turn
+MOMENT = 0.002  # seconds for the frames of one connection, before others have their turn
+LEAST, MOST = 1_024, 262_144  # bytes of frames between two looks at the clock
 MORE = "polycast.more"  # in what the application sends: whether the message goes on
 _FEW, _SMALL = 16, 1_000  # fragments that a message may have, and the bytes of each one more
 _MESSAGE = 500  # bytes that a message takes besides its contents
@@ -53,6 +56,9 @@ class Socket(WebSocketsSansIOProtocol):
         self._goes_on = False  # whether a message is sent, but not to its end
         self._message = bytearray()  # that comes in fragments
         self._fragments = 0  # of it
+        self._unheard = bytearray()  # what has come, while others have their turn
+        self._bite = LEAST  # bytes that are taken before the clock is looked at
+        self._later: TimerHandle | None = None
         self._heard = False  # whether anything came since the latest ping
         self._written = self._taken = 0  # bytes; of them, those taken when it was pinged
 
@@ -70,8 +76,30 @@ class Socket(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         """Whatever it is, the other side lives."""
         self._heard = True
-        super().data_received(data)
+        self._unheard += data
+        if self._later is None:
+            self._hear_some()
+        else:
+            self.transport.pause_reading()
+
+    def _hear_some(self) -> None:
+        """Take what has come, for a moment: a few bytes are a frame, and there may be very many."""
+        self._later, took, began = None, 0.0, perf_counter()
+        while self._unheard and took < MOMENT and not self.transport.is_closing():
+            piece = bytes(self._unheard[: self._bite])
+            del self._unheard[: self._bite]
+            super().data_received(piece)
+            before, took = took, perf_counter() - began
+            is_slow = took - before > MOMENT / 4
+            self._bite = max(LEAST, self._bite // 2) if is_slow else min(MOST, 2 * self._bite)
         self._count()
+        if self.transport.is_closing():
+            self._unheard.clear()
+        elif self._unheard:
+            self.transport.pause_reading()
+            self._later = self.loop.call_later(took, self._hear_some)  # others have as long
+        elif not self.read_paused:
+            self.transport.resume_reading()
 
     def send_receive_event_to_app(self) -> None:
         """A message is complete; it waits until the one before it is done with."""
@@ -91,11 +119,13 @@ class Socket(WebSocketsSansIOProtocol):
     def _count(self) -> None:
         """Say what is held of what came, until it is handed on as a whole."""
         if not (self.disconnected or self.transport.is_closing()):
-            incomplete = len(self.conn.reader.buffer) + len(self._message)
+            incomplete = len(self.conn.reader.buffer) + len(self._message) + len(self._unheard)
             self._incoming.has_now(self, incomplete + self._queued + self._handed)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone, and what it had begun to say."""
+        if self._later is not None:
+            self._later.cancel()
         super().connection_lost(exc)
         self._incoming.has_now(self, 0)
 
