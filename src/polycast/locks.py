@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.errors import WouldDeadlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "LATEST",
@@ -21,9 +22,11 @@ __all__ = [
     "Outcome",
     "check_free",
     "interrupted",
+    "is_awaited",
     "is_inside",
     "is_mine",
     "note",
+    "others_wait",
     "owner_test",
 ]
 
@@ -72,6 +75,25 @@ def note(lock: Any) -> None:
     """Note a lock that is about to be taken, perhaps within another one."""
     if not is_inside():
         LATEST.lock = lock
+
+
+_awaited: set[int] = set()  # threads
+
+
+@contextmanager
+def others_wait() -> Iterator[None]:
+    """While this thread does what other threads wait for: it must not wait for any of them."""
+    me = threading.get_ident()
+    _awaited.add(me)
+    try:
+        yield
+    finally:
+        _awaited.discard(me)
+
+
+def is_awaited() -> bool:
+    """Whether others wait for what this thread does."""
+    return threading.get_ident() in _awaited
 
 
 class Outcome(Future[T]):

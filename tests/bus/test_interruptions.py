@@ -104,6 +104,31 @@ def test_what_interrupts_the_order_of_the_log_is_refused_by_name(live: pc.Bus) -
     assert live.publish(Note()).position == 2
 
 
+def test_what_interrupts_the_thread_that_speaks_with_a_broker_is_refused_by_name(
+    tmp_path: Path,
+) -> None:
+    refused: list[pc.WouldDeadlock] = []
+    with (
+        Serving(Broker(f"sqlite:///{tmp_path / 'events.db'}")) as serving,
+        pc.Bus(serving.url) as bus,
+    ):
+        bus.publish(Note())
+        socket = bus._engine.store._connection._socket  # type: ignore[attr-defined]
+        messages = socket._messages
+
+        def interrupted() -> Any:
+            if not refused:
+                try:
+                    bus.publish(Note("by a finaliser"))
+                except pc.WouldDeadlock as error:
+                    refused.append(error)
+            return messages()
+
+        socket.take_from(interrupted)
+        assert bus.publish(Note()).position == 2
+    assert "a thread that others wait for" in str(refused[0])
+
+
 @pytest.mark.parametrize(
     "use", [lambda s: s.cancel(), lambda s: s.pause(), lambda s: s.resume(), lambda s: s.renew(1)]
 )

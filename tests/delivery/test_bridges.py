@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -196,6 +197,58 @@ def test_one_thread_may_bounce_an_event_as_often_as_it_likes(
     east.publish(Ball("here"))
     assert got == list(range(5_001))
     assert not [*east.dead_letters(), *west.dead_letters()]
+
+
+def test_what_interrupts_the_thread_that_writes_does_not_wait_for_who_waits_for_it(
+    east: pc.Bus, tmp_path: Path, in_thread: Start
+) -> None:
+    """A finaliser runs in any thread: here in the one that a callback in line waits for."""
+    errors: list[BaseException] = []
+    inside = threading.Event()
+    with pc.Bus(f"sqlite:///{tmp_path / 'west.db'}", publish_within=WAIT) as west:
+        store = west._engine.store  # type: ignore[attr-defined]
+
+        def across(ball: Ball) -> None:
+            inside.set()
+            west.publish(Ball(ball.sender, 1))
+
+        def finalise(tx: object) -> None:
+            assert inside.wait(WAIT)
+            try:
+                east.publish(Ball("finaliser"))
+            except pc.WouldDeadlock as error:
+                errors.append(error)
+
+        east.subscribe(Ball, across, dispatch="inline", attempts=1)
+        written = store.write(finalise)
+        publishing = in_thread(lambda: east.publish(Ball("program")))
+        written.result(WAIT / 2)
+        publishing.join(WAIT)
+        assert not publishing.is_alive()
+    assert "signal handler or a finaliser" in str(errors[0])
+    assert not east.dead_letters()
+
+
+def test_what_interrupts_a_change_of_one_bus_does_not_wait_for_the_turn_of_another(
+    east: pc.Bus, west: pc.Bus, in_thread: Start
+) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def across(ball: Ball) -> None:
+        inside.set()
+        assert go_on.wait(WAIT)
+        west.subscribe(Ball, lambda ball: None)
+
+    east.subscribe(Ball, across, dispatch="inline", attempts=1)
+    with west._dispatcher.changing:
+        publishing = in_thread(lambda: east.publish(Ball("program")))
+        assert inside.wait(WAIT)
+        with pytest.raises(pc.WouldDeadlock, match="signal handler or a finaliser"):
+            east.publish(Ball("finaliser"))
+        go_on.set()
+    publishing.join(WAIT)
+    assert not publishing.is_alive()
+    assert not east.dead_letters()
 
 
 def test_coroutines_of_one_loop_may_publish_on_each_others_bus() -> None:

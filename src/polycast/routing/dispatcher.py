@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from polycast.errors import NotAvailable
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.forks import Home, in_child
-from polycast.locks import check_free, interrupted, is_inside, owner_test
+from polycast.locks import interrupted, is_inside, owner_test
 from polycast.routing.borders.beyond import Abroad, Ahead, Beyond, any_test, is_simple
 from polycast.routing.borders.crossing import Gone
 from polycast.routing.calm import Calm
@@ -102,11 +102,6 @@ class Dispatcher(Posting):
         self._crowd: Crowd | None = None  # made when many want events of one class
         self._dense: WeakKeyDictionary[type, set[Lane]] = WeakKeyDictionary()
         _dispatchers.add(self)
-
-    def check_free(self, operation: str) -> None:
-        """Refuse what has interrupted a change of the plan, or of the log, in this very thread."""
-        self.home.check(operation)
-        check_free(operation, self.order, self.changing)
 
     def _refuse_nested(self) -> None:
         raise interrupted("publish()")

@@ -15,9 +15,11 @@ from msgspec.structs import replace
 from polycast.errors import BadOption
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.events.isolation import copier
+from polycast.locks import check_free
 from polycast.routing.borders.crossing import Astray, Crossing, Gone, Sight
 from polycast.routing.crowd import is_alone, is_crowd
 from polycast.routing.plan import Plan, Target
+from polycast.routing.waiting import BUSES
 from polycast.stores import Entry, Receipt
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.events import Identity
+    from polycast.forks import Home
     from polycast.matching import Interest
     from polycast.routing.borders.crossing import Party
     from polycast.routing.calm import Calm
@@ -107,6 +110,7 @@ def _same(before: tuple[tuple[Interest, ...], object] | None, now: tuple[Interes
 class Posting:
     """Publishes by asking each target. `Dispatcher` has the fields."""
 
+    home: Home
     publisher: Publisher
     clock: Clock
     log: Recent | None
@@ -123,6 +127,7 @@ class Posting:
     isolated: bool
 
     def __init__(self) -> None:
+        BUSES.add(self)
         self.crossing = Crossing()
         self.astray: Callable[[Entry, str, BaseException], None] = lambda *_: None
         """Told of an event that a function kept from getting to a context."""
@@ -132,7 +137,13 @@ class Posting:
         self._token: object = None  # of what ABCs say
 
     def check_free(self, operation: str) -> None:
-        """Refuse what has interrupted this thread where it must not be interrupted."""
+        """Refuse what has interrupted a change of the plan, or of the log, in this very thread."""
+        self.home.check(operation)
+        check_free(operation, *self.locks())
+
+    def locks(self) -> list[Any]:
+        """What is held for such a change."""
+        return [self.order, self.changing]
 
     def post(self, event: Any, label: Label) -> Receipt:
         """Publish one event."""

@@ -16,7 +16,6 @@ from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
 from polycast.errors.failures import FAILURES
 from polycast.events import MSGPACK, Identity, Root, codec_for
 from polycast.events.isolation import Copies, is_fixed
-from polycast.locks import check_free
 from polycast.routing.borders.crossing import Astray, Gone, Sight, letter_name, reason_of
 from polycast.routing.codegen import Route
 from polycast.routing.dispatcher import Dispatcher, Lane
@@ -108,11 +107,9 @@ class StoredDispatcher(Dispatcher):
         self._newest_passed_on = self._passing_on = 0
         self.kept_locks: Callable[[], list[Any]] = list  # of that of which the store is told
 
-    def check_free(self, operation: str) -> None:
+    def locks(self) -> list[Any]:
         """As any; the store may need what this thread has of durable subscriptions and groups."""
-        self.home.check(operation)
-        own = (self.order, self.changing, self._in_line, self.queue.lock)
-        check_free(operation, *own, *self.kept_locks())
+        return [*super().locks(), self._in_line, self.queue.lock, *self.kept_locks()]
 
     # -- publishing --------------------------------------------------------------------------------
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 from polycast.errors import WouldDeadlock
-from polycast.locks import interrupted
+from polycast.locks import interrupted, is_awaited, is_mine
 from polycast.routing.codegen import NESTING_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-__all__ = ["OWNERS", "Ownable", "forget_other_threads", "frames_with_a_turn", "waiting"]
+__all__ = ["BUSES", "OWNERS", "Ownable", "forget_other_threads", "frames_with_a_turn", "waiting"]
 
 
 class Ownable(Protocol):
@@ -32,6 +33,15 @@ class Ownable(Protocol):
         """Whether a frame is of a call that has this turn."""
 
 
+class Changeable(Protocol):
+    """A bus, as far as it matters who changes it."""
+
+    def locks(self) -> list[Any]:
+        """What is held for that."""
+
+
+BUSES: WeakSet[Changeable] = WeakSet()
+"""All of this process."""
 OWNERS: dict[object, int] = {}
 """The threads that took a turn on the slow side, by its mark."""
 _in_line: set[int] = set()  # the threads that wait for a turn
@@ -50,7 +60,8 @@ def frames_with_a_turn(frame: FrameType | None) -> Iterator[FrameType]:
 def waiting(turn: Ownable) -> Iterator[None]:
     """While a thread waits for a turn; refused if who has it waits for this very thread."""
     me = threading.get_ident()
-    if me in _in_line:  # it would wait behind what it has interrupted
+    # It would wait behind what it has interrupted, or for who waits for that.
+    if me in _in_line or is_awaited() or _is_changing():
         raise interrupted("publishing")
     _in_line.add(me)
     try:
@@ -67,6 +78,11 @@ def waiting(turn: Ownable) -> Iterator[None]:
     finally:
         _awaited.pop(me, None)
         _in_line.discard(me)
+
+
+def _is_changing() -> bool:
+    """Whether this thread is in the midst of changing a bus, or its log."""
+    return any(is_mine(lock) for bus in list(BUSES) for lock in bus.locks())
 
 
 def _has_a_turn(me: int) -> bool:

@@ -30,7 +30,7 @@ from polycast.errors import (
     WouldDeadlock,
 )
 from polycast.forks import Home
-from polycast.locks import Outcome, check_free, interrupted, is_mine
+from polycast.locks import Outcome, check_free, interrupted, is_mine, others_wait
 from polycast.text import log_of, plain
 from polycast.wire.frames import decode_from_broker, encode, frames
 from polycast.wire.messages import (
@@ -142,8 +142,8 @@ class Connection:
         """Refuse a thread that has to go on before an answer can come."""
         self.home.check(operation)
         socket, here = self._socket, threading.current_thread()
-        if here is self._thread or here is getattr(socket, "recv_events_thread", None):
-            why = "it is called in the thread that hears the answers of the broker"
+        if here is self._thread or (socket is not None and socket.needs(here)):
+            why = "it is called in the thread that speaks with the broker"
             raise WouldDeadlock(operation, why=why)
         check_free(operation, self._lock)
 
@@ -223,6 +223,10 @@ class Connection:
     # -- hearing -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        with others_wait():
+            self._hear_all()
+
+    def _hear_all(self) -> None:
         pause = 0.0
         while not self._closed.is_set() and self.failure is None:
             began = time.monotonic()

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from websockets.protocol import State
 from websockets.sync.client import ClientConnection
 
+from polycast.locks import others_wait
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -45,6 +47,10 @@ class Socket(ClientConnection):
     def take_from(self, messages: Callable[[], Iterable[bytes]]) -> None:
         """Say what this has, each time that the bell is rung."""
         self._messages = messages
+
+    def needs(self, thread: threading.Thread) -> bool:
+        """Whether it is one of those that speak and hear, which must not wait for an answer."""
+        return thread in (self._writer, self.recv_events_thread)
 
     def ring(self) -> None:
         """There is something to say."""
@@ -82,6 +88,10 @@ class Socket(ClientConnection):
     # -- the writer --------------------------------------------------------------------------------
 
     def _write(self) -> None:
+        with others_wait():
+            self._write_all()
+
+    def _write_all(self) -> None:
         try:
             for data in self._to_write():
                 if data:

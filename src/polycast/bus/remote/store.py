@@ -20,7 +20,7 @@ from polycast.errors import (
     StoreClosed,
     WouldDeadlock,
 )
-from polycast.locks import Outcome, check_free
+from polycast.locks import Outcome, check_free, is_awaited, others_wait
 from polycast.stores import Batch, Coverage, Draft, Run
 from polycast.wire.calls import ASKED, LOG, NOTICES, READ
 from polycast.wire.frames import decode_batch, encode_description, encode_result
@@ -112,8 +112,8 @@ class RemoteStore(Handlers):
 
     def check_wait(self, operation: str) -> None:
         """Refuse a thread that the store itself waits for."""
-        if threading.current_thread() is self._writer:
-            raise WouldDeadlock(operation, why="it is called in the thread that writes the store")
+        if is_awaited():
+            raise WouldDeadlock(operation, why="it is called in a thread that others wait for")
         self._connection.check_wait(operation)
         check_free(operation, self._news.lock)
 
@@ -307,6 +307,10 @@ class RemoteStore(Handlers):
 
     def _write_all(self, worker: Worker) -> None:
         waiting: deque[Job] = deque()
+        with others_wait():
+            self._write_each(worker, waiting)
+
+    def _write_each(self, worker: Worker, waiting: deque[Job]) -> None:
         while (item := self._next_work(waiting)) is not None:
             work, future = item
             try:

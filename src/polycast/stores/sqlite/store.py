@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from polycast.config import SystemClock
 from polycast.errors import WouldDeadlock
-from polycast.locks import check_free
+from polycast.locks import check_free, is_awaited
 from polycast.stores.near import bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import Readers, connect, told
 from polycast.stores.sqlite.files import Files, identity_of
@@ -163,8 +163,8 @@ class SqliteStore(Readable):
     def check_wait(self, operation: str) -> None:
         """Refuse a thread that the store itself waits for."""
         self._writer.home.check(operation)
-        if self._writer.is_current():
-            raise WouldDeadlock(operation, why="it is called in the thread that writes the store")
+        if is_awaited():
+            raise WouldDeadlock(operation, why="it is called in a thread that others wait for")
         check_free(operation, self._files.lock)
 
     @contextmanager

@@ -12,6 +12,7 @@ import apsw
 
 from polycast.errors import StoreClosed, StoreDamaged, StoreFailed, StoreReplacedError
 from polycast.forks import Home
+from polycast.locks import others_wait
 from polycast.stores.sqlite.appending import Appender
 from polycast.stores.sqlite.inherited import opened
 from polycast.stores.sqlite.jobs import Appending, Change, Job
@@ -115,11 +116,12 @@ class Writer:
     # -- the writer's thread -----------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._ending:
-            group = self._gather()
-            if group:
-                self._write(group)
-            group = []  # nothing is held while it waits
+        with others_wait():
+            while not self._ending:
+                group = self._gather()
+                if group:
+                    self._write(group)
+                group = []  # nothing is held while it waits
         self._finish()
         self._peers.close()
         if not self._may_tidy():  # the file is left as it is
