@@ -6,7 +6,7 @@ import collections.abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Protocol, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypedDict, TypeVar
 
 import pytest
 from typing_extensions import TypeAliasType
@@ -34,8 +34,13 @@ class Named(TypedDict):
     name: str
 
 
-T = TypeVar("T")
-Many = TypeAliasType("Many", list[T], type_params=(T,))
+Inner = TypeVar("Inner")
+Many = TypeAliasType("Many", list[Inner], type_params=(Inner,))
+
+
+@dataclass(frozen=True)
+class Box(Generic[Inner]):
+    x: Inner
 
 
 class Undeclared:
@@ -92,6 +97,10 @@ WRONG = [
     (Callable[[], int], 1),
     (frozenset[int], {1}),
     (Many[int], ["a"]),
+    (Box[int], Box("a")),
+    (Box[list[int]], Box(["a"])),
+    (Box[int] | str, Box("a")),
+    (list[Box[int]], [Box("a")]),
     (tuple[int, *tuple[str, ...]], 1),
 ]
 RIGHT = [
@@ -112,6 +121,9 @@ RIGHT = [
     (Callable[[], int], int),
     (collections.abc.Set[int], {1}),
     (Many[int], [1]),
+    (Box[int], Box(1)),
+    (Box[int] | Box[str], Box("a")),
+    (Box, Box("a")),
     (tuple[int, *tuple[str, ...]], (1, "a")),
 ]
 

@@ -71,9 +71,11 @@ def met_fits(met: type, held: Shape, wanted: Shape) -> bool:
 
 def parameters_fit(met: type, held: Shape, wanted: Shape) -> bool:
     """Whether what a generic class is of fits; where somebody does not say it, it does."""
+    if not wanted.parameters or wanted.unknown:
+        return True
     given = [shapes for cls, shapes in held.parameters if cls in met.__mro__] or _inherited(met)
     said = [shapes for cls, shapes in wanted.parameters if cls in met.__mro__]
-    if not given or not said or wanted.unknown:
+    if not given or not said:
         return True
     return all(
         any(len(one) == len(other) and all(map(shape_fits, one, other)) for other in said)

@@ -27,6 +27,7 @@ class Hiding:
         self._settled, self._resolver, self._direction = settled, resolver, direction
         self._types = settled.types
         self._mappings: dict[type, list[Mapping]] = {}
+        self._plain: dict[int, bool] = {}  # by shape, which the types keep
 
     def mappings_for(self, met: type) -> list[Mapping]:
         """The mappings for a type, the most derived first."""
@@ -37,7 +38,10 @@ class Hiding:
 
     def at(self, node: Node, name: str, shape: Shape) -> Iterator[tuple[str, str, str]]:
         """The code, a note and the text of what is not applied to what an attribute holds."""
-        hidden = self._hidden(node, name, shape)
+        is_plain = self._plain.get(id(shape))
+        if is_plain is None:
+            is_plain = self._plain[id(shape)] = _is_plain(shape)
+        hidden = None if is_plain else self._hidden(node, name, shape)
         if hidden is None:
             return
         inside = self._types.reached(hidden) if hidden else set()
@@ -92,6 +96,14 @@ class Hiding:
         for mapping in self.mappings_for(cls):
             if mapping.target is not cls:
                 yield mapping
+
+
+def _is_plain(shape: Shape) -> bool:
+    """Whether all that it may be are classes, and nothing is hidden in them."""
+    inside = (*shape.containers, *shape.places, *shape.parameters)
+    return not (
+        inside or shape.holds_unknown() or shape.opaque or any(map(is_protocol, shape.classes))
+    )
 
 
 def _is_floating(rule: Rule) -> bool:

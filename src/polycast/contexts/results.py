@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typing_extensions
 
 from polycast.contexts.fitting import hint_text, is_one
-from polycast.contexts.shapes import Shape, shape_of
+from polycast.contexts.shapes import Shape, attribute_hints, filled, shape_of
 from polycast.errors import BadResultError
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.hints import hints_of
@@ -34,7 +34,8 @@ class Result:
     def sure(self) -> tuple[type, ...]:
         """The classes of which an object needs no further look."""
         shape = self.shape
-        partly = (*shape.literal, *([tuple] if shape.places else []))
+        generic = [cls for cls, _ in shape.parameters]
+        partly = (*shape.literal, *generic, *([tuple] if shape.places else []))
         found = [cls for cls in shape.classes if cls not in partly]
         return (*found, *([type(None)] if found and shape.none else []))
 
@@ -68,7 +69,12 @@ def is_of(value: Any, shape: Shape) -> bool:
     if cls in shape.literal and any(named == (cls, value) for named in shape.values):
         return True
     whole = [each for each in shape.classes if each not in shape.literal]
-    if any(_is_instance(value, each) for each in whole if each is not tuple or not shape.places):
+    generic = dict(shape.parameters)
+    if any(
+        _is_instance(value, each) and (each not in generic or _is_of_all(value, each, shape))
+        for each in whole
+        if each is not tuple or not shape.places
+    ):
         return True
     return any(_is_held(value, each.kind, each.inner, each.keys) for each in shape.containers) or (
         isinstance(value, tuple) and any(_are_placed(value, places) for places in shape.places)
@@ -96,6 +102,18 @@ def _is_instance(value: Any, cls: type) -> bool:
         return True
     # What a class does not declare, an object may have all the same.
     return is_protocol(cls) and all(hasattr(value, name) for name in declared_defaults(cls))
+
+
+def _is_of_all(value: Any, cls: Any, shape: Shape) -> bool:
+    """Whether what an object of a generic class holds is of what that is said to be of."""
+    names: tuple[Any, ...] = getattr(cls, "__parameters__", ())
+    hints = attribute_hints(cls)
+    for inside in (shapes for each, shapes in shape.parameters if each is cls):
+        given = {name: each.hint for name, each in zip(names, inside, strict=False)}
+        held = {name: filled(hint, given) for name, hint in hints.items()}
+        if all(is_of(getattr(value, name), shape_of(hint)) for name, hint in held.items()):
+            return True
+    return False
 
 
 def _are_placed(value: tuple[Any, ...], places: tuple[Shape, ...]) -> bool:

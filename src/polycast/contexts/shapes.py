@@ -8,7 +8,7 @@ import enum
 import types
 import typing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import typing_extensions
 
@@ -26,6 +26,7 @@ __all__ = [
     "Container",
     "Shape",
     "attribute_hints",
+    "filled",
     "has_attributes",
     "one_of",
     "shape_of",
@@ -203,7 +204,7 @@ def _parts(hint: Any) -> list[Any]:
     if type(alias).__name__ == "TypeAliasType":
         given = dict(zip(alias.__type_params__, typing.get_args(plain), strict=False))
         if not _leads_to(alias.__value__, alias):
-            return _parts(_filled(alias.__value__, given))
+            return _parts(filled(alias.__value__, given))
     if typing.get_origin(plain) in (Union, types.UnionType):
         return [each for part in typing.get_args(plain) for each in _parts(part)]
     return [str] if plain is typing_extensions.LiteralString else [plain]
@@ -217,10 +218,10 @@ def _leads_to(hint: Any, alias: Any) -> bool:
     return any(_leads_to(each, alias) for each in typing.get_args(hint))
 
 
-def _filled(hint: Any, given: dict[Any, Any]) -> Any:
+def filled(hint: Any, given: dict[Any, Any]) -> Any:
     """An annotation with something in place of its parameters."""
-    if hint in given:
-        return given[hint]
+    if isinstance(hint, TypeVar):
+        return given.get(hint, hint)
     inside = tuple(given.get(each, each) for each in getattr(hint, "__parameters__", ()))
     return hint[inside] if inside else hint
 
