@@ -131,6 +131,49 @@ def test_who_is_cut_off_leaves_dead_letters_in_the_store(
     assert shop.subscribe(Sale, Recorder(), **options).state == "active"
 
 
+def letters(bus: pc.Bus) -> list[int]:
+    """What is among the dead letters."""
+    return [each.event.number for each in bus.dead_letters()]
+
+
+def cut_off_while_it_handles_one(shop: pc.Bus, other: pc.Bus, eventually: Eventually) -> list[int]:
+    """A member of a group with a queue that is too short; what it has handled."""
+    began, gate = threading.Event(), threading.Event()
+    handled: list[int] = []
+
+    def slow(sale: Sale) -> None:
+        began.set()
+        gate.wait(10)
+        handled.append(sale.number)
+
+    sub = shop.subscribe(Sale, slow, group="crew", queue=5)
+    other.publish(Sale(0))
+    assert other.health().subscriptions or began.wait(10)
+    other.publish_many(sales(*range(1, 60)))
+    eventually(lambda: sub.state == "cut off")
+    gate.set()
+    assert shop.flush(10)
+    return handled
+
+
+def test_what_a_group_had_not_claimed_when_its_last_member_was_cut_off_is_in_the_dead_letters(
+    shop: pc.Bus, other: pc.Bus, eventually: Eventually
+) -> None:
+    handled = cut_off_while_it_handles_one(shop, other, eventually)
+    eventually(lambda: {*letters(shop), *handled} == set(range(7)))
+
+
+def test_what_a_member_that_was_cut_off_had_not_claimed_is_for_members_elsewhere(
+    shop: pc.Bus, other: pc.Bus, eventually: Eventually
+) -> None:
+    seen: Recorder[Any] = Recorder()
+    other.subscribe(Sale, seen, group="crew", queue=100)
+    handled = cut_off_while_it_handles_one(shop, other, eventually)
+    assert other.flush(10)
+    eventually(lambda: {*letters(shop), *handled, *numbers(seen)} == set(range(60)))
+    assert not {*letters(shop), *handled}.intersection(numbers(seen))
+
+
 def test_a_full_queue_that_blocks_lets_the_publisher_wait(
     shop: pc.Bus, in_thread: Any, eventually: Eventually
 ) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.delivery.backlog import Parcel
     from polycast.delivery.dead_letters import DeadLetter, DeadLetters
-    from polycast.stores import Flight, Letter, Store, Transaction
+    from polycast.stores import Flight, Kept, Letter, Store, Transaction
 
 __all__ = ["ClaimKeeper"]
 
@@ -23,6 +23,13 @@ __all__ = ["ClaimKeeper"]
 def _freed(claim: Flight, attempts: int, due: float) -> Settled:
     about = (claim.position, claim.token, claim.holder)
     return Settled(*about, done=False, attempts=max(0, attempts), due=due)
+
+
+def _is_left(letter: Letter, kept: Kept, flights: dict[int, Flight]) -> bool:
+    flight = flights.get(letter.position)
+    if flight is None:
+        return letter.position >= kept.cursor
+    return not flight.done and flight.holder is None
 
 
 class ClaimKeeper(StoreKeeper):
@@ -42,6 +49,7 @@ class ClaimKeeper(StoreKeeper):
         self._attempts: dict[int, int] = {}  # of those that were tried again here
         self._settled_now: list[Settled] = []
         self._stale: set[tuple[int, int]] = set()  # claims that were taken away
+        self.unclaimed: list[Letter] = []  # what is left if the last member is cut off
 
     def claimed(self, flight: Flight) -> None:
         """It is ours."""
@@ -94,13 +102,27 @@ class ClaimKeeper(StoreKeeper):
         bus, kept = self._bus(), tx.subscription(self.name)
         if kept is None:
             return
-        if any(member.bus == bus for member in tx.members(self.name)):
+        # What was claimed a moment ago, and is not known here yet.
+        rest = [each for each in tx.flights(self.name) if each.holder == bus]
+        settle(tx, Settling(self.name, [_freed(each, each.attempts - 1, 0.0) for each in rest]))
+        members = tx.members(self.name)
+        if any(member.bus == bus for member in members):
             tx.join(Member(self.name, bus, self._looked()))
             tidy(tx, kept)
+            if len(members) == 1 and not durably:
+                self._bury_unclaimed(tx)
             tx.leave(self.name, bus)
         tidy(tx, kept)
         if not durably and not tx.members(self.name):
             tx.remove(self.name)
+
+    def _bury_unclaimed(self, tx: Transaction) -> None:
+        """Of what is left if the last member is cut off, what nobody has handled."""
+        kept, positions = tx.subscription(self.name), [each.position for each in self.unclaimed]
+        if kept is None or not positions:
+            return
+        flights = {each.position: each for each in tx.flights_at(self.name, positions)}
+        tx.bury([each for each in self.unclaimed if _is_left(each, kept, flights)])
 
     def _tries_of(self, claim: Flight) -> int:
         return self._attempts.get(claim.position, claim.attempts - 1)

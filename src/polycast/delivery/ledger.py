@@ -134,12 +134,15 @@ class Ledger(Inbox):
 
     def _bury(self, parcel: Parcel, error: BaseException) -> None:
         self.counts.dead += 1
+        letter = self._letter(parcel.entry, error, parcel.count)
+        self.keeper.buried(letter, self.services.dead_letters)
+
+    def _letter(self, entry: Entry, error: BaseException, attempts: int) -> DeadLetter:
         reason = str(error) or type(error).__name__
         if not isinstance(error, Reject | Nack | SubscriptionEnded):
             reason = f"{type(error).__name__}: {error}"
         now = self.services.clock.time()
-        letter = DeadLetter(parcel.entry, self.name, reason, error, parcel.count, now)
-        self.keeper.buried(letter, self.services.dead_letters)
+        return DeadLetter(entry, self.name, reason, error, attempts, now)
 
     def bury_all(self, error: BaseException) -> None:
         """All that is not handled goes to the dead letters."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.delivery.claims import ClaimKeeper
 from polycast.delivery.delivery import Nack, Reject
 from polycast.delivery.group import Group
+from polycast.delivery.keeping import letter_of
 from polycast.errors import StoreError
 from polycast.stores import Flight, Member, Undecodable
 from polycast.stores.claiming import Candidate, Claiming, Claims, Errand, Order, take_claims, tidy
@@ -92,6 +93,7 @@ class SharedGroup(Group):
         self._refused: set[tuple[int, int]] = set()  # free, and wanted by nobody here
         self._claiming = False
         self._asked_at = 0.0  # when that began
+        self._asked_for: dict[int, Entry] = {}  # what may be claimed by it
         self._claim_takes = 0.0  # seconds
         self._pace = PORTION  # how long a callback takes
         self._looking_after = False  # whether a timer runs for what waits
@@ -213,6 +215,8 @@ class SharedGroup(Group):
             candidates, after = first[:MOST], first[MOST:]
             # What is before the position is a candidate, or was: it is asked under the lock.
             beyond = after[0][0].position if after else self._position()
+            self._asked_for = {entry.position: entry for entry, _ in candidates}
+            self._asked_for |= {offer[1].position: offer[1] for offer in offers}
             return Wishes(offers, candidates, room, beyond, self._handovers)
 
     def looked_at(self, offers: list[Offer], passed: set[int], *, others: bool) -> None:
@@ -236,7 +240,7 @@ class SharedGroup(Group):
         if error is not None and not isinstance(error, StoreError):
             _log.error("claiming for %s failed", self.name, exc_info=error)
         with self.locked():
-            self._claiming = False
+            self._claiming, self._asked_for = False, {}
             took = self.services.clock.monotonic() - self._asked_at
             self._claim_takes += (took - self._claim_takes) / 4
             # What was passed on after this was claimed may come before it.
@@ -312,6 +316,17 @@ class SharedGroup(Group):
         self.keeper.pass_on(parcel, 0.0)  # members elsewhere may want it
 
     # -- going out ---------------------------------------------------------------------------------
+
+    def bury_all(self, error: BaseException) -> None:
+        """What nobody has claimed, too, if nobody elsewhere is there to claim it."""
+        with self.locked():
+            left = dict(self._asked_for)
+            left |= {at: offer[1] for at, offer in self.offers.items()}
+            left |= {entry.position: entry for entry, _ in self.candidates}
+            self.keeper.unclaimed = [
+                letter_of(self._letter(left[at], error, 0)) for at in sorted(left)
+            ]
+            super().bury_all(error)
 
     def _after_failure(self, parcel: Parcel, error: BaseException) -> None:
         level = self.settings.level
