@@ -213,6 +213,9 @@ class _View:
     def contexts(self) -> tuple[()]:
         return ()
 
+    def revision(self) -> int:
+        return 0
+
 
 def _plan(cls: type, here: Registry, name: str) -> RoutingPlan:
     """A plan without the classes, with one subscription."""
