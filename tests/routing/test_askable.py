@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polycast.config import level_named
+from polycast.events import MSGPACK, Identity, Record
 from polycast.filters import Filter, nodes
 from polycast.filters.weakening import EVERYTHING
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.routing import RoutingPlan
 from polycast.routing.runnable import Names
-from polycast.stores import Route
+from polycast.stores import Route, Stored
 from polycast.typesystem import Registry
 
 LEVEL = level_named("sorted_set")
@@ -102,6 +103,34 @@ def test_filters_are_looked_at_again_a_part_at_a_time() -> None:
     assert [plan.reconsider(2), plan.reconsider(2), plan.reconsider(2)] == [True, True, False]
     assert plan.is_settled
     assert plan.unsure == {1, 2, 3, 4, 5}
+
+
+def test_while_filters_of_a_party_wait_it_may_want_all_and_others_are_asked() -> None:
+    told = Told(Sale, Price)
+    plan = RoutingPlan(Registry())
+    plan.learn(told)  # type: ignore[arg-type]
+    for number, (party, tree) in enumerate(
+        [("a", above(5)), ("a", above(7)), ("b", above(1, attribute="price")), ("a", above(9))], 1
+    ):
+        plan.add(told.route(number, tree), party=party)
+    sale = stored(told.registry, Sale(6, 0))
+    assert plan.find([sale]).takers == [[1]]
+    told.bind(made("Other", "number", field=int))
+    plan.learn(told, later=True)  # type: ignore[arg-type]
+    plan.remove(4)
+    for is_more in (True, False):
+        found = plan.find([sale])
+        assert found.takers == [[1, 2]]
+        assert found.unsure == {1, 2}
+        assert plan.reconsider(1) is is_more
+    assert not plan.find([sale]).unsure
+    assert plan.unsure == {1, 2}  # nobody knows what `number` is, now
+
+
+def stored(registry: Registry, event: Any) -> Stored:
+    encoded = MSGPACK.encode(event, registry=registry)
+    about = (encoded.name, 1, encoded.hash, Identity("p", 1, 1), 1.0)
+    return Stored(1, Record(*about, encoded.codec, encoded.payload))
 
 
 def test_one_text_is_parsed_once_for_all_who_have_it() -> None:

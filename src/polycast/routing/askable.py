@@ -19,7 +19,7 @@ from polycast.filters.weakening import EVERYTHING, weakened
 from polycast.routing.runnable import VARIABLE, Effort, Names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from polycast.filters.nodes import Node
     from polycast.typesystem import Description, Registry
@@ -127,9 +127,9 @@ class Askable:
                 self._stale.update(text.routes)
 
     @property
-    def stale(self) -> int:
-        """How many routes have to be looked at again."""
-        return len(self._stale)
+    def waiting(self) -> Collection[int]:
+        """The routes that have to be looked at again."""
+        return self._stale.keys()
 
     def again(self, limit: int) -> list[tuple[int, Outcome]]:
         """Some routes whose filters may have to be asked in another way, and in which."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import thread_time
@@ -129,6 +130,7 @@ class RoutingPlan:
         named, weighs = partial(class_named, registry), budget is not None
         self._askable = Askable(registry, named, longest=longest, weighs=weighs)
         self._learnt = 0  # descriptions of the store
+        self._waiting = Counter[str | None]()  # filters of each party that are looked at again
         self._classes: dict[str, type] = {}
         self._ambiguous: dict[str, bool] = {}
         self._sights: dict[Key, list[Sight]] = {}
@@ -160,6 +162,7 @@ class RoutingPlan:
         """Have these routes in effect, and no others; `view` tells what their types are."""
         wanted = {route.number: route for route in routes}
         self._askable.refresh()  # classes may have been imported meanwhile
+        self._count_waiting()
         self.learn(view)
         self.reconsider()
         self.contexts.learn(view.contexts(), revision=view.revision())
@@ -174,7 +177,8 @@ class RoutingPlan:
         """Learn the descriptions that have come into the store.
 
         What that changes of filters is done at once, or `later`, by calling `reconsider`: until it
-        has nothing left to do, those filters are not to be asked.
+        has nothing left to do for a party, no filter of that is asked, and all who may want an
+        event are said to.
         """
         new = view.descriptions(after=self._learnt)
         if not new:
@@ -186,6 +190,7 @@ class RoutingPlan:
         if unknown:
             self._ambiguous, self._sights = {}, {}
             self._askable.learn(unknown)
+            self._count_waiting()
         if not later:
             self.reconsider()
 
@@ -223,8 +228,16 @@ class RoutingPlan:
         """Have one route less in effect, at the same cost."""
         if number not in self._entries:
             raise BadOption("number", number, accepted="that of a route that is in effect")
+        if number in self._askable.waiting:
+            self._waiting[self._party_of(number)] -= 1
         self._leave(number)
         self._askable.remove(number)
+
+    def _party_of(self, number: int) -> str | None:
+        return self._entries[number].party
+
+    def _count_waiting(self) -> None:
+        self._waiting = Counter(map(self._party_of, self._askable.waiting))
 
     def _leave(self, number: int) -> None:
         entry = self._entries.pop(number)
@@ -256,6 +269,7 @@ class RoutingPlan:
         """
         for number, outcome in self._askable.again(limit):
             entry = self._entries[number]
+            self._waiting[entry.party] -= 1
             where, sure, effort = self._asked_of(entry.definition, outcome)
             if (where, sure) != (entry.where, entry.sure):
                 self._leave(number)
@@ -264,12 +278,12 @@ class RoutingPlan:
                 now = self._entries[number] = replace(entry, effort=effort)
                 self._audiences[entry.definition.context, entry.party].strain(entry, now)
                 self._sights = {}
-        return bool(self._askable.stale)
+        return bool(self._askable.waiting)
 
     @property
     def is_settled(self) -> bool:
         """Whether all filters are asked as what is known of types has it."""
-        return not self._askable.stale
+        return not self._askable.waiting
 
     @property
     def parsed(self) -> int:
@@ -352,6 +366,9 @@ class RoutingPlan:
         return asking.finished()
 
     def _ask(self, sight: Sight, asking: Asking, places: list[int]) -> None:
+        if self._waiting[sight.party]:
+            sight.give_all(asking, places)
+            return
         if self._budget is None or sight.party is None:
             sight.ask(asking, places)
             return

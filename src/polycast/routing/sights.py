@@ -137,9 +137,9 @@ class Sight:
         if self.sure and (self.attention.filtered or self.translate is not None):
             self._look(asking, places)
         else:
-            self._give_all(asking, places, sure=self.sure)
+            self.give_all(asking, places, sure=self.sure)
 
-    def _give_all(self, asking: Asking, places: list[int], *, sure: bool) -> None:
+    def give_all(self, asking: Asking, places: list[int], *, sure: bool = False) -> None:
         """Let all have them who may want them, without asking filters."""
         if not sure:
             asking.found.unsure.update(self.covering)
@@ -162,7 +162,7 @@ class Sight:
             at, much = upto, 2 * much
         if len(small) < len(places) or at < len(small):
             asked = set(small[:at])
-            self._give_all(asking, [each for each in places if each not in asked], sure=False)
+            self.give_all(asking, [each for each in places if each not in asked])
 
     def _look(self, asking: Asking, places: list[int]) -> None:
         events, good = self._decoded(asking, places)

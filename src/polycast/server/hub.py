@@ -212,12 +212,11 @@ class Hub:
         """Send a little; whether there may be more."""
         self._learn()
         began = perf_counter()
-        while self._plan.reconsider(FEW):
+        while more := self._plan.reconsider(FEW):
             if perf_counter() - began > TURN:
-                return True  # nothing is asked of filters before all are as they should be
-        more = False
+                break
         if self._live:
-            more = self._send_new()
+            more = self._send_new() or more
         elif not self._behind:
             self.front = self.newest + 1
         more = self._catch_up_some() or more

@@ -36,7 +36,7 @@ __all__ = [
     "term_function",
 ]
 
-LONGEST_FUNCTION = 1_000  # rows; compiling a function is not linear for ever
+LONGEST_FUNCTION = 250  # rows; compiling a function is not linear, and holds others up
 LONGEST_LITERAL = 100
 MOST_LITERALS = 16
 
@@ -77,18 +77,27 @@ class Source:
 
 
 def bucket_function(
-    layout: Layout, rows: list[Row], *, evaluate: bool = False
+    layout: Layout, rows: list[Row], whole: list[Callable[..., None]], *, evaluate: bool = False
 ) -> Callable[..., None]:
-    """Ask every row of a bucket; `evaluate` the expressions themselves, for an odd event."""
-    parts = [
-        _bucket_part(layout, rows[start : start + LONGEST_FUNCTION], evaluate=evaluate)
-        for start in range(0, len(rows), LONGEST_FUNCTION)
-    ]
+    """Ask every row of a bucket; `evaluate` the expressions themselves, for an odd event.
+
+    The parts of it that will not change are `whole`: they are made once, however many rows follow.
+    """
+    parts = whole
+    for start in range(len(whole) * LONGEST_FUNCTION, len(rows), LONGEST_FUNCTION):
+        some = rows[start : start + LONGEST_FUNCTION]
+        part = _bucket_part(layout, some, evaluate=evaluate)
+        if len(some) == LONGEST_FUNCTION:
+            whole.append(part)
+        else:
+            parts = [*whole, part]
     if len(parts) == 1:
         return parts[0]
 
+    several = tuple(parts)
+
     def bucket(*arguments: Any) -> None:
-        for part in parts:
+        for part in several:
             part(*arguments)
 
     return bucket

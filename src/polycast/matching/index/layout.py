@@ -51,13 +51,14 @@ COARSE = 8  # ranges of the fine level in one of the coarse one
 class Bucket:
     """Rows that are asked together. Callable itself until its function is needed and made."""
 
-    __slots__ = ("_evaluated", "_key", "_layout", "_place", "live", "rows")
+    __slots__ = ("_evaluated", "_key", "_layout", "_place", "_whole", "live", "rows")
 
     def __init__(self, layout: Layout, place: Any = None, key: Any = None) -> None:
         self._layout, self._place, self._key = layout, place, key
         self.rows: list[Row] = []
         self.live: Callable[..., None] = self
         self._evaluated: Callable[..., None] | None = None
+        self._whole: list[Callable[..., None]] = []  # parts of the function that stay
 
     def append(self, row: Row) -> None:
         """One more row; the function is made anew when it is next needed."""
@@ -69,7 +70,7 @@ class Bucket:
         """Ask the expressions themselves, for an event whose values cannot be looked up."""
         with self._layout.lock:
             if self._evaluated is None:
-                self._evaluated = bucket_function(self._layout, self.rows, evaluate=True)
+                self._evaluated = bucket_function(self._layout, self.rows, [], evaluate=True)
             evaluated = self._evaluated
         evaluated(add, event, memo)
 
@@ -82,7 +83,7 @@ class Bucket:
         """Make the function, and be it."""
         with self._layout.lock:
             if self.live is self:
-                self._set(bucket_function(self._layout, self.rows))
+                self._set(bucket_function(self._layout, self.rows, self._whole))
             live = self.live
         live(*arguments)
 
