@@ -20,7 +20,8 @@ import pytest
 import polycast as pc
 from polycast.filters import nodes
 from polycast.matching import matcher as matching
-from polycast.matching.index import filters
+from polycast.matching import selector_for
+from polycast.matching.index import filters, generated
 from polycast.matching.linear import LinearMatcher
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -214,10 +215,12 @@ def test_a_class_registered_later_is_seen() -> None:
     assert m.match(Talk()) == [1]
 
 
+@pytest.mark.parametrize("in_advance", [False, True])
 def test_many_filters_of_one_type_have_an_index_of_their_own(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, *, in_advance: bool
 ) -> None:
     monkeypatch.setattr(matching, "MANY", 20)
+    monkeypatch.setattr(filters, "WAITING", 5)
     m: pc.Matcher[int] = pc.Matcher()
     reference: LinearMatcher[int] = LinearMatcher()
     draw = random.Random(1)
@@ -230,6 +233,8 @@ def test_many_filters_of_one_type_have_an_index_of_their_own(
                 ((draw.choice(["<", "==", "!="]), nodes.Constant(draw.randrange(6))),),
             )
             m.add(step, cls, pc.Filter(tree))
+            if in_advance:
+                m.prepare(selector_for(cls))
             reference.add(step, cls, pc.Filter(tree))
         elif len(m):
             gone = draw.choice(list(m))
@@ -239,6 +244,25 @@ def test_many_filters_of_one_type_have_an_index_of_their_own(
         assert sorted(m.match(event)) == sorted(reference.match(event))
     batch = [sorted(each) for each in m.match_batch(events * 20)]
     assert batch == [sorted(reference.match(event)) for event in events * 20]
+
+
+def test_what_no_index_looks_up_comes_and_goes_between_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(generated, "LONGEST_FUNCTION", 10)
+    m: pc.Matcher[int] = pc.Matcher()
+    reference: LinearMatcher[int] = LinearMatcher()
+    stars = nodes.Attribute(nodes.Event(), "stars")
+    for number in range(400):
+        product = nodes.Arithmetic("*", stars, nodes.Constant(number))
+        where = pc.Filter(nodes.Compare(product, (("<", nodes.Constant(900)),)))
+        m.add(number, Talk, where)
+        reference.add(number, Talk, where)
+        if number % 9 == 0:
+            m.remove(number)
+            reference.remove(number)
+        for event in (Talk(stars=number % 7), Talk(stars=None)):  # type: ignore[arg-type]
+            assert sorted(m.match(event)) == sorted(reference.match(event))
 
 
 def test_it_holds_neither_events_nor_classes() -> None:

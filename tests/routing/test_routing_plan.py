@@ -445,6 +445,7 @@ LETTERS = "any(each == 'y' for each in event.note)"
         (Parcel(codes=set(range(30_000))), ["len(event.codes) > 30_000"]),
         (Parcel(codes=set(range(30_000))), ["-1 in event.codes"]),
         (Parcel(note=LONG), ["xpath.holds(event, '//string[. = \"y\"]')"]),
+        (Parcel(), [f"'{n}y' in event.note" for n in range(1_000)]),
     ],
     ids=[
         "letters",
@@ -454,6 +455,7 @@ LETTERS = "any(each == 'y' for each in event.note)"
         "a length",
         "a set of numbers",
         "XPath",
+        "very many that no index looks up",
     ],
 )
 def test_an_event_about_which_asking_may_take_too_long_goes_to_all(
@@ -469,8 +471,9 @@ def test_an_event_about_which_asking_may_take_too_long_goes_to_all(
         (Parcel(note=LONG), ["event.weight > 3", "event.note == 'y'", "'y' in event.note"]),
         (Parcel(tags={f"{n}" for n in range(30_000)}), ["'y' in event.tags"]),
         (Parcel(note="x" * 100), [LETTERS] * 100),
+        (Parcel(), [f"event.weight > {n} and 'y' in event.note" for n in range(1_000)]),
     ],
-    ids=["large, plain", "a set of texts", "small"],
+    ids=["large, plain", "a set of texts", "small", "very many that are looked up"],
 )
 def test_an_event_about_which_asking_takes_little_goes_to_nobody_else(
     event: Parcel, texts: list[str]

@@ -166,6 +166,12 @@ class Matcher(Generic[K]):
                 self._large.discard(selector)
                 self._reconsider(selector)
 
+    def prepare(self, selector: Selector[Any]) -> None:
+        """Do what the next event would otherwise wait for, if there are many filters."""
+        with self._lock:
+            if selector in self._large:
+                self._index(frozenset([selector])).prepare()
+
     def _reconsider(self, selector: Selector[Any] | None) -> None:
         """Which selectors share an index is decided anew for the classes that this one covers."""
         kept = WeakKeyDictionary(self._chosen)

@@ -90,6 +90,7 @@ class Audience:
     def add(self, entry: Entry) -> None:
         """Let a route be one of them."""
         self.matcher.add(entry.route.number, entry.selector, entry.where)
+        self.matcher.prepare(entry.selector)
         if entry.selector not in self._looks:
             self._looks[entry.selector] = _Looks()
             self._selectors.add(entry.selector)

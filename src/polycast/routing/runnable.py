@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from polycast.errors import FilterTooCostly
 from polycast.filters.attention import attributes_asked
 from polycast.filters.cost import EVENT, cost_of, is_plain, kind_of_type
+from polycast.filters.forms import Interval, Points
 from polycast.filters.nodes import (
     Attribute,
     Call,
@@ -25,11 +26,13 @@ from polycast.filters.nodes import (
     Variable,
     walk,
 )
+from polycast.filters.predicates import conjunctions
 from polycast.typesystem import TypeExpression, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from polycast.filters.predicates import Conjunction
     from polycast.typesystem import Description, Registry
 
 __all__ = ["VARIABLE", "Effort", "Names", "is_ambiguous", "runnable_by"]
@@ -42,6 +45,7 @@ MOST_STEPS = 200_000  # that it may take then
 AT_ONCE = 1 / 16  # of a step, for a byte of a text that is compared or searched
 READING = 0.5  # steps for each byte of an event whose parts are read
 HASHING = 4e-4  # steps for each two bytes of an event whose numbers may all have one hash
+OPEN = 1_000  # steps for what no index looks up: to compile it, and to ask it of every event
 _ENUMS = ("enum", "flag")
 _ALONE = frozenset(  # what is no container
     {
@@ -184,10 +188,16 @@ class Names:
         parts = types is None or any(map(_has_parts, types))
         hashed = types is None or any(map(_is_hashed, types))
         cost = cost_of(tree, fields=self._types.get)
+        constant = cost.constant + OPEN * sum(map(_is_open_row, conjunctions(tree)))
         linear, square = cost.linear.get(EVENT, 0.0), cost.square.get(EVENT, 0.0)
         if is_plain(tree) and not parts:  # many bytes of a text are looked at at once
             linear *= AT_ONCE
-        return Effort(cost.constant, linear, square, float(parts), float(hashed))
+        return Effort(constant, linear, square, float(parts), float(hashed))
+
+
+def _is_open_row(row: Conjunction) -> bool:
+    """Whether no index looks up any part of it."""
+    return not any(isinstance(each.form, Points | Interval) for each in row)
 
 
 def _has_parts(declared: TypeExpression | None) -> bool:

@@ -224,6 +224,12 @@ class Index:
                 if self._gone > len(self._numbers) // 4:
                     self._rebuild(None)
 
+    def prepare(self) -> None:
+        """Put those that wait into the layout, if they are many: the next event would have to."""
+        state = self._state
+        if len(state.waiting) > _most_waiting(state):
+            self.settle()
+
     def settle(self) -> None:
         """Put those that wait into the layout."""
         with self._lock:
@@ -276,8 +282,7 @@ class Index:
         waiting = len(state.waiting)
         if waiting:
             state.asked += 1
-            most = WAITING + len(state.trees) // WAITING_SHARE
-            if waiting > most or state.asked > ASKED or not state.made_for:
+            if waiting > _most_waiting(state) or state.asked > ASKED or not state.made_for:
                 self.settle()
         return self._state
 
@@ -385,6 +390,10 @@ def _asked(which: Iterable[int], batch: Batch, ask: Callable[[Any], list[int]]) 
 def _passed(waiting: list[Waiting], event: Any) -> list[int]:
     """Those that an event passes of the filters that are not in the layout yet."""
     return [each.number for each in waiting if each.passes(event)]
+
+
+def _most_waiting(state: State) -> int:
+    return WAITING + len(state.trees) // WAITING_SHARE
 
 
 def with_key(keys: Any, key: Hashable) -> Any:

@@ -32,6 +32,7 @@ __all__ = ["Limits", "NativeIndex"]
 FEW = 48
 FEW_GONE = 256  # filters that are gone before that is looked at
 GONE = object()
+MUCH = 4_096  # conjunctions that make a segment before there is an event
 ELSEWHERE = -1  # the number of a filter that the kernel does not take
 
 
@@ -188,6 +189,12 @@ class NativeIndex:
         return len(self._dead) > FEW_GONE + len(self._numbers) // 4
 
     # -- keeping it in order -----------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Do what the next event would otherwise wait for."""
+        if self.kernel.pending >= MUCH:
+            self._tend()
+        self._rest.prepare()
 
     def _tend(self) -> None:
         """Do what has to be done before the next event, and what has become worth it."""
