@@ -58,6 +58,7 @@ def cost(text: str) -> Amount:
         ("any(max(event.names) == a for a in event.names)", "any()"),
         ("any(a + event.s == 'x' for a in event.names)", "any()"),
         ("event.s.encode('punycode') == b''", "encode()"),
+        ("event.exact.from_number(event.n) == 1", "from_number()"),
         ("event.s.encode('idna') == b''", "encode()"),
         ("event.s.encode(event.codec) == b''", "encode()"),
         ("event.s.encode('ascii', 'namereplace') == b''", "encode()"),

@@ -117,6 +117,7 @@ REFUSED: dict[str, str] = {
             *("combine", "fromhex", "fromisocalendar", "fromisoformat", "fromordinal", "fromkeys"),
             *("fromtimestamp", "from_bytes", "from_float", "maketrans", "now", "strptime"),
             *("today", "utcfromtimestamp", "utcnow", "fromutc"),
+            *("from_number", "_from_int"),  # since Python 3.14
         ),
         _MAKES,
     ),
