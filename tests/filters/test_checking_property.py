@@ -174,7 +174,10 @@ CALLS = (  # noqa: SIM905
 ).split()
 leaves = st.sampled_from([*ATTRIBUTES, *ATTRIBUTES, *CONSTANTS, *CALLS, "t"])
 COMPARISONS = ["==", "!=", "<", "<=", ">", ">=", "in", "not in", "is", "is not"]
-operators = st.sampled_from(["+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>"])
+operators = st.sampled_from(["+", "-", "*", "/", "//", "%", "&", "|", "^", ">>"])
+growing = st.sampled_from(["**", "<<"])
+SMALL = "0 2 -1 1.5 2j True None 'a' (1,) t.note t.price t.flag t.level t.cost t.line t.missing"
+small = st.sampled_from(SMALL.split())  # `t.total ** t.total` would never end
 comparisons = st.sampled_from(COMPARISONS)
 GUARDED = ("t.line", "t.thing", "t.mixed", "t.room", "t.lines[0]", "t", "t.level", "t.price")
 guards = st.one_of(
@@ -211,6 +214,7 @@ def extended(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         two.map(lambda p: f"({p[0]} or {p[1]})"),
         inner.map(lambda p: f"(not {p})"),
         st.tuples(inner, operators, inner).map(lambda p: f"({' '.join(p)})"),
+        st.tuples(inner, growing, small).map(lambda p: f"({' '.join(p)})"),
         st.tuples(st.sampled_from("-+~"), inner).map(lambda p: f"({p[0]}{p[1]})"),
         inner.map(lambda p: f"len({p})"),
         inner.map(lambda p: f"abs({p})"),
