@@ -88,8 +88,9 @@ def test_who_may_not_may_not_disturb_others(serve: Serve, tokens: Any, open_bus:
         store.truncate(5)
     assert len(boss.dead_letters()) == 1
     figures = f"{serving.url.replace('polycast', 'http')}/metrics"
-    with pytest.raises(urllib.error.HTTPError):
+    with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(figures, timeout=5)
+    caught.value.close()
 
 
 def test_a_publisher_belongs_to_the_token_that_opened_it_first(

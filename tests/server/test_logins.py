@@ -64,7 +64,8 @@ def ask(serving: Serving, path: str, secret: str | None) -> tuple[int, Any, str]
         with urllib.request.urlopen(request, timeout=10) as answer:
             return answer.status, answer.headers, answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, error.headers, error.read().decode()
+        with error:
+            return error.code, error.headers, error.read().decode()
 
 
 def test_guessing_is_throttled_and_a_good_token_gets_in_all_the_same(

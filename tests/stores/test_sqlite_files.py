@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -400,13 +401,13 @@ def test_a_version_that_only_the_log_has_is_checked_as_well(
     path: Path, open_sqlite: Open, drafts: MakeDrafts
 ) -> None:
     shutil.copy(Path(__file__).parent / "files" / "version_1.db", path)
-    with sqlite3.connect(path) as old:
+    with closing(sqlite3.connect(path)) as old:
         old.execute("PRAGMA journal_mode = WAL")
-    store = open_sqlite(path)
-    store.append(drafts(1_001))
-    shutil.copyfile(make_other(path), path)
-    with pytest.raises(StoreReplacedError):
-        store.append(drafts(1_002))
+        store = open_sqlite(path)
+        store.append(drafts(1_001))
+        shutil.copyfile(make_other(path), path)
+        with pytest.raises(StoreReplacedError):
+            store.append(drafts(1_002))
 
 
 class Swapping(apsw.VFS):
