@@ -8,13 +8,14 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 from shop import Order
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 import polycast as pc
@@ -317,19 +318,50 @@ def test_who_reads_slowly_loses_nothing(
 # -- TLS -------------------------------------------------------------------------------------------
 
 
-def test_a_bus_over_tls(serve: Serve, open_bus: OpenBus, tmp_path: Path) -> None:
+def certified(folder: Path) -> Callable[[], ssl.SSLContext]:
+    """What a broker speaks TLS with; clients trust `authority.pem` in the folder."""
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
-    authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    authority.cert_pem.write_to_path(str(folder / "authority.pem"))
 
     def context() -> ssl.SSLContext:
         found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         certificate.configure_cert(found)
         return found
 
-    url = serve(tls=context).url
+    return context
+
+
+def test_a_bus_over_tls(serve: Serve, open_bus: OpenBus, tmp_path: Path) -> None:
+    url = serve(tls=certified(tmp_path)).url
     assert url.startswith("polycasts://")
     bus = open_bus(url, tls=tmp_path / "authority.pem")
     assert bus.publish(Order(1)).position == 1
     with pytest.raises(pc.BrokerUnreachable, match="certificate"):
         pc.Bus(url)
+
+
+def test_a_broker_that_stops_tells_all_although_one_has_said_goodbye_and_does_not_go(
+    serve: Serve, around: ExitStack, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    serving = serve(tls=certified(tmp_path))
+    trust = ssl.create_default_context(cafile=str(tmp_path / "authority.pem"))
+    url = f"wss://127.0.0.1:{serving.port}{PATH}"
+    others = [around.enter_context(connect(url, ssl=trust, compression=None)) for _ in range(3)]
+    plain = around.enter_context(socket.create_connection(("127.0.0.1", serving.port), timeout=20))
+    lingering = around.enter_context(trust.wrap_socket(plain, server_hostname="127.0.0.1"))
+    asked = f"GET {PATH} HTTP/1.1", "Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade"
+    keyed = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13"
+    lingering.sendall("\r\n".join((*asked, *keyed, "", "")).encode())
+    answer = b""
+    while not answer.endswith(b"\r\n\r\n"):
+        answer += lingering.recv(1)
+    lingering.sendall(b"\x88\x80" + bytes(4))
+    assert lingering.recv(1) == b"\x88"
+    serving.stop()
+    for there in others:
+        with pytest.raises(ConnectionClosed) as caught:
+            there.recv(20)
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 1012
+    assert [each.message for each in caplog.records if each.levelname == "ERROR"] == []

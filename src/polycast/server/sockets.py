@@ -198,6 +198,13 @@ class Socket(WebSocketsSansIOProtocol):
 
     # -- its end -----------------------------------------------------------------------------------
 
+    def shutdown(self) -> None:
+        """The broker ends; whoever has said goodbye and is not gone yet is let go."""
+        try:
+            super().shutdown()
+        except InvalidState:
+            self.transport.abort()
+
     async def run_asgi(self) -> None:
         """Serve it; when that is over, it ends within a moment."""
         try:
