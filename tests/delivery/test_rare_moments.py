@@ -172,11 +172,11 @@ def test_a_member_of_a_group_gets_nothing_after_its_lease() -> None:
 
 def test_an_interrupt_while_history_is_filtered_leaves_no_subscription() -> None:
     def where(tick: Tick) -> bool:
-        raise Interrupt
+        raise KeyboardInterrupt
 
     with TestBus(history=10) as bus:
         bus.publish(Tick())
-        with pytest.raises(Interrupt):
+        with pytest.raises(KeyboardInterrupt):
             bus.subscribe(Tick, print, where=where, since="beginning")
         assert bus.health().subscriptions == ()
 

@@ -91,7 +91,6 @@ class Dispatcher(Posting):
         self.newest: Callable[[], int] = self.turn.newest
         self.order, self.changing = threading.RLock(), threading.RLock()
         self.version, self._stopped = 0, False
-        self.passed_on = 0  # what callbacks have published is routed at once, if there is no store
         self._refuse: Callable[[], None] = lambda: None
         # What publish looks up. Its keys would keep classes alive, so a full collection empties
         # it; `_made` has everything again, weakly.
@@ -105,6 +104,11 @@ class Dispatcher(Posting):
 
     def _refuse_nested(self) -> None:
         raise interrupted("publish()")
+
+    @property
+    def passed_on(self) -> int:
+        """The newest position of what callbacks have published, if that is not routed at once."""
+        return 0
 
     # -- changing the plan ---------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from abc import get_cache_token
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from polycast.events.isolation import Copies, is_fixed
 from polycast.routing.borders.crossing import Astray, Gone, Sight, letter_name, reason_of
 from polycast.routing.codegen import Route
 from polycast.routing.dispatcher import Dispatcher, Lane
+from polycast.routing.passed_on import PassedOn
 from polycast.routing.posting import ROUNDS, Asking
 from polycast.routing.submissions import SubmissionQueue
 from polycast.stores import Entry, Publisher, Receipt, Run, Stored, Stray, Undecodable
@@ -103,13 +103,17 @@ class StoredDispatcher(Dispatcher):
         self.routed = 1  # all before this position has been brought to who wants it
         self.advanced = threading.Condition()
         self.is_called_back: Callable[[], bool] = bool  # whether a callback publishes
-        # The newest position of what callbacks have published; of some it is not known yet.
-        self._newest_passed_on = self._passing_on = 0
+        self._passed_on = PassedOn(self.advanced)
         self.kept_locks: Callable[[], list[Any]] = list  # of that of which the store is told
 
     def locks(self) -> list[Any]:
         """As any; the store may need what this thread has of durable subscriptions and groups."""
         return [*super().locks(), self._in_line, self.queue.lock, *self.kept_locks()]
+
+    @property
+    def passed_on(self) -> int:
+        """The newest position of what callbacks have published."""
+        return self._passed_on.newest
 
     # -- publishing --------------------------------------------------------------------------------
 
@@ -168,20 +172,8 @@ class StoredDispatcher(Dispatcher):
             ]
             positions, waiting = self.queue.put(runs, strays, counted=not waits)
         if self.is_called_back():
-            with self.advanced:
-                self._passing_on += 1
-                self.passed_on = sys.maxsize
-            positions.add_done_callback(self._is_passed_on)
+            self._passed_on.begin(positions)
         return Submission(self.publisher, runs, positions, waiting)
-
-    def _is_passed_on(self, done: Future[list[int]]) -> None:
-        """What a callback has published is in the log, or never will be."""
-        with self.advanced:
-            self._passing_on -= 1
-            if not done.cancelled() and done.exception() is None:
-                self._newest_passed_on = max([self._newest_passed_on, *done.result()])
-            if not self._passing_on:
-                self.passed_on = self._newest_passed_on
 
     def _submit_to_store(self, runs: list[Run], strays: Sequence[Stray]) -> Future[list[int]]:
         return self.store.submit(runs, astray=strays)
