@@ -83,8 +83,8 @@ proof: java $(VENV)/.ready  ## What is too long for each run: browser, kills, Py
 
 torture: $(VENV)/.ready  ## Kill, pause, flood, cut the power, fail the disk, flip bits; and stress.
 	@$(BIN)/python tests/proof/torture.py
-	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress tests/contexts tests/routing tests/wire \
-		tests/matching tests/filters/etcl tests/filters/xpath
+	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress tests/contexts tests/routing tests/broker/wire \
+		tests/matching tests/languages/etcl tests/languages/xpath
 	@POLYCAST_FUZZ=$$(( $(HOURS) * 3600 )) POLYCAST_FUZZ_FOUND=build/found POLYCAST_NATIVE=$(NATIVE) \
 		$(BIN)/pytest tests/matching/test_agreement.py
 	@$(MAKE) --no-print-directory sanitized

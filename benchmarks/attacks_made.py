@@ -13,10 +13,10 @@ import msgspec
 from attacks_setting import Attacker, Raw, Row, wanted
 from websockets.exceptions import WebSocketException
 
+from polycast.broker.wire.calls import CALLS, READ, STEPS
+from polycast.broker.wire.frames import encode, encode_description
+from polycast.broker.wire.messages import Call, Credit, Describe, Step, Want, Work
 from polycast.typesystem import describe
-from polycast.wire.calls import CALLS, READ, STEPS
-from polycast.wire.frames import encode, encode_description
-from polycast.wire.messages import Call, Credit, Describe, Step, Want, Work
 
 Attack = Callable[[Attacker], Awaitable[None]]
 ATTACKS: dict[str, Attack] = {}

@@ -23,17 +23,27 @@ import websockets.asyncio.client
 from websockets.exceptions import WebSocketException
 
 import polycast as pc
+from polycast.broker.server.access import load_tokens, new_token
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
+from polycast.broker.wire.calls import STEPS
+from polycast.broker.wire.frames import decode_from_broker, encode, encode_description, frames
+from polycast.broker.wire.messages import (
+    PATH,
+    PROTOCOL,
+    Append,
+    Describe,
+    Follow,
+    Hello,
+    Step,
+    Want,
+    Work,
+)
 from polycast.events import JSON, Identity
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
-from polycast.server.access import load_tokens, new_token
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
 from polycast.stores import Run
 from polycast.typesystem import Description, Registry, describe
-from polycast.wire.calls import STEPS
-from polycast.wire.frames import decode_from_broker, encode, encode_description, frames
-from polycast.wire.messages import PATH, PROTOCOL, Append, Describe, Follow, Hello, Step, Want, Work
 
 RATE = 100  # events a second of the victim
 LATE = 20.0  # seconds after which an event counts as lost

@@ -17,19 +17,28 @@ import msgspec
 from broker_setting import ALL, Announcement, Offer, Tally, announcements, offer
 
 import polycast as pc
-from polycast.bus.remote.news import PARTS
+from polycast.broker.client.inbound_stream import PARTS
+from polycast.broker.wire.frames import decode_from_broker, encode, frames
+from polycast.broker.wire.messages import (
+    PATH,
+    PROTOCOL,
+    Credit,
+    Events,
+    Follow,
+    Hello,
+    Limits,
+    Want,
+)
 from polycast.config import LEVELS
 from polycast.matching import Interest, selector_for, wanted_from_afar
-from polycast.wire.frames import decode_from_broker, encode, frames
-from polycast.wire.messages import PATH, PROTOCOL, Credit, Events, Follow, Hello, Limits, Want
 
 
 class Brokering:
     """A broker in a process of its own."""
 
     def __init__(self, store: str) -> None:
-        from polycast.server.broker import Broker
-        from polycast.server.serving import Serving
+        from polycast.broker.server.broker import Broker
+        from polycast.broker.server.run import Serving
 
         self._serving = Serving(Broker(store)).start()
 

@@ -14,8 +14,8 @@ from measure import Effort, Samples, apart, cpu_time, duration, figures, race
 from tables import Table
 
 import polycast as pc
-from polycast.contexts.inheritance import settle
-from polycast.contexts.translating import Translator
+from polycast.contexts.resolve.inheritance import settle
+from polycast.contexts.run.translator import Translator
 
 ATTRIBUTES = 40
 """Of each event."""

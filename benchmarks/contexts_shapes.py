@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import polycast as pc
-from polycast.contexts.inheritance import settle
-from polycast.contexts.recipes import Apply, Build, Choice, Each, Keep, Recipe
-from polycast.contexts.reflective import reflect
+from polycast.contexts.compile.translation_ir import Apply, Build, Choice, Each, Keep, Recipe
+from polycast.contexts.resolve.inheritance import settle
+from polycast.contexts.run.reflective import reflect
 
 Translate = Callable[[Any], Any]
 

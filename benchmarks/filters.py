@@ -28,8 +28,8 @@ from measure import QUICK, Effort, Run, Samples, apart, cpu_time, duration, figu
 from tables import Table, show
 
 import polycast as pc
-from polycast.filters import nodes
-from polycast.filters.operators import COMPARISONS
+from polycast.filters.tree import nodes
+from polycast.filters.tree.operators import COMPARISONS
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "filters.json"

@@ -28,7 +28,7 @@ from ready10 import USUAL, Quote10
 from tables import Table, show
 
 import polycast as pc
-from polycast.filters import nodes
+from polycast.filters.tree import nodes
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "matching_parallel.json"

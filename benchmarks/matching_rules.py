@@ -13,7 +13,7 @@ from typing import Any
 
 import ready10
 
-from polycast.filters import nodes
+from polycast.filters.tree import nodes
 
 Value = int | float | str
 

@@ -17,8 +17,8 @@ from pipeline_shapes import MATCH, worker_for
 from tables import Table
 
 from polycast.events.codec import codec_for
-from polycast.pipeline.route import SLICE, Piece, Worker
-from polycast.pipeline.shipping import Shipment
+from polycast.pipeline.code_distribution import Shipment
+from polycast.pipeline.route_worker import SLICE, Piece, Worker
 from polycast.routing import encode_takers
 
 SALES = "pipeline_sales"

@@ -96,7 +96,7 @@ def measure(spark: Any, plan: Plan, folder: Path) -> Results:
 
 
 def _source() -> Any:
-    from polycast.pipeline.reader import PolycastSource
+    from polycast.pipeline.data_source import PolycastSource
 
     return PolycastSource
 

@@ -18,10 +18,10 @@ from pipeline_shapes import SOURCES, STUB_ARROW, in_arrow
 
 from polycast.errors import PipelineError
 from polycast.pipeline import Pipeline, session
-from polycast.pipeline.route import COLUMNS
-from polycast.pipeline.session import LEAN
+from polycast.pipeline.route_worker import COLUMNS
 from polycast.pipeline.sink import Sink, rows_in
-from polycast.stores.doctor.looking import looking
+from polycast.pipeline.spark_session import LEAN
+from polycast.stores.doctor.readonly_store import looking
 
 HERE = Path(__file__).parent
 PATIENCE = 300.0  # seconds after which something must be wrong

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from polycast.events.codec import codec_for
-from polycast.pipeline.route import Piece, Row, Worker
-from polycast.pipeline.shipping import Shipment
-from polycast.pipeline.source import RouteReader, RouteSource, batch_of
+from polycast.pipeline.code_distribution import Shipment
+from polycast.pipeline.route_source import RouteReader, RouteSource, batch_of
+from polycast.pipeline.route_worker import Piece, Row, Worker
 from polycast.routing import encode_takers
 
 READ = "read"

@@ -17,7 +17,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import polycast as pc
-from polycast.filters import nodes
+from polycast.filters.tree import nodes
 
 STREAM = 1_000_000  # events that the counter `seq` runs through
 CARDINALITIES = {"tens": 10, "hundreds": 100, "thousands": 1_000, "myriads": 10_000}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from polycast.filters.backends.python import generate
 from polycast.filters.backends.spark.support import Support, support
-from polycast.filters.predicates import Interval, Points, conjunctions
-from polycast.filters.text import parse
+from polycast.filters.normal_form.disjunction import Interval, Points, conjunctions
+from polycast.filters.tree.canonical_text import parse
 
 PAGE = Path(__file__).parent / "filters.md"
 BEGIN, END = "<!-- support -->", "<!-- /support -->"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import polycast as pc
-from polycast.text import PlainFilter, log_of, plain, plain_json, plain_lines
+from polycast.plain_text import PlainFilter, log_of, plain, plain_json, plain_lines
 
 CONTROL = {"Cc", "Cs", "Zl", "Zp"}
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\nFORGED \x9b31m\u202egnp\u2066\x7f\u2028x"

@@ -18,7 +18,7 @@ from itertools import islice
 import numpy as np
 
 import polycast as pc
-from polycast.stores.doctor.looking import looking
+from polycast.stores.doctor.readonly_store import looking
 from supply_chain import us
 from supply_chain.byhand import handwork
 from supply_chain.events import Event, root

@@ -105,17 +105,12 @@ from polycast.errors import (
     TokenExposedError,
     WouldDeadlock,
 )
-from polycast.events import (
-    Identity,
-    Opaque,
-    StructuredEvent,
-    TaggedUnion,
-    filterable_xml,
-    from_xmlrpc,
-    to_xmlrpc,
-)
-from polycast.filters import Filter, etcl_text, lift, parse_filter, xpath_text
-from polycast.filters.frontends import conditions
+from polycast.events import Identity, StructuredEvent, TaggedUnion
+from polycast.filters import Filter, conditions, lift
+from polycast.formats.xmlrpc import Opaque, filterable_xml, from_xmlrpc, to_xmlrpc
+from polycast.languages.etcl.writer import etcl_text
+from polycast.languages.registry import parse_filter
+from polycast.languages.xpath.writer import xpath_text
 from polycast.matching import Matcher, Selector, all_of, structured, topic
 from polycast.stores import Receipt, Retention
 from polycast.typesystem import conforming, directly_conforming, event, interface_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from polycast.text import plain
+from polycast.plain_text import plain
 
 __all__ = ["Counts", "Trials"]
 

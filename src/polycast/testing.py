@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from polycast.bus import Undelivered
     from polycast.config import Isolation
     from polycast.delivery import DeadLetters, Delivery
-    from polycast.delivery.pool import Job
+    from polycast.delivery.executor import Job
 
 __all__ = ["ManualClock", "Recorder", "TestBus"]
 

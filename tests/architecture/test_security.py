@@ -58,44 +58,44 @@ NEVER_SET = {"check_hostname": "False", "verify_mode": "ssl.CERT_NONE"}
 # -- what a few may, and why -----------------------------------------------------------------------
 
 COMPILERS = {
-    "polycast/contexts/codegen.py": "translations, made from checked recipes",
-    "polycast/events/generation.py": "codecs, made from descriptions of types",
+    "polycast/contexts/compile/translation_codegen.py": "translations, made from checked recipes",
+    "polycast/events/generated_functions.py": "codecs, made from descriptions of types",
     "polycast/filters/backends/python.py": "filters, made from checked trees",
-    "polycast/filters/frontends/python.py": "a part of a lambda of this process",
-    "polycast/filters/frontends/source.py": "text to a syntax tree, to compare it with a lambda",
-    "polycast/filters/quiet.py": "what the others of `filters` and `matching` have generated",
-    "polycast/matching/index/generated.py": "tests of an index, made from checked trees",
-    "polycast/routing/codegen.py": "routes, made from the shape of a plan",
+    "polycast/filters/lifting/function.py": "a part of a lambda of this process",
+    "polycast/filters/lifting/function_source.py": "text to a tree, to compare it with a lambda",
+    "polycast/filters/backends/compiling.py": "what others of `filters` and `matching` made",
+    "polycast/matching/index/index_codegen.py": "tests of an index, made from checked trees",
+    "polycast/routing/publish_codegen.py": "routes, made from the shape of a plan",
 }
 """Modules that make code: everything that goes into its text is ours or was made a literal."""
 
 IMPORTERS = {
-    "polycast/names.py": "the one place where names become things",
+    "polycast/registered_names.py": "the one place where names become things",
 }
 FINDERS = {
-    "polycast/pipeline/shipping.py": "modules that whoever runs a pipeline lists",
+    "polycast/pipeline/code_distribution.py": "modules that whoever runs a pipeline lists",
 }
 READERS = {
-    "polycast/names.py": "the one place where names become things",
-    "polycast/delivery/transaction.py": "how the module of a connection of the user has marks",
-    "polycast/typesystem/hints.py": "what an annotation of a class of this process means",
+    "polycast/registered_names.py": "the one place where names become things",
+    "polycast/delivery/effect_transaction.py": "how the module of a user's connection has marks",
+    "polycast/typesystem/type_hints.py": "what an annotation of a class of this process means",
 }
 STARTERS = {
-    "polycast/pipeline/session.py": "asks Java for its version, with a list of arguments",
+    "polycast/pipeline/spark_session.py": "asks Java for its version, with a list of arguments",
 }
 
 SQL_PARTS = {
-    "polycast/delivery/transaction.py": {
+    "polycast/delivery/effect_transaction.py": {
         *("TABLE", "wanted", "', '.join(COLUMNS)", "', '.join(marks)"),
     },
-    "polycast/stores/doctor/verifying.py": {"key", "table", "LISTED"},
-    "polycast/stores/sqlite/counting.py": {"_RANGE", "_ONE_ROOT", "_OTHERWISE", "marks"},
-    "polycast/stores/sqlite/numbers.py": {"table.table"},
-    "polycast/stores/sqlite/reading.py": {"_ROW"},
-    "polycast/stores/sqlite/rows.py": {"table", "columns", "', '.join('?' * self.width)"},
+    "polycast/stores/doctor/verifier.py": {"key", "table", "LISTED"},
+    "polycast/stores/sqlite/type_counts.py": {"_RANGE", "_ONE_ROOT", "_OTHERWISE", "marks"},
+    "polycast/stores/sqlite/interning.py": {"table.table"},
+    "polycast/stores/sqlite/log_rows.py": {"_ROW"},
+    "polycast/stores/sqlite/row_format.py": {"table", "columns", "', '.join('?' * self.width)"},
     "polycast/stores/sqlite/schema.py": {"pragma", "APPLICATION", "done + 1"},
     "polycast/stores/sqlite/state.py": {"table", "which"},
-    "polycast/stores/sqlite/versions.py": {"self._table.table", "_THERE"},
+    "polycast/stores/sqlite/versioned_rows.py": {"self._table.table", "_THERE"},
 }
 """What is put into the text of SQL: names of tables and columns of ours, and marks for values."""
 

@@ -22,13 +22,13 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
 
 # The modules that generate code and therefore run it.
 GENERATORS = {
-    "polycast/contexts/codegen.py",
-    "polycast/events/generation.py",
-    "polycast/routing/codegen.py",
+    "polycast/contexts/compile/translation_codegen.py",
+    "polycast/events/generated_functions.py",
+    "polycast/routing/publish_codegen.py",
 }
 
 # Where text goes to a log or a terminal, and is made plain first: see `polycast.text`.
-MOUTHS = {"polycast/text.py", "polycast/cli/terminal.py", "polycast/cli/serving.py"}
+MOUTHS = {"polycast/plain_text.py", "polycast/cli/terminal.py", "polycast/cli/serving.py"}
 
 # Folders of somebody's machine. The names stand alone so that this file does not match itself.
 MACHINE_FOLDERS = ("work", "root", "home", "Users")
@@ -158,7 +158,7 @@ def test_a_vague_name_is_found(name: str) -> None:
     assert is_vague(Path(name))
 
 
-@pytest.mark.parametrize("name", ["filters/nodes.py", "database.py", "__init__.py"])
+@pytest.mark.parametrize("name", ["filters/tree/nodes.py", "database.py", "__init__.py"])
 def test_a_telling_name_is_left_alone(name: str) -> None:
     assert not is_vague(Path(name))
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 
 PROGRAM = Path(__file__).with_name("exiting_program.py")
 DEADLINE = 60.0

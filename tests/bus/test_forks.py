@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nobody forks here")
 PROGRAM = Path(__file__).with_name("forked_program.py")

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import polycast as pc
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 from polycast.locks import Bell, Outcome
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
 
 PROGRAM = Path(__file__).with_name("interrupted_program.py")
 DEADLINE = 90.0

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import shop_events
 
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 from polycast.cli import main
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
 
 
 @dataclass(frozen=True)

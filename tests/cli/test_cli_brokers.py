@@ -8,9 +8,9 @@ from typing import Any
 from shop_events import Sale, url
 
 import polycast as pc
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 from polycast.config import SystemClock
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
 
 
 def test_it_tells_how_the_broker_is_reached(run: Any, broker: str) -> None:

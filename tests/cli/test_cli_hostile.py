@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import polycast as pc
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 from polycast.cli.parsing import parser
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
 from test_text import HOSTILE, obeyed
 
 WILD = f"w{HOSTILE}"

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from shop_events import url
 
-from polycast.server.access import load_tokens, new_token
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
+from polycast.broker.server.access import load_tokens, new_token
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 
 SAME = [
     ["tail", "PLACE", "--since", "beginning"],

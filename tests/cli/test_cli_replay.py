@@ -17,9 +17,9 @@ import pytest
 from shop_events import BigSale, Refund, Sale, url
 
 import polycast as pc
-from polycast.delivery.replaying import MOST
+from polycast.delivery.replay import MOST
 from polycast.errors import BadOption, PipelineError
-from polycast.routing.history import History, search_for
+from polycast.routing.search import History, search_for
 from polycast.stores import open_store
 from polycast.stores.doctor import looking
 
@@ -395,7 +395,7 @@ def test_a_subscription_to_types_that_nobody_described_needs_a_type(tmp_path: Pa
 
 
 def test_what_the_log_has_let_go_of_meanwhile_is_left_out(store: Path) -> None:
-    from polycast.delivery.replaying import replay_to
+    from polycast.delivery.replay import replay_to
 
     found = open_store(str(store))
     try:
@@ -424,7 +424,7 @@ def spark() -> Iterator[SparkSession]:
 
 @needs_spark
 def test_spark_finds_what_a_loop_finds(run: Any, store: Path, spark: SparkSession) -> None:
-    from polycast.pipeline.replaying import find
+    from polycast.pipeline.replay import find
 
     with pc.Bus(url(store)) as bus:
         bus.publish_many([BigSale(n) if n % 3 else Sale(n) for n in range(5_000)])
@@ -449,7 +449,7 @@ def test_spark_finds_what_a_loop_finds(run: Any, store: Path, spark: SparkSessio
 
 @needs_spark
 def test_history_is_delivered_from_python(store: Path, spark: SparkSession) -> None:
-    from polycast.pipeline.replaying import deliver
+    from polycast.pipeline.replay import deliver
 
     again: Any = {"to": "billing", "where": lambda sale: sale.number > 1}
     would = deliver(spark, url(store), Sale, **again, dry_run=True)
@@ -474,7 +474,7 @@ def test_the_command_searches_with_spark(run: Any, store: Path, spark: SparkSess
 
 @needs_spark
 def test_damage_that_a_worker_meets_is_told_as_what_it_is(store: Path, spark: SparkSession) -> None:
-    from polycast.pipeline.replaying import deliver
+    from polycast.pipeline.replay import deliver
 
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("UPDATE log SET body = x'00' WHERE position = 3")

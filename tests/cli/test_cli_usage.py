@@ -14,8 +14,8 @@ import pytest
 
 from polycast.cli import main
 from polycast.cli.completion import SHELLS, commands_of, script_for
+from polycast.cli.formatting import ago, clip, count, duration, moment, size, table
 from polycast.cli.parsing import parser
-from polycast.cli.words import ago, clip, count, duration, moment, size, table
 
 COMMANDS = [each.words for each in commands_of(parser()) if each.words]
 SINGLE = [words for words in COMMANDS if words not in [("dlq",), ("subs",)]]

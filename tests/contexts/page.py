@@ -27,7 +27,7 @@ from page_types import (
 )
 
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.standard import is_machinery, is_standard
+from polycast.typesystem.standard_types import is_machinery, is_standard
 
 DISABLED = "-"
 CANNOT_LEAVE = "cannot leave"  # a result that is no event

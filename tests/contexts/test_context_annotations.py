@@ -12,8 +12,8 @@ import pytest
 import typing_extensions
 
 import polycast as pc
-from polycast.contexts.state import read_state, state_of
-from polycast.contexts.units import Scaling, units_in
+from polycast.contexts.declare.context_state import read_state, state_of
+from polycast.contexts.declare.units import Scaling, units_in
 
 
 def made(name: str, **hints: Any) -> Any:

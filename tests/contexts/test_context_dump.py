@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import polycast as pc
-from polycast.contexts.state import context_from, read_state, state_of
+from polycast.contexts.declare.context_state import context_from, read_state, state_of
 from polycast.typesystem import describe, wire_name
 
 

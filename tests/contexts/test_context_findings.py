@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pytest
 
 import polycast as pc
-from polycast.contexts.findings import CODES
+from polycast.contexts.check.findings import CODES
 
 
 @dataclass(frozen=True)

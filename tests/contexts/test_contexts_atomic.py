@@ -12,7 +12,7 @@ import pytest
 
 import polycast as pc
 from polycast.contexts import Member
-from polycast.contexts.inheritance import settle
+from polycast.contexts.resolve.inheritance import settle
 
 
 @dataclass

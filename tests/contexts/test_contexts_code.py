@@ -13,8 +13,8 @@ import pydantic
 import pytest
 
 import polycast as pc
-from polycast.contexts.inheritance import settle
-from polycast.contexts.reflective import reflect
+from polycast.contexts.resolve.inheritance import settle
+from polycast.contexts.run.reflective import reflect
 
 
 @dataclass(frozen=True)

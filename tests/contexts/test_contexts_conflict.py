@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 
 
 @dataclass(frozen=True)

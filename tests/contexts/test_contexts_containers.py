@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from typing_extensions import TypeAliasType
 
 import polycast as pc
-from polycast.contexts.inheritance import settle
-from polycast.contexts.reflective import reflect
+from polycast.contexts.resolve.inheritance import settle
+from polycast.contexts.run.reflective import reflect
 
 T = TypeVar("T")
 

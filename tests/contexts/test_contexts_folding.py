@@ -15,7 +15,7 @@ from test_contexts_page import build, random_worlds
 from worlds import Case, cases
 
 import polycast as pc
-from polycast.contexts.resolution import Node, Resolver
+from polycast.contexts.resolve.resolution import Node, Resolver
 
 DEPTH = 5
 

@@ -18,11 +18,11 @@ from world_events import changeable, objects, witnesses
 from worlds import Case, cases, plain, round_trips
 
 import polycast as pc
-from polycast.contexts.inheritance import Settled, settle
-from polycast.contexts.lines import Direction
-from polycast.contexts.reflective import reflect
-from polycast.contexts.resolution import Resolver, Row
-from polycast.contexts.translating import Translator
+from polycast.contexts.declare.statements import Direction
+from polycast.contexts.resolve.inheritance import Settled, settle
+from polycast.contexts.resolve.resolution import Resolver, Row
+from polycast.contexts.run.reflective import reflect
+from polycast.contexts.run.translator import Translator
 from polycast.errors import NotTranslated
 
 LONG = os.environ.get("POLYCAST_STRESS") == "long"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.contexts.inheritance import settle
-from polycast.contexts.reflective import reflect
+from polycast.contexts.resolve.inheritance import settle
+from polycast.contexts.run.reflective import reflect
 
 
 @dataclass(frozen=True)

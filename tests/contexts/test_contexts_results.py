@@ -12,8 +12,8 @@ import pytest
 from typing_extensions import TypeAliasType
 
 import polycast as pc
-from polycast.contexts.inheritance import settle
-from polycast.contexts.reflective import reflect
+from polycast.contexts.resolve.inheritance import settle
+from polycast.contexts.run.reflective import reflect
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ from parties import (
 )
 
 import polycast as pc
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 from polycast.matching import selector_for
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
 
 MORE = 20 if os.environ.get("POLYCAST_STRESS") == "long" else 1
 

@@ -14,9 +14,9 @@ import logistics
 import pytest
 
 import polycast as pc
-from polycast.contexts.inheritance import settle
-from polycast.contexts.reflective import reflect
-from polycast.contexts.state import context_from, read_state, state_of
+from polycast.contexts.declare.context_state import context_from, read_state, state_of
+from polycast.contexts.resolve.inheritance import settle
+from polycast.contexts.run.reflective import reflect
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from page_types import NONE, alternatives, attributes, classes, element, is_clas
 from world_types import SCALARS
 from worlds import stamp
 
-from polycast.typesystem.standard import is_standard
+from polycast.typesystem.standard_types import is_standard
 
 
 @st.composite

@@ -25,7 +25,7 @@ from world_types import (
     written,
 )
 
-from polycast.typesystem.standard import is_machinery, is_standard
+from polycast.typesystem.standard_types import is_machinery, is_standard
 
 
 @dataclasses.dataclass(repr=False)

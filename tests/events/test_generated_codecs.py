@@ -20,8 +20,8 @@ from wire_trip import CODECS, Keynote, Talk, round_trip
 
 from polycast.errors import NotDecodable, NotSerialisable
 from polycast.events import JSON, MSGPACK, Codec, Encoded
-from polycast.events.decoding import Reader
-from polycast.events.encoding import Writer
+from polycast.events.decoder import Reader
+from polycast.events.encoder import Writer
 from polycast.typesystem import Registry, describe
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.filters.attention import attributes_asked
+from polycast.filters.tree.projection import attributes_asked
 
 
 def looks_into(event: Any) -> bool:

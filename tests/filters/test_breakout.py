@@ -12,10 +12,10 @@ import pytest
 from test_lifting_property import compiled
 
 import polycast as pc
-from polycast.filters import nodes
 from polycast.filters.backends.python import Writer, generate
-from polycast.filters.frontends.conditions import Equals, Invoke
-from polycast.filters.text import parse
+from polycast.filters.conditions import Equals, Invoke
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical_text import parse
 
 EVENT = nodes.Event()
 MARK = "broken_out"

@@ -12,9 +12,9 @@ from uuid import UUID
 import pytest
 
 import polycast as pc
-from polycast.filters import nodes
 from polycast.filters.checking import problems
-from polycast.filters.text import parse
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical_text import parse
 
 
 class Status(enum.Enum):

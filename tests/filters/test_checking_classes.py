@@ -18,10 +18,10 @@ import pydantic
 import pydantic.dataclasses
 import pytest
 
-from polycast.filters import nodes
 from polycast.filters.checking import check, problems
 from polycast.filters.checking.classes import Classes
-from polycast.filters.text import parse
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical_text import parse
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ import pytest
 from test_checking_classes import Box, HasStars, Interface, traced
 
 from polycast.filters.checking import problems
-from polycast.filters.text import parse
+from polycast.filters.tree.canonical_text import parse
 
 
 @dataclass

@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from test_lifting_property import Order, compiled, orders
 from test_lifting_property import expressions as untyped
 
-from polycast.filters import nodes
 from polycast.filters.backends.interpreter import evaluate
 from polycast.filters.checking import problems
 from polycast.filters.checking.classes import Classes
 from polycast.filters.checking.mistakes import findings
 from polycast.filters.checking.places import rebuilt
 from polycast.filters.checking.walker import Finding
-from polycast.filters.frontends.python import lift_function
+from polycast.filters.lifting.function import lift_function
+from polycast.filters.tree import nodes
 
 
 class Status(enum.Enum):

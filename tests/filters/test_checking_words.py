@@ -9,9 +9,9 @@ from test_checking import Keynote, Panel, Talk, codes
 
 import polycast as pc
 from polycast.errors import FilterError, FilterMistake
-from polycast.filters import nodes
 from polycast.filters.checking import check, problems
-from polycast.filters.text import parse
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical_text import parse
 
 
 def message(where: Any, *types: type, every: bool = False) -> str:

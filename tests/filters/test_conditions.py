@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.filters.text import parse
+from polycast.filters.tree.canonical_text import parse
 from polycast.testing import Recorder, TestBus
 
 c = pc.conditions

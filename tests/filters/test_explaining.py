@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polycast as pc
-from polycast.filters import nodes
 from polycast.filters.backends.interpreter import matches
-from polycast.filters.folding import folded
+from polycast.filters.tree import nodes
+from polycast.filters.tree.constant_folding import folded
 
 
 @dataclass

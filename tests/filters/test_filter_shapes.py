@@ -13,7 +13,7 @@ import pydantic
 import pytest
 
 import polycast as pc
-from polycast.filters import nodes
+from polycast.filters.tree import nodes
 from polycast.testing import TestBus
 
 c = pc.conditions

@@ -15,7 +15,7 @@ import pydantic
 import pytest
 
 import polycast as pc
-from polycast.filters.frontends.conditions import (
+from polycast.filters.conditions import (
     Compares,
     Condition,
     Equals,

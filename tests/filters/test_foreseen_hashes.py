@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.filters import nodes
-from polycast.filters.forms import Interval
-from polycast.filters.predicates import conjunctions
+from polycast.filters.normal_form.disjunction import conjunctions
+from polycast.filters.normal_form.predicate_kinds import Interval
+from polycast.filters.tree import nodes
 from polycast.matching import Selector
 
 MODULUS = sys.hash_info.modulus  # all its multiples have the hash 0

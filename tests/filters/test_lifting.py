@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 
 import polycast as pc
-from polycast.filters.text import parse
+from polycast.filters.tree.canonical_text import parse
 
 
 class Status(enum.Enum):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.filters.frontends.python import lift_function
+from polycast.filters.lifting.function import lift_function
 
 
 def text(function: Any) -> str:

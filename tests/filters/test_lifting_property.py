@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polycast as pc
-from polycast.filters.text import parse
+from polycast.filters.tree.canonical_text import parse
 
 _numbers = itertools.count()
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.filters import nodes
+from polycast.filters.tree import nodes
 
 EVENT = nodes.Event()
 A, B = nodes.Attribute(EVENT, "a"), nodes.Attribute(EVENT, "b")

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.filters.frontends import source
-from polycast.filters.frontends.python import lift_function
+from polycast.filters.lifting import function_source
+from polycast.filters.lifting.function import lift_function
 
 
 def load(path: Path) -> ModuleType:
@@ -274,7 +274,7 @@ def test_a_long_history_is_not_searched_for_ever(history: History) -> None:
 
 def test_what_is_known_of_a_function_goes_with_it() -> None:
     codes = []
-    before = len(source._known)
+    before = len(function_source._known)
     for n in range(50):
         function = made(f"made = lambda t: t.a > {n}", "<string>")
         lift_function(function)
@@ -282,7 +282,7 @@ def test_what_is_known_of_a_function_goes_with_it() -> None:
         del function
     gc.collect()
     assert [ref for ref in codes if ref() is not None] == []
-    assert len(source._known) <= before
+    assert len(function_source._known) <= before
 
 
 def test_equal_functions_of_different_places_are_searched_for_each() -> None:
@@ -296,12 +296,12 @@ def test_equal_functions_of_different_places_are_searched_for_each() -> None:
 
 
 def test_files_are_kept_up_to_a_number() -> None:
-    for n in range(2 * source.FILES_KEPT):
+    for n in range(2 * function_source.FILES_KEPT):
         made_there = made("made = lambda t: t.a", f"<file {n}>")
         linecache.cache[f"<file {n}>"] = (1, None, ["x = 1\n"], f"<file {n}>")
         assert is_opaque(made_there)
         del linecache.cache[f"<file {n}>"]
-    assert len(source._files) <= source.FILES_KEPT
+    assert len(function_source._files) <= function_source.FILES_KEPT
 
 
 def test_threads_may_lift_the_same_functions_at_once() -> None:

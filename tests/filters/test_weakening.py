@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 
 import polycast as pc
 from polycast.filters import Filter
-from polycast.filters.nodes import And, Attribute, Compare, Constant, Event, Node, Not, Or, walk
-from polycast.filters.weakening import is_open, weakened
+from polycast.filters.tree.nodes import (
+    And,
+    Attribute,
+    Compare,
+    Constant,
+    Event,
+    Node,
+    Not,
+    Or,
+    walk,
+)
+from polycast.filters.tree.relaxation import is_open, weakened
 
 
 def _asks(name: str) -> Node:

@@ -20,13 +20,9 @@ import fuzz_shop
 import msgspec
 
 import polycast as pc
-from polycast.contexts.state import read_state
-from polycast.errors import BadFrame, NotDecodable, PolycastError
-from polycast.events.xmlrpc import filterable_xml, from_xmlrpc
-from polycast.server.tokenfile import read_tokens
-from polycast.typesystem import Description, Registry
-from polycast.wire.calls import CALLS, ERRANDS, STEPS
-from polycast.wire.frames import (
+from polycast.broker.server.tokenfile import read_tokens
+from polycast.broker.wire.calls import CALLS, ERRANDS, STEPS
+from polycast.broker.wire.frames import (
     decode_batch,
     decode_from_broker,
     decode_from_client,
@@ -36,6 +32,10 @@ from polycast.wire.frames import (
     encode_records,
     frames,
 )
+from polycast.contexts.declare.context_state import read_state
+from polycast.errors import BadFrame, NotDecodable, PolycastError
+from polycast.formats.xmlrpc import filterable_xml, from_xmlrpc
+from polycast.typesystem import Description, Registry
 
 __all__ = ["LONGEST", "TARGETS"]
 

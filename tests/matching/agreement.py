@@ -20,13 +20,14 @@ from agreement_lambdas import lambda_of
 from agreement_values import CLASSES, Item, python_function, value_of
 
 import polycast as pc
-from polycast.filters import nodes
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import generate
-from polycast.filters.text import parse
-from polycast.matching.index import Index, filters, layout
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical_text import parse
+from polycast.matching.index import Index, layout
+from polycast.matching.index import filter_index as filters
 from polycast.matching.native import available, use
-from polycast.matching.native.filters import Limits, NativeIndex
+from polycast.matching.native.native_index import Limits, NativeIndex
 
 __all__ = [
     "Add",

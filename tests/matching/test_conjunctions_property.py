@@ -9,11 +9,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_index_property import DAY, A, Item, Settings, chains, items, leaves, trees
 
-from polycast.filters import nodes
 from polycast.filters.backends import interpreter
-from polycast.filters.domains import ABSENT, domain_of, domain_of_all, loose
-from polycast.filters.forms import Differs, Form, Interval, IsNone, Points, Truth
-from polycast.filters.predicates import Conjunction, conjunctions
+from polycast.filters.normal_form.disjunction import Conjunction, conjunctions
+from polycast.filters.normal_form.ordered_domains import ABSENT, domain_of, domain_of_all, loose
+from polycast.filters.normal_form.predicate_kinds import (
+    Differs,
+    Form,
+    Interval,
+    IsNone,
+    Points,
+    Truth,
+)
+from polycast.filters.tree import nodes
 
 Thorough = settings(Settings, max_examples=20 * Settings.max_examples)
 

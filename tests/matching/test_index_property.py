@@ -20,11 +20,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import polycast as pc
-from polycast.filters import nodes
 from polycast.filters.backends import interpreter
-from polycast.matching.index import Index, filters, layout
+from polycast.filters.tree import nodes
+from polycast.matching.index import Index, layout
+from polycast.matching.index import filter_index as filters
 from polycast.matching.native import available, use
-from polycast.matching.native.filters import Limits, NativeIndex
+from polycast.matching.native.native_index import Limits, NativeIndex
 
 LONG = os.environ.get("POLYCAST_STRESS") == "long"
 Settings = settings(

@@ -18,10 +18,10 @@ from typing import Any, Protocol
 import pytest
 
 import polycast as pc
-from polycast.filters import nodes
-from polycast.matching import matcher as matching
-from polycast.matching import selector_for
-from polycast.matching.index import filters, generated
+from polycast.filters.tree import nodes
+from polycast.matching import matcher, selector_for
+from polycast.matching.index import filter_index as filters
+from polycast.matching.index import index_codegen as generated
 from polycast.matching.linear import LinearMatcher
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -219,7 +219,7 @@ def test_a_class_registered_later_is_seen() -> None:
 def test_many_filters_of_one_type_have_an_index_of_their_own(
     monkeypatch: pytest.MonkeyPatch, *, in_advance: bool
 ) -> None:
-    monkeypatch.setattr(matching, "MANY", 20)
+    monkeypatch.setattr(matcher, "MANY", 20)
     monkeypatch.setattr(filters, "WAITING", 5)
     m: pc.Matcher[int] = pc.Matcher()
     reference: LinearMatcher[int] = LinearMatcher()

@@ -26,10 +26,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import polycast as pc
-from polycast.filters import nodes
 from polycast.filters.backends import interpreter
+from polycast.filters.tree import nodes
 from polycast.matching.native import available, use
-from polycast.matching.native.filters import Limits, NativeIndex
+from polycast.matching.native.native_index import Limits, NativeIndex
 
 ROOT = Path(__file__).parents[2]
 LONG = os.environ.get("POLYCAST_STRESS") == "long"

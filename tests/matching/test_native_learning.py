@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polycast as pc
-from polycast.filters import nodes
+from polycast.filters.tree import nodes
 from polycast.matching.native import available
-from polycast.matching.native.filters import Limits, NativeIndex
+from polycast.matching.native.native_index import Limits, NativeIndex
 
 pytestmark = pytest.mark.skipif(available() is None, reason="the kernel is not built")
 

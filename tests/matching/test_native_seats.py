@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 import polycast as pc
-from polycast.filters import nodes
 from polycast.filters.backends.python import generate
-from polycast.filters.folding import folded
-from polycast.filters.seats import seat_of
+from polycast.filters.tree import nodes
+from polycast.filters.tree.constant_folding import folded
+from polycast.filters.tree.slots import seat_of
 from polycast.matching.native import available
 
 pytestmark = pytest.mark.skipif(available() is None, reason="the kernel is not built here")

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polycast as pc
-from polycast.filters.etcl.names import fits
-from polycast.filters.predicates import Interval, Points, conjunctions
+from polycast.filters.normal_form.disjunction import Interval, Points, conjunctions
+from polycast.languages.etcl.wildcards import fits
 from polycast.matching.linear import LinearMatcher
 
 Eventually = Callable[[Callable[[], object]], None]

@@ -17,19 +17,19 @@ from hostile_package import rules
 from hostile_shop import LocalSale
 
 import polycast as pc
-from polycast.contexts.state import state_of
+from polycast.contexts.declare.context_state import state_of
 from polycast.events import Identity
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
-from polycast.names import BUILT_IN, Names
-from polycast.pipeline.route import Piece, rows_of
-from polycast.pipeline.shipping import Shipment
+from polycast.pipeline.code_distribution import Shipment
+from polycast.pipeline.route_worker import Piece, rows_of
+from polycast.registered_names import BUILT_IN, Names
 from polycast.routing import decode_takers
-from polycast.routing.borders.versions import ContextHistory
-from polycast.routing.history import History, Search
-from polycast.routing.takers import Takers
+from polycast.routing.context_versions import ContextHistory
+from polycast.routing.recipients import Takers
+from polycast.routing.search import History, Search
 from polycast.stores import ContextVersion, Run, Transaction, open_store
-from polycast.stores.doctor.looking import looking
+from polycast.stores.doctor.readonly_store import looking
 from polycast.typesystem import Attribute, Description, Member, Registry, TypeExpression, describe
 
 TEXT = SelectedType("builtins.str", 1, describe(str).hash)

@@ -14,11 +14,11 @@ from pyspark.sql.types import Row
 from spark_events import Colour, Level, Line, Order, Word, row_of
 
 import polycast as pc
-from polycast.contexts.inheritance import settle
-from polycast.contexts.translating import Translator
+from polycast.contexts.resolve.inheritance import settle
+from polycast.contexts.run.translator import Translator
 from polycast.filters.backends.spark.kinds import Kind, attribute_kind
-from polycast.pipeline.rows import NoColumn, Rows
-from polycast.pipeline.shapes import fields_of
+from polycast.pipeline.event_rows import NoColumn, Rows
+from polycast.pipeline.table_schema import fields_of
 from polycast.typesystem import Registry, describe
 from polycast.typesystem.attributes import declared_defaults
 

@@ -6,8 +6,8 @@ import base64
 import json
 import sys
 
-from polycast.pipeline.route import Piece, rows_of
-from polycast.pipeline.shipping import Shipment
+from polycast.pipeline.code_distribution import Shipment
+from polycast.pipeline.route_worker import Piece, rows_of
 
 
 def main() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from polycast.pipeline.questions import Question, ask
-from polycast.pipeline.reader import BatchReader, PolycastSource
-from polycast.pipeline.reading import Reading
-from polycast.stores.doctor.looking import looking
+from polycast.pipeline.data_source import BatchReader, PolycastSource
+from polycast.pipeline.read_request import Question, ask
+from polycast.pipeline.row_reader import Reading
+from polycast.stores.doctor.readonly_store import looking
 
 
 def reading_of(question: Question) -> Reading:

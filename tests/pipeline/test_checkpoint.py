@@ -18,7 +18,7 @@ from polycast.errors import BadCheckpoint, PipelineTakenOver
 from polycast.pipeline import Pipeline
 from polycast.routing import decode_takers
 from polycast.stores import open_store
-from polycast.stores.doctor.looking import looking
+from polycast.stores.doctor.readonly_store import looking
 from polycast.stores.sqlite import back_up, restore
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from polycast.errors import BadContext, BadOption, ContextRefused, NoSparkForm
 from polycast.filters.backends.spark import struct_of
 from polycast.filters.backends.spark.kinds import Kind
 from polycast.pipeline import table
-from polycast.pipeline.columns import translated
+from polycast.pipeline.mapping_columns import translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from table_events import OnlineSale, Refund, Sale, Visit
 import polycast as pc
 from polycast.pipeline.tables import table
 from polycast.routing import decode_takers
-from polycast.stores.doctor.looking import looking
+from polycast.stores.doctor.readonly_store import looking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

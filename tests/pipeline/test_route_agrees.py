@@ -20,7 +20,7 @@ from polycast.config import level_named
 from polycast.errors import NotRoutable
 from polycast.filters import Filter
 from polycast.matching import Interest, definition_of, selector_for
-from polycast.pipeline.source import pieces
+from polycast.pipeline.route_source import pieces
 from polycast.routing import decode_takers
 from polycast.stores import Kept, Store, Transaction, open_store
 from polycast.typesystem import Registry

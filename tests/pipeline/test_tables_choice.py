@@ -45,12 +45,12 @@ from polycast.errors import (
     NotAvailable,
 )
 from polycast.filters.filter import Filter
-from polycast.filters.frontends.translate import Unliftable
-from polycast.pipeline.questions import ask
-from polycast.pipeline.reader import BatchReader
+from polycast.filters.lifting.ast_translator import Unliftable
+from polycast.pipeline.data_source import BatchReader
+from polycast.pipeline.read_request import ask
 from polycast.pipeline.tables import _check_verdicts
 from polycast.stores import open_store
-from polycast.stores.doctor.looking import looking
+from polycast.stores.doctor.readonly_store import looking
 
 Publish = Callable[..., None]
 SHOP = [Sale(1, "ann"), OnlineSale(2, "bob"), Visit("ann", 7), Refund(3, "cy"), Sale(4, "dan")]

@@ -19,9 +19,9 @@ from table_reading import reading_of, rows
 import polycast as pc
 from polycast.errors import NoRow, NoSparkType
 from polycast.filters.backends.spark import struct_of
-from polycast.pipeline.questions import ask
-from polycast.pipeline.shapes import ABOUT
-from polycast.stores.doctor.looking import looking
+from polycast.pipeline.read_request import ask
+from polycast.pipeline.table_schema import ABOUT
+from polycast.stores.doctor.readonly_store import looking
 
 Publish = Callable[..., None]
 

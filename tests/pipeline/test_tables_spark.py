@@ -37,8 +37,8 @@ from table_reading import reading_of, rows
 import polycast as pc
 from polycast.errors import BadOption, FilterError, NotAStore
 from polycast.filters import Filter
-from polycast.filters.frontends.translate import Unliftable
-from polycast.pipeline.questions import ask
+from polycast.filters.lifting.ast_translator import Unliftable
+from polycast.pipeline.read_request import ask
 from polycast.pipeline.tables import replay, stream, table
 
 Publish = Callable[..., None]

@@ -20,7 +20,7 @@ from proof_workers import Listening
 
 from polycast.matching import Interest
 from polycast.pipeline.checkpoint import MARK
-from polycast.stores.doctor.looking import looking
+from polycast.stores.doctor.readonly_store import looking
 
 __all__ = ["AIMED", "CAST", "TREATMENTS", "Works"]
 

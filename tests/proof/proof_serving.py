@@ -12,9 +12,9 @@ import threading
 import msgspec
 from proof_workers import peak_memory
 
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
-from polycast.wire.messages import Limits
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
+from polycast.broker.wire.messages import Limits
 
 __all__ = ["BrokerJob"]
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from polycast.server.broker import Broker
-from polycast.server.origins import Admission
-from polycast.server.serving import Serving
-from polycast.wire.messages import PATH
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.origins import Admission
+from polycast.broker.server.run import Serving
+from polycast.broker.wire.messages import PATH
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(

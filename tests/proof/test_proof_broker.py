@@ -25,13 +25,22 @@ from proof_serving import BrokerJob
 from websockets.frames import Frame, Opcode
 
 import polycast as pc
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
+from polycast.broker.wire.frames import encode, frames
+from polycast.broker.wire.messages import (
+    PATH,
+    PROTOCOL,
+    Call,
+    Follow,
+    FromClient,
+    Hello,
+    Limits,
+    Want,
+)
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
 from polycast.typesystem import describe
-from polycast.wire.frames import encode, frames
-from polycast.wire.messages import PATH, PROTOCOL, Call, Follow, FromClient, Hello, Limits, Want
 
 SERVING = Path(__file__).with_name("proof_serving.py")
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from polycast.config import level_named
 from polycast.events import MSGPACK, Identity, Record
-from polycast.filters import Filter, nodes
-from polycast.filters.weakening import EVERYTHING
+from polycast.filters import Filter
+from polycast.filters.tree import nodes
+from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.routing import RoutingPlan
-from polycast.routing.runnable import Names
+from polycast.routing.evaluable import Names
 from polycast.stores import Route, Stored
 from polycast.typesystem import Registry
 

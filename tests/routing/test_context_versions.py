@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.contexts.state import state_of
-from polycast.names import Names
-from polycast.routing.borders.versions import ContextHistory
+from polycast.contexts.declare.context_state import state_of
+from polycast.registered_names import Names
+from polycast.routing.context_versions import ContextHistory
 from polycast.stores import ContextVersion
 from polycast.typesystem import Registry, describe_all
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polycast.routing.borders.eras import Eras
+from polycast.routing.memory_context_versions import Eras
 
 NAMES = ("us", "uk")
 Turn = tuple[int, dict[str, Any]]

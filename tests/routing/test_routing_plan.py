@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from polycast.config import level_named
 from polycast.errors import BadOption, FilterError, NotDecodable
 from polycast.events import Codec, Identity, Record, codec_for
-from polycast.filters import Filter, nodes
+from polycast.filters import Filter
+from polycast.filters.tree import nodes
 from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.routing import RoutingPlan
 from polycast.routing.explanation import asked_in_words
-from polycast.routing.loading import MOST_SIGHTS
 from polycast.routing.reference import routes_taking
+from polycast.routing.stored_plan import MOST_SIGHTS
 from polycast.stores import Route, Stored
 from polycast.typesystem import Registry
 

@@ -15,8 +15,8 @@ from stored_player import Player
 from stored_program import Program
 
 import polycast as pc
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 from polycast.testing import ManualClock
 
 OpenBus = Callable[..., pc.Bus]

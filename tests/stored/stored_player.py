@@ -10,7 +10,7 @@ import polycast as pc
 from polycast.errors import NotDecodable
 from polycast.events import codec_for
 from polycast.matching import Definition, Interest, definition_of
-from polycast.routing.takers import encode_takers
+from polycast.routing.recipients import encode_takers
 from polycast.stores import Flight, Route, Store, Stored, Stretch, open_store
 from polycast.typesystem import Registry
 

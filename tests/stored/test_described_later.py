@@ -12,11 +12,11 @@ import pytest
 import polycast as pc
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
-from polycast.pipeline.route import Piece, Worker
-from polycast.pipeline.shipping import Shipment
+from polycast.pipeline.code_distribution import Shipment
+from polycast.pipeline.route_worker import Piece, Worker
 from polycast.routing import decode_takers
 from polycast.stores import Run, Store, open_store
-from polycast.stores.doctor.looking import looking
+from polycast.stores.doctor.readonly_store import looking
 from polycast.typesystem import Attribute, Description, Member, TypeExpression, describe
 
 NUMBER = TypeExpression("class", "builtins.int")

@@ -24,9 +24,9 @@ from explained_world import (
 )
 
 import polycast as pc
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 from polycast.cli import main
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
 from polycast.testing import ManualClock, Recorder
 
 OpenBus = Callable[..., pc.Bus]

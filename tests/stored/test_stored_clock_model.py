@@ -15,14 +15,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec.structs import replace
 from stored_events import Sale
 
-from polycast.bus.attaching import Request
-from polycast.bus.presence import BEATS, Presence
 from polycast.config import level_named
 from polycast.delivery import Timers
 from polycast.matching import Interest
 from polycast.matching.selectors import selector_for
 from polycast.stores import Kept, MemoryStore, Transaction
 from polycast.stores.deadlines import wall_offset
+from polycast.subscriptions.attach import Request
+from polycast.subscriptions.heartbeat import BEATS, Presence
 from polycast.testing import ManualClock
 
 DAY = 86_400.0

@@ -12,7 +12,7 @@ from stored_events import BigSale, Sale, numbers, sales
 from stored_player import Player
 
 import polycast as pc
-from polycast.bus import feed
+from polycast.log_reader import log_reader
 from polycast.testing import Recorder
 
 Eventually = Callable[[Callable[[], object]], None]
@@ -280,7 +280,7 @@ def read(shop: pc.Bus, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     watch("read")
     watch("news")
-    monkeypatch.setattr(feed, "MUCH", FEW)
+    monkeypatch.setattr(log_reader, "MUCH", FEW)
     return sizes
 
 

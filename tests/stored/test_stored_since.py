@@ -13,9 +13,9 @@ import pytest
 from stored_events import AlsoRegistered, BigSale, Refund, Registered, Sale, big, numbers, sales
 
 import polycast as pc
-from polycast.bus.remote.transaction import Worker
+from polycast.broker.client.remote_transaction import Worker
+from polycast.broker.wire.messages import Done, Step
 from polycast.testing import ManualClock, Recorder
-from polycast.wire.messages import Done, Step
 
 Eventually = Callable[[Callable[[], object]], None]
 OpenBus = Callable[..., pc.Bus]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from store_drafts import MakeDrafts, make_drafts
 
-from polycast.bus.remote.address import addresses_of
-from polycast.bus.remote.connection import Options
-from polycast.bus.remote.store import RemoteStore
-from polycast.server.broker import Broker
-from polycast.server.serving import Serving
+from polycast.broker.client.address import addresses_of
+from polycast.broker.client.client_connection import Options
+from polycast.broker.client.remote_store import RemoteStore
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
 from polycast.stores import MemoryStore, Store
 from polycast.stores.sqlite import SqliteStore
 from polycast.testing import ManualClock

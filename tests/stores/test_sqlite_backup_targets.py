@@ -12,7 +12,7 @@ from store_drafts import MakeDrafts
 
 from polycast.errors import NotAStore, StoreError
 from polycast.stores.sqlite import SqliteStore, back_up, restore
-from polycast.stores.sqlite.placing import Target
+from polycast.stores.sqlite.file_replacement import Target
 
 Open = Callable[..., SqliteStore]
 

@@ -31,7 +31,7 @@ from polycast.stores import (
 )
 from polycast.stores.doctor import examine
 from polycast.stores.sqlite import SqliteStore, back_up, restore
-from polycast.stores.sqlite.rows import SEALED
+from polycast.stores.sqlite.row_format import SEALED
 
 Open = Callable[..., SqliteStore]
 VERSION_3 = Path(__file__).parent / "files" / "version_3.db"

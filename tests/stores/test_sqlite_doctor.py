@@ -21,7 +21,7 @@ from polycast.stores.doctor import (
 )
 from polycast.stores.doctor.problems import BEHIND, problems_of
 from polycast.stores.sqlite import SqliteStore
-from polycast.stores.sqlite.rows import SEALED
+from polycast.stores.sqlite.row_format import SEALED
 from polycast.stores.sqlite.schema import STEPS
 
 Open = Callable[..., SqliteStore]

@@ -30,7 +30,7 @@ from polycast.stores import (
 )
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.connections import Readers, connect
-from polycast.stores.sqlite.reading import plan_of_types
+from polycast.stores.sqlite.log_rows import plan_of_types
 from polycast.stores.sqlite.schema import APPLICATION, STEPS, prepare
 
 Open = Callable[..., SqliteStore]

@@ -16,7 +16,7 @@ import pytest
 from store_drafts import MakeDrafts
 
 from polycast.stores.sqlite import SqliteStore
-from polycast.stores.sqlite.waking import LOOK_SECONDS
+from polycast.stores.sqlite.notifications import LOOK_SECONDS
 
 Open = Callable[..., SqliteStore]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from store_drafts import make_drafts
 
 from polycast.stores import Flight, Kept, Member, MemoryStore, Store, Transaction
-from polycast.stores.claiming import (
+from polycast.stores.group_claiming import (
     Candidate,
     Claiming,
     Claims,

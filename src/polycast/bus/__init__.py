@@ -1,12 +1,12 @@
 """Publish and subscribe, in this process."""
 
 from polycast.bus.bus import Bus
-from polycast.bus.health import Health, SubscriptionHealth, Undelivered
-from polycast.bus.options import Options, PublishOptions
-from polycast.bus.roster import Advertisement
 from polycast.bus.stream import Stream
-from polycast.bus.subscription import Subscription
 from polycast.routing.explanation import Explanation
+from polycast.subscriptions.health import Health, SubscriptionHealth, Undelivered
+from polycast.subscriptions.options import Options, PublishOptions
+from polycast.subscriptions.subscription import Subscription
+from polycast.subscriptions.subscription_registry import Advertisement
 
 __all__ = [
     "Advertisement",

@@ -9,21 +9,19 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from polycast.bus.annotations import annotated_type
+from polycast.bus.admission import check_clock
 from polycast.bus.engines import Options as EngineOptions
 from polycast.bus.engines import engine_for
-from polycast.bus.exiting import close_at_exit, let_go
-from polycast.bus.lifetime import (
+from polycast.bus.exit_hook import close_at_exit, let_go
+from polycast.bus.lifecycle import (
     Life,
     close_down,
     health_of,
     in_a_thread,
     wait_for_quiet,
 )
-from polycast.bus.opening import check_clock
-from polycast.bus.options import check_isolation, check_options, settings_for
-from polycast.bus.roster import Advertisement
 from polycast.bus.stream import Stream
+from polycast.bus.subscribe_decorators import annotated_type
 from polycast.config import SystemClock, check_count, check_name, seconds
 from polycast.delivery import (
     Callback,
@@ -35,7 +33,9 @@ from polycast.delivery import (
 )
 from polycast.errors import BadOption
 from polycast.matching import Interest, selector_for
-from polycast.text import log_of
+from polycast.plain_text import log_of
+from polycast.subscriptions.options import check_isolation, check_options, settings_for
+from polycast.subscriptions.subscription_registry import Advertisement
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm, Unpack
 
-    from polycast.bus.annotations import Registrar
-    from polycast.bus.health import Health, Undelivered
-    from polycast.bus.options import Options, PublishOptions
-    from polycast.bus.subscription import Subscription
+    from polycast.bus.subscribe_decorators import Registrar
     from polycast.config import Clock, Isolation
     from polycast.contexts import Federation
     from polycast.delivery import DeadLetters, Delivery
     from polycast.matching import Selector
     from polycast.stores import Receipt, Retention
+    from polycast.subscriptions.health import Health, Undelivered
+    from polycast.subscriptions.options import Options, PublishOptions
+    from polycast.subscriptions.subscription import Subscription
 
 __all__ = ["Bus"]
 

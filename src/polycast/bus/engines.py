@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from polycast.bus.contexts import BusContexts, StoredContexts
-from polycast.bus.feed import Feed
-from polycast.bus.keeping import Keeping
-from polycast.bus.letters import StoredLetters
-from polycast.bus.opening import admit, admit_shared
-from polycast.bus.presence import Presence
-from polycast.bus.publishing import Publishing, StoredPublishing
-from polycast.bus.remote.address import addresses_of, is_remote
-from polycast.bus.roster import Roster
-from polycast.bus.stored import StoredRoster
+from polycast.broker.client.address import addresses_of, is_remote
+from polycast.bus.admission import admit, admit_shared
+from polycast.bus.bus_contexts import BusContexts, StoredContexts
+from polycast.bus.publisher import Publishing, StoredPublishing
+from polycast.bus.stored_dead_letters import StoredLetters
 from polycast.delivery import DeadLetters
 from polycast.errors import BadOption
 from polycast.events.isolation import snapshot
+from polycast.log_reader.log_reader import Feed
 from polycast.routing import Dispatcher, StoredDispatcher
 from polycast.stores import Publisher, Recent, open_store
 from polycast.stores.urls import path_of
+from polycast.subscriptions.durable_registry import StoredRoster
+from polycast.subscriptions.heartbeat import Presence
+from polycast.subscriptions.retention_job import Keeping
+from polycast.subscriptions.subscription_registry import Roster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,9 +170,9 @@ class RemoteEngine(StoredEngine):
     """A bus over the store of a broker."""
 
     def _open_store(self, options: Options, clock: Clock) -> tuple[Store, Clock]:
-        from polycast.bus.remote.connection import Options as RemoteOptions
-        from polycast.bus.remote.store import RemoteStore  # loaded only where it is used
-        from polycast.wire.security import client_context
+        from polycast.broker.client.client_connection import Options as RemoteOptions
+        from polycast.broker.client.remote_store import RemoteStore  # loaded only where it is used
+        from polycast.broker.wire.security import client_context
 
         self.title = f"at {options.url}"
         addresses = addresses_of(options.url)

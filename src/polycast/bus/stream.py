@@ -14,7 +14,7 @@ from polycast.errors import CutOff
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from polycast.bus.subscription import Subscription
+    from polycast.subscriptions.subscription import Subscription
 
 __all__ = ["Stream"]
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.places import place_of
+from polycast.cli.formatting import count, duration, size, table
+from polycast.cli.targets import place_of
 from polycast.cli.terminal import Refused
-from polycast.cli.words import count, duration, size, table
 from polycast.errors import StoreError
 from polycast.matching import topic as on_topic
-from polycast.text import plain
+from polycast.plain_text import plain
 from polycast.typesystem import event
 
 if TYPE_CHECKING:

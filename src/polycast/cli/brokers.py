@@ -26,7 +26,7 @@ from polycast.stores.retention import PIPELINE, pins, retention_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.bus.remote.store import RemoteStore
+    from polycast.broker.client.remote_store import RemoteStore
     from polycast.stores import Letter, OpenBus, Store, View
 
 __all__ = ["BrokerFigures", "Examined", "examine_broker"]

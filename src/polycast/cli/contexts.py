@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.cli.bounds import bound_of
-from polycast.cli.places import place_of
+from polycast.cli.formatting import count
+from polycast.cli.targets import place_of
 from polycast.cli.terminal import Refused
-from polycast.cli.words import count
 from polycast.contexts import Context
-from polycast.contexts.inheritance import settle
+from polycast.contexts.resolve.inheritance import settle
 from polycast.errors import BadContext
-from polycast.names import Names, imported
-from polycast.routing.borders.comparing import Comparing
-from polycast.routing.borders.outlook import tried
-from polycast.stores.bounds import end_of, start_of
+from polycast.registered_names import Names, imported
+from polycast.routing.context_trial import Comparing
+from polycast.routing.context_view import tried
+from polycast.stores.log_bounds import end_of, start_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from polycast.cli.terminal import Terminal
     from polycast.contexts import Report
-    from polycast.contexts.vocabulary import Vocabulary
-    from polycast.routing.borders.comparing import Comparison
+    from polycast.contexts.declare.local_types import Vocabulary
+    from polycast.routing.context_trial import Comparison
 
 __all__ = ["check_context", "compare_contexts", "show_context"]
 
@@ -122,7 +122,7 @@ def _modules(given: Namespace) -> list[str]:
 
 def _with_spark(given: Namespace, low: int, high: int) -> Comparison:
     from polycast.pipeline import compare
-    from polycast.pipeline.replaying import some_session
+    from polycast.pipeline.replay import some_session
 
     modules = _modules(given)
     old, new = (_side(given, text) for text in (given.old, given.new))

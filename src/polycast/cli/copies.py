@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from polycast.cli.places import Place, file_of
-from polycast.cli.words import size
-from polycast.stores.doctor.looking import translated
+from polycast.cli.formatting import size
+from polycast.cli.targets import Place, file_of
+from polycast.stores.doctor.readonly_store import translated
 from polycast.stores.sqlite import back_up, restore
 
 if TYPE_CHECKING:

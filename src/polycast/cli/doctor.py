@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.cli.brokers import examine_broker
-from polycast.cli.places import has_died, place_of
-from polycast.cli.words import ago, clip, count, duration, listed, moment, size, table
+from polycast.cli.formatting import ago, clip, count, duration, listed, moment, size, table
+from polycast.cli.targets import has_died, place_of
 from polycast.stores.doctor import examine
-from polycast.stores.doctor.verifying import LISTED
+from polycast.stores.doctor.verifier import LISTED
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.cli.places import place_of, time_at
-from polycast.cli.words import clip, count, moment
+from polycast.broker.server.filter_budget import FilterBudget
+from polycast.cli.formatting import clip, count, moment
+from polycast.cli.targets import place_of, time_at
 from polycast.config import level_named
 from polycast.errors import BadOption, NotDecodable
 from polycast.matching import Definition
-from polycast.routing.borders.crossing import letter_name
 from polycast.routing.explanation import (
     BROKER,
     PIPELINE,
@@ -19,9 +19,9 @@ from polycast.routing.explanation import (
     seen_in_log,
     wish_in_plan,
 )
-from polycast.routing.history import place_of as place_in_log
-from polycast.routing.loading import RoutingPlan
-from polycast.server.filter_budget import FilterBudget
+from polycast.routing.search import place_of as place_in_log
+from polycast.routing.stored_plan import RoutingPlan
+from polycast.routing.translation import letter_name
 from polycast.stores import Route
 from polycast.stores.values import NOT_KNOWN
 from polycast.typesystem import Registry

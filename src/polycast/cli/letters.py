@@ -6,21 +6,21 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.bus.letters import fly_again
+from polycast.bus.stored_dead_letters import fly_again
+from polycast.cli.formatting import ago, clip, count, moment, table
 from polycast.cli.naming import declared_contexts, import_modules
 from polycast.cli.payloads import Payloads
-from polycast.cli.places import place_of, time_at
+from polycast.cli.targets import place_of, time_at
 from polycast.cli.terminal import Refused
-from polycast.cli.words import ago, clip, count, moment, table
-from polycast.contexts.state import state_of
+from polycast.contexts.declare.context_state import state_of
 from polycast.errors import BadOption
-from polycast.routing.borders.crossing import context_of_letter
+from polycast.routing.translation import context_of_letter
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from polycast.cli.places import Place
+    from polycast.cli.targets import Place
     from polycast.cli.terminal import Terminal
     from polycast.contexts import Context
     from polycast.stores import Letter, Transaction, View

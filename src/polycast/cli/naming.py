@@ -15,8 +15,8 @@ from polycast.cli.terminal import Refused
 from polycast.contexts import Context
 from polycast.errors import BadOption
 from polycast.filters import Filter
-from polycast.names import imported
-from polycast.routing.loading import class_named
+from polycast.registered_names import imported
+from polycast.routing.stored_plan import class_named
 
 if TYPE_CHECKING:
     from collections.abc import Collection

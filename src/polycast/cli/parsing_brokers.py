@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from polycast.broker.wire.messages import Limits
 from polycast.cli.arguments import add_place, command, family, seconds, whole
 from polycast.cli.benching import bench
 from polycast.cli.serving import serve
 from polycast.cli.tokens import check_tokens, make_token
-from polycast.wire.messages import Limits
 
 __all__ = ["add_broker_commands"]
 

@@ -13,7 +13,7 @@ from polycast.cli.subs import cancel_subscription, list_subscriptions
 from polycast.cli.subscribing import print_subscribed
 from polycast.cli.tailing import show_events
 from polycast.cli.vocabulary import show_types
-from polycast.delivery.replaying import MOST
+from polycast.delivery.replay import MOST
 
 if TYPE_CHECKING:
     import argparse

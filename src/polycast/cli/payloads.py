@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.words import clip
+from polycast.cli.formatting import clip
 from polycast.errors import PolycastError
 from polycast.events import JSON, codec_for
 from polycast.typesystem import Registry

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.places import Place, place_of, time_at
+from polycast.cli.formatting import ago, count, moment
 from polycast.cli.progress import progress_for, summary
-from polycast.cli.words import ago, count, moment
+from polycast.cli.targets import Place, place_of, time_at
 from polycast.routing.status import status_of
 from polycast.stores.doctor import looking
 from polycast.stores.processes import has_ended

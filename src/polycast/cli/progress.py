@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.words import count, duration
+from polycast.cli.formatting import count, duration
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from polycast.bus.named import NamedTypes
+from polycast.bus.known_types import NamedTypes
+from polycast.cli.formatting import clip
 from polycast.cli.naming import import_modules, meant_by
-from polycast.cli.places import place_of
 from polycast.cli.strict_json import Misfit, StrictJson
 from polycast.cli.strict_parsing import NotJson, parsed
+from polycast.cli.targets import place_of
 from polycast.cli.terminal import Refused
-from polycast.cli.words import clip
 from polycast.errors import NotDecodable
 from polycast.events import JSON, Encoded
 from polycast.typesystem import describe

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.cli.bounds import bound_of
-from polycast.cli.lines import line_of
+from polycast.cli.event_lines import line_of
+from polycast.cli.formatting import ago, count, moment, table
 from polycast.cli.naming import filter_of, type_of
 from polycast.cli.payloads import Payloads
-from polycast.cli.places import place_of, time_at
+from polycast.cli.targets import place_of, time_at
 from polycast.cli.terminal import Refused
-from polycast.cli.words import ago, count, moment, table
-from polycast.delivery.replaying import MOST, check_count, check_limit, replay_to, told
-from polycast.routing.history import Findings, History, known_types, search_for
-from polycast.stores.bounds import end_of, start_of
+from polycast.delivery.replay import MOST, check_count, check_limit, replay_to, told
+from polycast.routing.search import Findings, History, known_types, search_for
+from polycast.stores.log_bounds import end_of, start_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from polycast.cli.places import Place
+    from polycast.cli.targets import Place
     from polycast.cli.terminal import Terminal
-    from polycast.delivery.replaying import Replayed
-    from polycast.routing.history import Search
+    from polycast.delivery.replay import Replayed
+    from polycast.routing.search import Search
     from polycast.stores import Store, Stored
 
 __all__ = ["replay_events"]
@@ -90,7 +90,7 @@ def _asked(given: Namespace, store: Store) -> _Asked:
 def _found(given: Namespace, asked: _Asked, terminal: Terminal) -> Findings:
     if given.spark:
         path = asked.place.file("a search with Spark")
-        from polycast.pipeline.replaying import find, some_session
+        from polycast.pipeline.replay import find, some_session
 
         with some_session() as spark:
             return find(spark, path, asked.search, asked.low, asked.high)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.events.forms import CLASS, VALUE, fits_natively, lower_scalar
+from polycast.events.wire_forms import CLASS, VALUE, fits_natively, lower_scalar
 from polycast.typesystem import wire_name
 
 if TYPE_CHECKING:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.places import file_of
+from polycast.broker.server.access import load_tokens
+from polycast.broker.server.listen_address import Listen, check_exposure
+from polycast.broker.server.origins import Admission
+from polycast.broker.wire.messages import Limits
+from polycast.broker.wire.security import certificate_findings, tls_server_context
+from polycast.cli.formatting import count, listed
+from polycast.cli.targets import file_of
 from polycast.cli.terminal import Refused
-from polycast.cli.words import count, listed
 from polycast.errors import BrokerError, NotAvailable
-from polycast.server.access import load_tokens
-from polycast.server.listening import Listen, check_exposure
-from polycast.server.origins import Admission
+from polycast.plain_text import PlainFilter
 from polycast.stores.urls import path_of
-from polycast.text import PlainFilter
-from polycast.wire.messages import Limits
-from polycast.wire.security import certificate_findings, tls_server_context
 
 if TYPE_CHECKING:
     import ssl
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
+    from polycast.broker.server.access import Tokens
+    from polycast.broker.server.run import Serving
     from polycast.cli.terminal import Terminal
-    from polycast.server.access import Tokens
-    from polycast.server.serving import Serving
 
 __all__ = ["serve"]
 
@@ -63,7 +63,7 @@ def serve(given: Namespace, terminal: Terminal) -> int:
 
 def _check_server() -> None:
     try:
-        import polycast.server.serving  # noqa: F401 - to know whether its libraries are there
+        import polycast.broker.server.run  # noqa: F401 - to know whether its libraries are there
     except ImportError as error:
         raise NotAvailable(
             "a broker",
@@ -80,9 +80,9 @@ def _serving(
     tokens: Tokens | None,
     admission: Admission,
 ) -> Serving:
-    from polycast.server.bounds import Bounds
-    from polycast.server.broker import Broker
-    from polycast.server.serving import Serving
+    from polycast.broker.server.broker import Broker
+    from polycast.broker.server.limits import Bounds
+    from polycast.broker.server.run import Serving
 
     limits = Limits(
         frame=given.frame_limit,
@@ -219,7 +219,7 @@ class Ending:
 
 def _rate_of_libraries() -> Callable[[logging.LogRecord], bool]:
     """What strangers have libraries log comes no oftener than what they have us log."""
-    from polycast.server.logs import LogRateFilter
+    from polycast.broker.server.log_rate_limit import LogRateFilter
 
     rate = LogRateFilter()
     return lambda record: record.name.startswith("polycast") or rate.filter(record)

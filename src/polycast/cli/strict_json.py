@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from polycast.cli.formatting import clip, listed
 from polycast.cli.scalars import ACCEPTED, is_scalar, scalar_of, wire_form
 from polycast.cli.strict_parsing import why_unheld
-from polycast.cli.words import clip, listed
-from polycast.events.encoding import Writer
-from polycast.events.forms import (
+from polycast.events.encoder import Writer
+from polycast.events.wire_forms import (
     CLASS,
     CONTAINERS,
     FIELDS_SET,
@@ -29,7 +29,7 @@ from polycast.events.forms import (
 )
 from polycast.typesystem import TypeExpression, describe
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.standard import STANDARD
+from polycast.typesystem.standard_types import STANDARD
 
 if TYPE_CHECKING:
     from polycast.typesystem import Attribute, Description, Registry

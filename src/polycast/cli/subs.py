@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from polycast.cli.doctor import SUBSCRIPTION, subscription_rows
-from polycast.cli.places import has_died, place_of, time_at
-from polycast.cli.words import count, table
+from polycast.cli.formatting import count, table
+from polycast.cli.targets import has_died, place_of, time_at
 from polycast.errors import BadOption, StoreError
 from polycast.stores.doctor import buses_in, subscriptions_in
 

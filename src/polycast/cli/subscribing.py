@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.bus.named import NamedTypes
+from polycast.bus.known_types import NamedTypes
 from polycast.cli.bounds import bound_of
-from polycast.cli.lines import text_line
+from polycast.cli.event_lines import text_line
+from polycast.cli.formatting import clip
 from polycast.cli.naming import filter_of, import_modules, type_of
-from polycast.cli.places import place_of
-from polycast.cli.words import clip
+from polycast.cli.targets import place_of
 from polycast.errors import PolycastError
 from polycast.typesystem import wire_name, wire_version
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from polycast.bus.bus import Bus
-    from polycast.bus.subscription import Subscription
     from polycast.cli.terminal import Terminal
     from polycast.delivery import Delivery
+    from polycast.subscriptions.subscription import Subscription
 
 __all__ = ["print_subscribed"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from polycast.cli.bounds import bound_of
-from polycast.cli.lines import line_of
+from polycast.cli.event_lines import line_of
 from polycast.cli.naming import meant_by
 from polycast.cli.payloads import Payloads
-from polycast.cli.places import Bell, place_of
+from polycast.cli.targets import Bell, place_of
 from polycast.matching.topics import TopicPattern
-from polycast.stores.bounds import start_of
+from polycast.stores.log_bounds import start_of
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -11,7 +11,7 @@ import msgspec
 
 from polycast.config import SystemClock
 from polycast.errors import BadOption, BrokerRefused, PolycastError
-from polycast.text import plain, plain_json, plain_lines
+from polycast.plain_text import plain, plain_json, plain_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from polycast.broker.server.access import Rights, new_token
+from polycast.broker.server.quotas import QUOTAS, Quota
+from polycast.broker.server.tokenfile import findings_at, name_problem, read_tokens
+from polycast.cli.formatting import count, listed, moment
 from polycast.cli.terminal import Refused
-from polycast.cli.words import count, listed, moment
 from polycast.errors import BadGrant
-from polycast.server.access import Rights, new_token
-from polycast.server.quotas import QUOTAS, Quota
-from polycast.server.tokenfile import findings_at, name_problem, read_tokens
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from polycast.broker.server.access import Finding
+    from polycast.broker.server.tokenfile import Contents, Token
     from polycast.cli.terminal import Terminal
-    from polycast.server.access import Finding
-    from polycast.server.tokenfile import Contents, Token
 
 __all__ = ["check_tokens", "make_token"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from polycast.cli.formatting import listed, table
 from polycast.cli.naming import meant_by
-from polycast.cli.places import place_of
-from polycast.cli.words import listed, table
+from polycast.cli.targets import place_of
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors import BadOption, BusClosed
 from polycast.errors.failures import check_has_run
 from polycast.metrics import Trials
-from polycast.text import log_of
+from polycast.plain_text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,12 +1,12 @@
 """Federation: contexts, mappings and transformation rules."""
 
-from polycast.contexts.annotations import maps_to, transform_with
-from polycast.contexts.context import Context
-from polycast.contexts.federation import Federation, Member, Statistics
-from polycast.contexts.findings import Finding, Report
-from polycast.contexts.functions import identity, impure, unchecked
-from polycast.contexts.resolution import Row
-from polycast.contexts.units import Unit
+from polycast.contexts.check.findings import Finding, Report
+from polycast.contexts.declare.annotations import maps_to, transform_with
+from polycast.contexts.declare.context import Context
+from polycast.contexts.declare.rule_functions import identity, impure, unchecked
+from polycast.contexts.declare.units import Unit
+from polycast.contexts.resolve.resolution import Row
+from polycast.contexts.run.federation import Federation, Member, Statistics
 
 __all__ = [
     "Context",

@@ -1,6 +1,5 @@
 """From a target of the plan to a callback: order, acknowledgements, retries, dead letters."""
 
-from polycast.delivery.backlog import Backlog
 from polycast.delivery.callbacks import Callback, callback_for
 from polycast.delivery.consumer import (
     AsyncConsumer,
@@ -9,16 +8,17 @@ from polycast.delivery.consumer import (
     PoolConsumer,
     Puller,
 )
+from polycast.delivery.cursors import CursorKeeper, Keeper, StoreKeeper
 from polycast.delivery.dead_letters import DeadLetter, DeadLetters
 from polycast.delivery.delivery import Delivery
-from polycast.delivery.group import Group
+from polycast.delivery.distributed_group import SharedGroup
+from polycast.delivery.event_loop import LoopThread
+from polycast.delivery.executor import Pool
+from polycast.delivery.groups import Group
+from polycast.delivery.high_water_mark import first_limit
 from polycast.delivery.inbox import Inbox, Services
-from polycast.delivery.keeping import CursorKeeper, Keeper, StoreKeeper
-from polycast.delivery.loop import LoopThread
 from polycast.delivery.mailbox import Mailbox
-from polycast.delivery.pool import Pool
-from polycast.delivery.reach import first_limit
-from polycast.delivery.shared import SharedGroup
+from polycast.delivery.queue import Backlog
 from polycast.delivery.timers import Timer, Timers
 
 __all__ = [

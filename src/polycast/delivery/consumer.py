@@ -7,18 +7,18 @@ import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from polycast.delivery.awaiting import AWAITED, Awaiter
+from polycast.delivery.awaitables import AWAITED, Awaiter
+from polycast.delivery.callback_context import inside
 from polycast.delivery.callbacks import Callback
 from polycast.delivery.delivery import Delivery
-from polycast.delivery.inside import inside
 from polycast.errors.failures import FAILURES, check_has_run, is_to_be_awaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.delivery.backlog import Parcel
+    from polycast.delivery.executor import Pool
     from polycast.delivery.mailbox import Mailbox
-    from polycast.delivery.pool import Pool
+    from polycast.delivery.queue import Parcel
     from polycast.delivery.timers import Timer
     from polycast.errors import SubscriptionEnded
     from polycast.matching import Interest

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from polycast.config import seconds
-from polycast.delivery.transaction import Transaction
+from polycast.delivery.effect_transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from polycast.delivery.backlog import Parcel
     from polycast.delivery.consumer import Consumer
+    from polycast.delivery.queue import Parcel
     from polycast.events import Identity
 
 __all__ = ["Delivery", "Nack", "Reject"]

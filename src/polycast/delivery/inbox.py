@@ -6,9 +6,9 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from polycast.delivery.backlog import Backlog, Parcel
-from polycast.delivery.inside import inside
-from polycast.delivery.keeping import Keeper
+from polycast.delivery.callback_context import inside
+from polycast.delivery.cursors import Keeper
+from polycast.delivery.queue import Backlog, Parcel
 from polycast.errors import CutOff, QueueFull, SubscriptionEnded
 from polycast.forks import Home
 from polycast.locks import LATEST
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock, Settings
     from polycast.delivery.dead_letters import DeadLetters
-    from polycast.delivery.loop import LoopThread
+    from polycast.delivery.event_loop import LoopThread
+    from polycast.delivery.executor import Pool
     from polycast.delivery.mailbox import Mailbox
-    from polycast.delivery.pool import Pool
     from polycast.delivery.timers import Timers
     from polycast.matching import Interest
     from polycast.stores import Entry, Route

@@ -7,9 +7,9 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from polycast.delivery.backlog import Parcel
 from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED, Consumer
-from polycast.delivery.ledger import Ledger
+from polycast.delivery.queue import Parcel
+from polycast.delivery.settlement import Ledger
 from polycast.errors import (
     CutOff,
     LeaseExpired,
@@ -20,7 +20,7 @@ from polycast.errors import (
 )
 from polycast.locks import LATEST, check_free
 from polycast.metrics import Trials
-from polycast.text import log_of
+from polycast.plain_text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from polycast.config import SystemClock
 from polycast.errors.failures import FAILURES
 from polycast.locks import note
-from polycast.text import log_of
+from polycast.plain_text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -69,6 +69,13 @@ PolycastError
 └── WouldDeadlock       waiting for itself, from inside a callback
 """
 
+from polycast.errors.arguments import (
+    BadCallback,
+    BadOption,
+    BadTopic,
+    NotAvailable,
+    NotAwaitedError,
+)
 from polycast.errors.broker import (
     BadFrame,
     BrokerError,
@@ -114,7 +121,6 @@ from polycast.errors.filters import (
     NoSparkType,
     NotRoutable,
 )
-from polycast.errors.options import BadCallback, BadOption, BadTopic, NotAvailable, NotAwaitedError
 from polycast.errors.pipeline import (
     BadCheckpoint,
     NoRow,

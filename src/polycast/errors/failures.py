@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, cast
 
-from polycast.errors.options import NotAwaitedError
+from polycast.errors.arguments import NotAwaitedError
 from polycast.errors.server import AccessError
 from polycast.errors.stores import StoreError
 

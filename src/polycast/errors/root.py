@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.text import plain_lines
+from polycast.plain_text import plain_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

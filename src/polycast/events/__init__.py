@@ -12,8 +12,7 @@ from polycast.events.record import (
     record_encoder,
     rooted_encoder,
 )
-from polycast.events.structured import StructuredEvent, TaggedUnion
-from polycast.events.xmlrpc import Opaque, filterable_xml, from_xmlrpc, to_xmlrpc
+from polycast.events.structured_event import StructuredEvent, TaggedUnion
 
 __all__ = [
     "CONTEXT_FORMAT",
@@ -25,7 +24,6 @@ __all__ = [
     "EncodedRun",
     "HasPayload",
     "Identity",
-    "Opaque",
     "Record",
     "Root",
     "StructuredEvent",
@@ -33,9 +31,6 @@ __all__ = [
     "codec_for",
     "decode_record",
     "encode_record",
-    "filterable_xml",
-    "from_xmlrpc",
     "record_encoder",
     "rooted_encoder",
-    "to_xmlrpc",
 ]

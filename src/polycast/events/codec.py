@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from polycast.errors import BadOption, NotDecodable, NotSerialisable, PolycastError
-from polycast.events.decoding import Reader
-from polycast.events.encoding import Writer
-from polycast.events.forms import Malformed, Refused
+from polycast.events.decoder import Reader
+from polycast.events.encoder import Writer
+from polycast.events.wire_forms import Malformed, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from polycast.events.encoding import Writing
-    from polycast.events.forms import Form
+    from polycast.events.encoder import Writing
+    from polycast.events.wire_forms import Form
     from polycast.typesystem import Registry
 
 __all__ = ["JSON", "MSGPACK", "Codec", "Encoded", "EncodedRun", "HasPayload", "codec_for"]

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.events.forms import EXTRAS, FIELDS_SET, INHERITED, PRIVATE, Malformed, Refused
+from polycast.events.wire_forms import EXTRAS, FIELDS_SET, INHERITED, PRIVATE, Malformed, Refused
 from polycast.typesystem import describe
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.kinds import kind_of
-from polycast.typesystem.naming import DESCRIPTION
-from polycast.typesystem.standard import is_standard_library
+from polycast.typesystem.class_kinds import kind_of
+from polycast.typesystem.standard_types import is_standard_library
+from polycast.typesystem.wire_names import DESCRIPTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable

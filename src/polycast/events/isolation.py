@@ -25,8 +25,8 @@ import msgspec
 
 from polycast.events.codec import MSGPACK
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.kinds import kind_of
-from polycast.typesystem.standard import is_machinery
+from polycast.typesystem.class_kinds import kind_of
+from polycast.typesystem.standard_types import is_machinery
 
 if TYPE_CHECKING:
     from polycast.events.codec import HasPayload

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overloa
 
 from polycast.errors import BadOption, FilterError
 from polycast.errors.failures import FAILURES
-from polycast.filters import nodes
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Generated, Writer, generate
-from polycast.filters.canonical import made_canonical, on_topic
-from polycast.filters.explaining import NO_EVENT, FilterExplanation, explained
-from polycast.filters.folding import folded
-from polycast.filters.frontends.conditions import Condition
-from polycast.filters.frontends.python import lift_function
-from polycast.filters.outside import check_outside
-from polycast.filters.predicates import Interval, Points, conjunctions
-from polycast.filters.text import parse, render
+from polycast.filters.conditions import Condition
+from polycast.filters.explanation import NO_EVENT, FilterExplanation, explained
+from polycast.filters.lifting.function import lift_function
+from polycast.filters.normal_form.disjunction import Interval, Points, conjunctions
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical import made_canonical, on_topic
+from polycast.filters.tree.canonical_text import parse, render
+from polycast.filters.tree.constant_folding import folded
+from polycast.filters.tree.untrusted import check_outside
 from polycast.filters.verdicts import Verdict, verdicts
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
-from polycast.filters import nodes
 from polycast.filters.backends.interpreter import evaluate
-from polycast.filters.text import render
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical_text import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

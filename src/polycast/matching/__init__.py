@@ -9,7 +9,7 @@ from polycast.matching.definitions import (
 from polycast.matching.interest import Interest
 from polycast.matching.matcher import Matcher
 from polycast.matching.selectors import Selector, Selectors, all_of, selector_for, topic
-from polycast.matching.structured import structured
+from polycast.matching.structured_types import structured
 from polycast.matching.topics import TopicPattern, check_topic
 
 __all__ = [

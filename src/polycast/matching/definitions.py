@@ -9,15 +9,15 @@ import msgspec
 
 from polycast.errors import FilterError, NotRoutable
 from polycast.filters import Filter
-from polycast.filters.outside import check_outside
-from polycast.filters.weakening import EVERYTHING, is_open, weakened
-from polycast.names import home_of
+from polycast.filters.tree.relaxation import EVERYTHING, is_open, weakened
+from polycast.filters.tree.untrusted import check_outside
+from polycast.registered_names import home_of
 from polycast.typesystem import describe, wire_name, wire_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.filters.nodes import Node
+    from polycast.filters.tree.nodes import Node
     from polycast.matching.interest import Interest
 
 __all__ = ["Definition", "SelectedType", "definition_of", "path_of", "wanted_from_afar"]

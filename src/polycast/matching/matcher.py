@@ -10,12 +10,12 @@ from weakref import WeakKeyDictionary
 
 from polycast.errors import BadOption, BadTopic
 from polycast.filters import Filter
-from polycast.filters.nodes import Constant, Node
+from polycast.filters.tree.nodes import Constant, Node
 from polycast.forks import shared_lock
 from polycast.matching.index import Index, Matches, Rows
-from polycast.matching.native.choice import chosen, engine
-from polycast.matching.native.filters import NativeIndex
-from polycast.matching.native.rows import ALONE, Sharing
+from polycast.matching.native.arrow_columns import ALONE, Sharing
+from polycast.matching.native.availability import chosen, engine
+from polycast.matching.native.native_index import NativeIndex
 from polycast.matching.selectors import Selector, Selectors, selector_for
 from polycast.matching.topics import check_topic
 

@@ -14,7 +14,7 @@ from polycast.errors import BadOption, BadTopic, NotAType
 from polycast.filters import Filter
 from polycast.matching.topics import TopicPattern
 from polycast.typesystem import conforms, conforms_exactly, wire_name
-from polycast.typesystem.kinds import is_protocol
+from polycast.typesystem.class_kinds import is_protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable

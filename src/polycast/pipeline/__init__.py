@@ -14,11 +14,11 @@ except ImportError as error:
         instead="Install it with `pip install polycast[spark]`",
     ) from error
 
-from polycast.pipeline.columns import translated
-from polycast.pipeline.comparing import Comparison, compare
+from polycast.pipeline.context_comparison import Comparison, compare
+from polycast.pipeline.mapping_columns import translated
 from polycast.pipeline.pipeline import Pipeline, Status, status_of
-from polycast.pipeline.replaying import Replayed, deliver
-from polycast.pipeline.session import session
+from polycast.pipeline.replay import Replayed, deliver
+from polycast.pipeline.spark_session import session
 from polycast.pipeline.tables import replay, stream, table
 
 __all__ = [

@@ -11,14 +11,14 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from polycast.events.forms import CLASS
+from polycast.events.wire_forms import CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
-    from polycast.pipeline.shapes import Field, Shape
+    from polycast.pipeline.table_schema import Field, Shape
 
 __all__ = ["Unfit", "arrays_of"]
 

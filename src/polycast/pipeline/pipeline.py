@@ -17,14 +17,14 @@ from pyspark.errors import StreamingQueryException
 from polycast.config import SystemClock
 from polycast.errors import BadOption, PipelineError, PipelineFailed
 from polycast.pipeline.checkpoint import prepare_checkpoint
-from polycast.pipeline.session import LEAN, active_session, session, tuned
-from polycast.pipeline.shipping import ship, shipment_of
+from polycast.pipeline.code_distribution import ship, shipment_of
+from polycast.pipeline.route_source import RouteSource
 from polycast.pipeline.sink import Sink
-from polycast.pipeline.source import RouteSource
+from polycast.pipeline.spark_session import LEAN, active_session, session, tuned
+from polycast.plain_text import log_of
 from polycast.routing.status import Status, file_of, keep_status, status_of
 from polycast.stores import open_store
 from polycast.stores.processes import here
-from polycast.text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

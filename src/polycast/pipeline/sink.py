@@ -13,8 +13,8 @@ import msgspec
 
 from polycast.errors import PipelineFailed, PipelineTakenOver
 from polycast.events import decode_record
-from polycast.pipeline.route import Row, Trouble
-from polycast.routing.borders.crossing import context_of_letter
+from polycast.pipeline.route_worker import Row, Trouble
+from polycast.routing.translation import context_of_letter
 from polycast.stores import Letter, Stretch, tidy_routing
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors import BadOption
 from polycast.matching import selector_for
-from polycast.pipeline.questions import MAX_ROWS, ask
-from polycast.pipeline.reader import QUESTION, PolycastSource
-from polycast.pipeline.reading import Reading
-from polycast.pipeline.shipping import ship
-from polycast.stores.doctor.looking import looking
+from polycast.pipeline.code_distribution import ship
+from polycast.pipeline.data_source import QUESTION, PolycastSource
+from polycast.pipeline.read_request import MAX_ROWS, ask
+from polycast.pipeline.row_reader import Reading
+from polycast.stores.doctor.readonly_store import looking
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from polycast.contexts import Context
-    from polycast.pipeline.questions import Bound, Question
+    from polycast.pipeline.read_request import Bound, Question
     from polycast.stores import EventType
 
 __all__ = ["replay", "stream", "table"]

@@ -15,10 +15,13 @@ from polycast.errors import NotAvailable
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.forks import Home, in_child
 from polycast.locks import interrupted, is_inside, owner_test
-from polycast.routing.borders.beyond import Abroad, Ahead, Beyond, any_test, is_simple
-from polycast.routing.borders.crossing import Gone
-from polycast.routing.calm import Calm
-from polycast.routing.codegen import (
+from polycast.routing.context_target import Abroad, Ahead, Beyond, any_test, is_simple
+from polycast.routing.deadlock_detection import forget_other_threads
+from polycast.routing.indexed_targets import Crowd, is_alone, is_crowd
+from polycast.routing.inline_lock import Turn
+from polycast.routing.plan import Choice, Plan, Target
+from polycast.routing.publish import Posting
+from polycast.routing.publish_codegen import (
     UNROLLED,
     Route,
     Shape,
@@ -28,19 +31,16 @@ from polycast.routing.codegen import (
     make_route,
     names_for,
 )
-from polycast.routing.crowd import Crowd, is_alone, is_crowd
-from polycast.routing.labels import Label
-from polycast.routing.plan import Choice, Plan, Target
-from polycast.routing.posting import Posting
-from polycast.routing.turn import Turn
-from polycast.routing.waiting import forget_other_threads
+from polycast.routing.publish_metadata import Label
+from polycast.routing.starvation_guard import Calm
+from polycast.routing.translation import Gone
 from polycast.stores import Entry, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from polycast.config import Clock
-    from polycast.routing.borders.crossing import Party
+    from polycast.routing.translation import Party
     from polycast.stores import Publisher, Recent
 
 __all__ = ["Dispatcher"]
@@ -79,7 +79,7 @@ class Dispatcher(Posting):
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
             raise NotAvailable(
                 "a bus in a Python without the GIL",
-                why="its turn-taking relies on the GIL (see polycast/routing/codegen.py)",
+                why="its turn-taking relies on the GIL (see polycast/routing/publish_codegen.py)",
                 instead="Run it with the ordinary build of Python, or with PYTHON_GIL=1",
             )
         super().__init__()

@@ -15,11 +15,11 @@ from polycast.config import level_named
 from polycast.errors import EventTooDeepError, NotDecodable
 from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
-from polycast.filters.weakening import EVERYTHING
-from polycast.routing.loading import RoutingPlan
+from polycast.filters.tree.relaxation import EVERYTHING
+from polycast.plain_text import plain_lines
+from polycast.routing.stored_plan import RoutingPlan
 from polycast.stores import Route
 from polycast.stores.values import NOT_KNOWN
-from polycast.text import plain_lines
 from polycast.typesystem import Registry, wire_name
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from polycast.config import Settings
     from polycast.filters import Filter
     from polycast.matching import Definition, Interest, Selector
-    from polycast.routing.audience import Entry
-    from polycast.routing.borders.crossing import Crossing
+    from polycast.routing.context_matcher import Entry
+    from polycast.routing.translation import Crossing
     from polycast.stores import Stored, View
     from polycast.stores.values import Asked
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
-from polycast.filters.weakening import all_open
+from polycast.filters.tree.relaxation import all_open
 from polycast.matching import Selector
 
 if TYPE_CHECKING:

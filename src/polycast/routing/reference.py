@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from polycast.events import Record
     from polycast.matching import Interest
-    from polycast.routing.loading import RoutingPlan
+    from polycast.routing.stored_plan import RoutingPlan
 
 __all__ = ["routes_taking", "takers"]
 

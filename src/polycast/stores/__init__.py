@@ -33,7 +33,7 @@ from polycast.stores.contract import (
 )
 from polycast.stores.entry import Entry, Publisher, Receipt, Undecodable
 from polycast.stores.memory import MemoryStore
-from polycast.stores.recent import Recent
+from polycast.stores.memory_log import Recent
 from polycast.stores.retention import Pin, Retention, pins, retain, retention_of, tidy_routing
 
 if TYPE_CHECKING:

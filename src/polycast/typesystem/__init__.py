@@ -1,16 +1,19 @@
 """Descriptions of event types, conformance, and classes made from descriptions."""
 
+from polycast.typesystem.class_kinds import is_interface
 from polycast.typesystem.conformance import (
     ancestors,
     described_conforms,
     described_conforms_exactly,
     described_interface,
 )
-from polycast.typesystem.describing import describe, describe_all
+from polycast.typesystem.conformance_cache import conforms, conforms_exactly, interface_of
+from polycast.typesystem.conforming_classes import conforming, directly_conforming
+from polycast.typesystem.describe import describe, describe_all
 from polycast.typesystem.descriptions import Attribute, Constant, Description, Member
-from polycast.typesystem.expressions import TypeExpression
-from polycast.typesystem.kinds import is_interface
-from polycast.typesystem.naming import (
+from polycast.typesystem.registry import Registry
+from polycast.typesystem.type_expressions import TypeExpression
+from polycast.typesystem.wire_names import (
     MainClassWarning,
     check_shareable,
     event,
@@ -19,9 +22,6 @@ from polycast.typesystem.naming import (
     wire_name,
     wire_version,
 )
-from polycast.typesystem.population import conforming, directly_conforming
-from polycast.typesystem.registry import Registry
-from polycast.typesystem.verdicts import conforms, conforms_exactly, interface_of
 
 __all__ = [
     "Attribute",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.descriptions import Attribute
-from polycast.typesystem.expressions import expression_of, is_class_variable, is_plain
-from polycast.typesystem.hints import annotated_names, hints_of
-from polycast.typesystem.kinds import kind_of
-from polycast.typesystem.standard import is_machinery, is_standard
+from polycast.typesystem.standard_types import is_machinery, is_standard
+from polycast.typesystem.type_expressions import expression_of, is_class_variable, is_plain
+from polycast.typesystem.type_hints import annotated_names, hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

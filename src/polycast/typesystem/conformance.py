@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from polycast.typesystem.descriptions import Description
 from polycast.typesystem.members import members_of
-from polycast.typesystem.standard import STANDARD
+from polycast.typesystem.standard_types import STANDARD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from polycast.typesystem.descriptions import Member
-    from polycast.typesystem.expressions import TypeExpression
+    from polycast.typesystem.type_expressions import TypeExpression
 
     Lookup = Callable[[str], Description | None]
 

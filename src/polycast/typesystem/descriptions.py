@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.typesystem.expressions import TypeExpression
+from polycast.typesystem.type_expressions import TypeExpression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

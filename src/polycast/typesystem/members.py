@@ -11,9 +11,9 @@ from typing import Any
 
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.descriptions import Member
-from polycast.typesystem.expressions import TypeExpression, expression_of, is_class_variable
-from polycast.typesystem.hints import annotated_names, hints_of, returned_hint
-from polycast.typesystem.standard import is_machinery, is_standard
+from polycast.typesystem.standard_types import is_machinery, is_standard
+from polycast.typesystem.type_expressions import TypeExpression, expression_of, is_class_variable
+from polycast.typesystem.type_hints import annotated_names, hints_of, returned_hint
 
 __all__ = ["member_hints", "members_of"]
 

@@ -9,13 +9,13 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import NameClash, NotDecodable
-from polycast.names import classes_called
-from polycast.typesystem.describing import describe, reachable
+from polycast.registered_names import classes_called
+from polycast.typesystem.class_factory import make_class
+from polycast.typesystem.class_kinds import kind_of
+from polycast.typesystem.describe import describe, reachable
 from polycast.typesystem.descriptions import difference
-from polycast.typesystem.kinds import kind_of
-from polycast.typesystem.making import make_class
-from polycast.typesystem.naming import DESCRIPTION, named_classes, wire_name, wire_version
-from polycast.typesystem.standard import STANDARD, is_standard, is_standard_library
+from polycast.typesystem.standard_types import STANDARD, is_standard, is_standard_library
+from polycast.typesystem.wire_names import DESCRIPTION, named_classes, wire_name, wire_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ __all__ = ["Registry"]
 
 MOST_ABOVE = 50  # classes that are made, each as a supertype of the one before
 
-OWN = "polycast.events.structured"
+OWN = "polycast.events.structured_event"
 """The module of the classes of events that the library itself has."""
 
 

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.filters.cost import cost_of, is_plain, languages
+from polycast.filters.cost import cost_of, is_plain
+from polycast.filters.cost import language_functions as languages
 from polycast.filters.cost.amounts import Amount
-from polycast.filters.cost.methods import METHODS, REFUSED
-from polycast.filters.nodes import Node
-from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
-from polycast.filters.text import parse
-from polycast.filters.vocabularies import VOCABULARIES
+from polycast.filters.cost.method_costs import METHODS, REFUSED
+from polycast.filters.tree.canonical_text import parse
+from polycast.filters.tree.function_registry import VOCABULARIES
+from polycast.filters.tree.nodes import Node
+from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 from polycast.typesystem import describe
-from polycast.typesystem.expressions import expression_of
+from polycast.typesystem.type_expressions import expression_of
 
 
 @dataclass

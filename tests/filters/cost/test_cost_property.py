@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polycast as pc
-from polycast.filters import nodes
 from polycast.filters.cost import cost_of
-from polycast.filters.cost.methods import METHODS
-from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
-from polycast.filters.text import parse, render
+from polycast.filters.cost.method_costs import METHODS
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical_text import parse, render
+from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 from polycast.typesystem import describe
 
 

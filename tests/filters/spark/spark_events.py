@@ -15,12 +15,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from polycast.filters import nodes
 from polycast.filters.backends.interpreter import matches
 from polycast.filters.backends.spark import column, struct_of
-from polycast.filters.frontends.translate import Translator, Unliftable
-from polycast.filters.operators import BUILTINS
-from polycast.filters.text import render
+from polycast.filters.lifting.ast_translator import Translator, Unliftable
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical_text import render
+from polycast.filters.tree.operators import BUILTINS
 
 UTC = datetime.UTC
 EAST = datetime.timezone(datetime.timedelta(hours=5, minutes=30))

@@ -12,9 +12,9 @@ from spark_events import Order, disagreements, some_order, table, tree_of
 from spark_expressions import Chance
 
 from polycast.errors import NoSparkForm
-from polycast.filters import nodes
 from polycast.filters.backends.spark import compiled
-from polycast.filters.frontends.translate import Unliftable
+from polycast.filters.lifting.ast_translator import Unliftable
+from polycast.filters.tree import nodes
 
 FILTERS, EVENTS = 30, 50
 

@@ -14,8 +14,8 @@ from spark_events import Line, Order, tree_of
 
 import polycast as pc
 from polycast.errors import FilterError, NoSparkForm
-from polycast.filters import nodes
 from polycast.filters.backends.spark import compiled
+from polycast.filters.tree import nodes
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from spark_events import Line, Order, disagreements, some_order, table, tree_of
 
-from polycast.filters import nodes
 from polycast.filters.backends.interpreter import matches
 from polycast.filters.backends.spark import column
+from polycast.filters.tree import nodes
 
 FILTERS = [
     "t.maybe + t.total > 3",
@@ -82,10 +82,10 @@ def test_attributes_may_have_any_name(spark: SparkSession, sensitive: str) -> No
 
 
 def test_a_name_that_needs_quotes_is_quoted(spark: SparkSession) -> None:
-    from polycast.filters.backends.spark import terms
+    from polycast.filters.backends.spark import spark_terms
 
     data = spark.createDataFrame([(1, 2)], "`a.b` int, `c``d` int")
-    named = [terms.column_of(terms.named(name)) for name in ("a.b", "c`d")]
+    named = [spark_terms.column_of(spark_terms.named(name)) for name in ("a.b", "c`d")]
     assert [tuple(row) for row in data.select(*named).collect()] == [(1, 2)]
 
 

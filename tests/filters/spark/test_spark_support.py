@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 
 from polycast.errors import FilterError, NoSparkForm
-from polycast.filters import nodes
 from polycast.filters.backends.spark import compiled
 from polycast.filters.backends.spark.methods import METHODS
 from polycast.filters.backends.spark.support import METHOD_EXAMPLES, Sample, Support, support
-from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
-from polycast.filters.text import parse, render
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical_text import parse, render
+from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 
 ROWS = support()
 

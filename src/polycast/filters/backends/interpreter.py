@@ -6,10 +6,10 @@ from functools import singledispatch
 from typing import Any
 
 from polycast.errors.failures import FAILURES
-from polycast.filters import nodes
-from polycast.filters.answers import answered, answering
-from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS, reach
-from polycast.filters.vocabularies import VOCABULARIES
+from polycast.filters.backends.answers import answered, answering
+from polycast.filters.tree import nodes
+from polycast.filters.tree.function_registry import VOCABULARIES
+from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS, reach
 
 __all__ = ["evaluate", "matches"]
 

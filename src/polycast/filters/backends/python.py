@@ -13,11 +13,11 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
-from polycast.filters import nodes
-from polycast.filters.answers import answered, answering, is_users
-from polycast.filters.operators import BUILTINS, reach
-from polycast.filters.quiet import compile_quietly
-from polycast.filters.vocabularies import VOCABULARIES, insight_of
+from polycast.filters.backends.answers import answered, answering, is_users
+from polycast.filters.backends.compiling import compile_quietly
+from polycast.filters.tree import nodes
+from polycast.filters.tree.function_registry import VOCABULARIES, insight_of
+from polycast.filters.tree.operators import BUILTINS, reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

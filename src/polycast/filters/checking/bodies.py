@@ -7,7 +7,7 @@ import functools
 import types
 from typing import TYPE_CHECKING, Any
 
-from polycast.typesystem.standard import is_machinery, is_standard
+from polycast.typesystem.standard_types import is_machinery, is_standard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

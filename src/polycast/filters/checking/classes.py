@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 
 from polycast.filters.checking.bodies import LIBRARIES, is_trusted, root_of, stored_names
-from polycast.filters.checking.changes import may_be_changed
-from polycast.filters.checking.possible import Kinds, declared, joined, of_value
+from polycast.filters.checking.changed_fields import may_be_changed
+from polycast.filters.checking.inference import Kinds, declared, joined, of_value
 from polycast.filters.checking.samples import SAMPLES
 from polycast.typesystem import is_interface
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.hints import annotated_names, hints_of, returned_hint
-from polycast.typesystem.kinds import kind_of
-from polycast.typesystem.standard import is_standard
+from polycast.typesystem.class_kinds import kind_of
+from polycast.typesystem.standard_types import is_standard
+from polycast.typesystem.type_hints import annotated_names, hints_of, returned_hint
 
 __all__ = ["Classes", "Known", "Member"]
 

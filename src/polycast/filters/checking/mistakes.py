@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from polycast.errors import FilterMistake
 from polycast.filters.checking.classes import Classes
-from polycast.filters.checking.components import needed, places_in
+from polycast.filters.checking.etcl_components import needed, places_in
+from polycast.filters.checking.inference import Kind, Kinds, joined, kinds_of, shown
+from polycast.filters.checking.messages import told
 from polycast.filters.checking.places import rebuilt
-from polycast.filters.checking.possible import Kind, Kinds, joined, kinds_of, shown
-from polycast.filters.checking.telling import told
 from polycast.filters.checking.walker import Finding, Walker
 
 if TYPE_CHECKING:
-    from polycast.filters import nodes
     from polycast.filters.checking.places import Places
+    from polycast.filters.tree import nodes
 
 __all__ = ["Problem", "check", "problems"]
 

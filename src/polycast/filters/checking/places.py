@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters import nodes
-from polycast.filters.text import render
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical_text import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters import nodes
+from polycast.filters.checking.assumptions import Assumptions, is_path
 from polycast.filters.checking.classes import Member
-from polycast.filters.checking.components import visit_component
-from polycast.filters.checking.narrowing import Assumptions, is_path
+from polycast.filters.checking.etcl_components import visit_component
+from polycast.filters.checking.inference import Kind, Kinds, joined, kinds_of, of_value
 from polycast.filters.checking.places import deeper
-from polycast.filters.checking.possible import Kind, Kinds, joined, kinds_of, of_value
 from polycast.filters.checking.samples import attribute_type, results, returned_type
-from polycast.filters.etcl.vocabulary import path_in
-from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
+from polycast.filters.tree import nodes
+from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
+from polycast.languages.etcl.functions import path_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable

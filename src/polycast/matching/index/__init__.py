@@ -6,6 +6,6 @@ For batches, `batch` sorts the columns, and `table` has the conjunctions as arra
 """
 
 from polycast.matching.index.batch import Rows
-from polycast.matching.index.filters import Index, Matches
+from polycast.matching.index.filter_index import Index, Matches
 
 __all__ = ["Index", "Matches", "Rows"]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from polycast.errors import BadOption
 from polycast.errors.failures import FAILURES
 from polycast.events.instances import anatomy_of, rebuild
-from polycast.filters import nodes
-from polycast.filters.domains import ABSENT
-from polycast.filters.vocabularies import insight_of
-from polycast.matching.index.generated import read_term
+from polycast.filters.normal_form.ordered_domains import ABSENT
+from polycast.filters.tree import nodes
+from polycast.filters.tree.function_registry import insight_of
+from polycast.matching.index.index_codegen import read_term
 from polycast.matching.index.thresholds import (
     Ordered,
     order_floats,
@@ -23,12 +23,12 @@ from polycast.matching.index.thresholds import (
     order_values,
 )
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.hints import hints_of
+from polycast.typesystem.type_hints import hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.filters.domains import Domain
+    from polycast.filters.normal_form.ordered_domains import Domain
     from polycast.matching.index.layout import Layout
 
 __all__ = ["Batch", "Objects", "Rows"]

@@ -12,10 +12,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors.failures import FAILURES
-from polycast.filters.domains import ABSENT
-from polycast.filters.predicates import Differs, Interval, IsNone, Others, Points, Truth
-from polycast.matching.index.estimates import Estimate, cuts
-from polycast.matching.index.generated import (
+from polycast.filters.normal_form.disjunction import (
+    Differs,
+    Interval,
+    IsNone,
+    Others,
+    Points,
+    Truth,
+)
+from polycast.filters.normal_form.ordered_domains import ABSENT
+from polycast.matching.index.index_codegen import (
     bare,
     bucket_function,
     columns_function,
@@ -26,15 +32,16 @@ from polycast.matching.index.generated import (
     running_function,
     term_function,
 )
+from polycast.matching.index.selectivity import Estimate, cuts
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from polycast.filters import nodes
-    from polycast.filters.domains import Domain
-    from polycast.filters.predicates import Conjunction, Predicate
-    from polycast.matching.index.generated import Row
+    from polycast.filters.normal_form.disjunction import Conjunction, Predicate
+    from polycast.filters.normal_form.ordered_domains import Domain
+    from polycast.filters.tree import nodes
+    from polycast.matching.index.index_codegen import Row
 
 __all__ = ["Bucket", "Lane", "Layout", "Sample"]
 

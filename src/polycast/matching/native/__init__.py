@@ -4,6 +4,6 @@
 that has the same interface as that in pure Python, and `rows` hands columns of Arrow to it.
 """
 
-from polycast.matching.native.choice import available, engine, use
+from polycast.matching.native.availability import available, engine, use
 
 __all__ = ["available", "engine", "use"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters.backends.python import generate
-from polycast.matching.index.table import together
+from polycast.matching.index.lane_table import together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.filters import nodes
-    from polycast.filters.predicates import Predicate
+    from polycast.filters.normal_form.disjunction import Predicate
+    from polycast.filters.tree import nodes
 
 __all__ = ["NOTHING", "Residuals"]
 

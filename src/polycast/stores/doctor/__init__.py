@@ -1,7 +1,7 @@
 """What is in a store and whether it is well: looked at without changing anything."""
 
-from polycast.stores.doctor.examining import examine
-from polycast.stores.doctor.looking import ReadOnlyStore, looking
+from polycast.stores.doctor.examination import examine
+from polycast.stores.doctor.readonly_store import ReadOnlyStore, looking
 from polycast.stores.doctor.report import (
     BusFigures,
     Damage,
@@ -17,7 +17,7 @@ from polycast.stores.doctor.report import (
     SyncCost,
     TypeFigures,
 )
-from polycast.stores.doctor.subscribing import buses_in, subscriptions_in
+from polycast.stores.doctor.subscribers import buses_in, subscriptions_in
 
 __all__ = [
     "BusFigures",

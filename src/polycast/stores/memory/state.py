@@ -27,7 +27,7 @@ from polycast.stores.contract import (
     Stored,
     Stretch,
 )
-from polycast.stores.stretches import following
+from polycast.stores.range_checks import following
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -14,8 +14,8 @@ from polycast.errors import StoreClosed
 from polycast.errors.failures import FAILURES
 from polycast.events import encode_record
 from polycast.stores.contract import Batch, Draft, EventType, Run, Stored
+from polycast.stores.local import Near, bury_astray, describe_all, one_by_one
 from polycast.stores.memory.state import MemoryState
-from polycast.stores.near import Near, bury_astray, describe_all, one_by_one
 from polycast.stores.values import size_of_context
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import apsw
 from polycast.config import SystemClock
 from polycast.errors import NotAStore, StoreDamaged
 from polycast.stores.sqlite.connections import connect, told
-from polycast.stores.sqlite.peeking import peek
-from polycast.stores.sqlite.placing import Target
-from polycast.stores.sqlite.rows import fetch
+from polycast.stores.sqlite.file_replacement import Target
+from polycast.stores.sqlite.readonly_file import peek
+from polycast.stores.sqlite.row_format import fetch
 from polycast.stores.sqlite.schema import prepare, version_of
 from polycast.stores.sqlite.state import SqlTransaction
 

@@ -13,14 +13,14 @@ import apsw
 
 from polycast.errors import NotAStore, StoreClosed, StoreDamaged, StoreError, StoreFailed
 from polycast.forks import Home
-from polycast.stores.sqlite.files import identity_of
-from polycast.stores.sqlite.inherited import check_own
+from polycast.stores.sqlite.forked_files import check_own
+from polycast.stores.sqlite.open_files import identity_of
 from polycast.stores.sqlite.schema import BUSY_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polycast.stores.sqlite.files import Files
+    from polycast.stores.sqlite.open_files import Files
 
 __all__ = ["Readers", "connect", "told"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from polycast.errors import NotAStore
-from polycast.stores.sqlite.rows import fetch
+from polycast.stores.sqlite.row_format import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,9 +22,9 @@ from polycast.stores.contract import (
     OpenBus,
     Standing,
 )
-from polycast.stores.sqlite.numbers import Numbers
-from polycast.stores.sqlite.routing import RoutingTransaction, RoutingView
-from polycast.stores.sqlite.rows import SEALED, insert_rows
+from polycast.stores.sqlite.interning import Numbers
+from polycast.stores.sqlite.routing_state import RoutingTransaction, RoutingView
+from polycast.stores.sqlite.row_format import SEALED, insert_rows
 from polycast.typesystem import Description
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, TypeVar
 from polycast.config import SystemClock
 from polycast.errors import WouldDeadlock
 from polycast.locks import check_free, is_awaited
-from polycast.stores.near import bury_astray, describe_all, one_by_one
+from polycast.stores.local import bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import Readers, connect, told
-from polycast.stores.sqlite.files import Files, identity_of
-from polycast.stores.sqlite.jobs import Appending, Change
-from polycast.stores.sqlite.readable import Readable
-from polycast.stores.sqlite.rows import fetch_one
+from polycast.stores.sqlite.notifications import Listener, Peers
+from polycast.stores.sqlite.open_files import Files, identity_of
+from polycast.stores.sqlite.read_half import Readable
+from polycast.stores.sqlite.row_format import fetch_one
 from polycast.stores.sqlite.schema import prepare
 from polycast.stores.sqlite.state import SqlTransaction
-from polycast.stores.sqlite.waking import Listener, Peers
+from polycast.stores.sqlite.write_queue import Appending, Change
 from polycast.stores.sqlite.writer import Writer
 
 if TYPE_CHECKING:

@@ -13,17 +13,17 @@ import apsw
 from polycast.errors import StoreClosed, StoreDamaged, StoreFailed, StoreReplacedError
 from polycast.forks import Home
 from polycast.locks import others_wait
-from polycast.stores.sqlite.appending import Appender
-from polycast.stores.sqlite.inherited import opened
-from polycast.stores.sqlite.jobs import Appending, Change, Job
-from polycast.stores.sqlite.numbers import Numbers
-from polycast.stores.sqlite.rows import fetch
+from polycast.stores.sqlite.appender import Appender
+from polycast.stores.sqlite.forked_files import opened
+from polycast.stores.sqlite.interning import Numbers
+from polycast.stores.sqlite.row_format import fetch
+from polycast.stores.sqlite.write_queue import Appending, Change, Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from polycast.stores.sqlite.files import Files
-    from polycast.stores.sqlite.waking import Peers
+    from polycast.stores.sqlite.notifications import Peers
+    from polycast.stores.sqlite.open_files import Files
 
 __all__ = ["Writer"]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from polycast.filters.backends.spark import terms
-from polycast.filters.backends.spark.comparing import SIMPLE, ordered
+from polycast.filters.backends.spark import spark_terms
+from polycast.filters.backends.spark.comparisons import SIMPLE, ordered
 from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind
 from polycast.filters.backends.spark.numeric import EXACT
 from polycast.filters.backends.spark.refusals import Refusal
-from polycast.filters.backends.spark.terms import TRUE, Term, both, case, negated, operate
+from polycast.filters.backends.spark.spark_terms import TRUE, Term, both, case, negated, operate
 from polycast.filters.backends.spark.values import (
     ABSENT,
     WIDEST,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["OPERATIONS", "SIGNS", "absolute", "arithmetic", "extreme", "signed"]
 
 _NUMBERS = ("bool", "int", "float")
-_ONE, _ZERO = terms.literal(1, "bigint"), terms.literal(0, "bigint")
+_ONE, _ZERO = spark_terms.literal(1, "bigint"), spark_terms.literal(0, "bigint")
 
 
 def arithmetic(sign: str, left: Value, right: Value) -> Value:
@@ -55,7 +55,7 @@ def arithmetic(sign: str, left: Value, right: Value) -> Value:
 
 def _text(sign: str, left: Value, right: Value) -> Value:
     if sign == "+" and left.kind.name == right.kind.name:
-        return Value(left.kind.without_none(), terms.call("concat", left.term, right.term))
+        return Value(left.kind.without_none(), spark_terms.call("concat", left.term, right.term))
     if sign in ("*", "%"):
         raise Refusal(f"`{sign}` of a text has no Spark form", accepted="texts joined by +")
     return failing()
@@ -79,8 +79,8 @@ def _double(value: Value) -> Term:
     if value.kind.name == "float":
         return value.term
     if value.constant is not ABSENT:
-        return terms.literal(float(value.constant), "double")
-    return terms.cast(as_int(value).term, "double")
+        return spark_terms.literal(float(value.constant), "double")
+    return spark_terms.cast(as_int(value).term, "double")
 
 
 def _float(term: Term, *, ok: Term = TRUE) -> Value:
@@ -88,7 +88,7 @@ def _float(term: Term, *, ok: Term = TRUE) -> Value:
 
 
 def _is_zero(divisor: Term) -> Term:
-    return operate("=", divisor, terms.literal(0.0, "double"))
+    return operate("=", divisor, spark_terms.literal(0.0, "double"))
 
 
 # -- ints ------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def _remainder(left: Value, right: Value) -> Value:
     """Python's has the sign of the divisor, Spark's that of the dividend."""
     _narrow(left, right)
     a, b = left.kind, right.kind
-    rest = terms.call("try_mod", left.term, right.term)
+    rest = spark_terms.call("try_mod", left.term, right.term)
     low, high = min(b.low + 1, 0), max(b.high - 1, 0)
     if a.low >= 0 and b.low >= 0:
         return Value(Kind("int", low=0, high=high), rest, _nonzero(right))
@@ -162,18 +162,18 @@ def _floor_divide(left: Value, right: Value) -> Value:
     _narrow(left, right)
     a, b = left.kind, right.kind
     bad = [each for each in (0, -1) if b.low <= each <= b.high]
-    unsafe = terms.one_of(right.term, [terms.literal(each, "bigint") for each in bad])
+    unsafe = spark_terms.one_of(right.term, [spark_terms.literal(each, "bigint") for each in bad])
     divisor = case((unsafe, _ONE), otherwise=right.term)
-    down = operate("-", terms.call("div", left.term, divisor), _ONE)
+    down = operate("-", spark_terms.call("div", left.term, divisor), _ONE)
     broken = both(
-        negated(operate("=", terms.call("try_mod", left.term, divisor), _ZERO)),
+        negated(operate("=", spark_terms.call("try_mod", left.term, divisor), _ZERO)),
         _signs_differ(left.term, divisor, _ZERO),
     )
-    term = case((broken, down), otherwise=terms.call("div", left.term, divisor))
+    term = case((broken, down), otherwise=spark_terms.call("div", left.term, divisor))
     most = max(abs(a.low), abs(a.high))
     made = Value(Kind("int", low=max(-most - 1, LOW), high=min(most, HIGH)), term)
     if -1 in bad:
-        by_minus_one = operate("=", right.term, terms.literal(-1, "bigint"))
+        by_minus_one = operate("=", right.term, spark_terms.literal(-1, "bigint"))
         return _either_int(by_minus_one, _negative(left), made).guarded(_nonzero(right))
     return made.guarded(_nonzero(right))
 
@@ -198,7 +198,7 @@ def _bitwise(sign: str) -> Callable[[Value, Value], Value]:
 
 _LOGICAL: dict[str, Callable[[Term, Term], Term]] = {
     "&": both,
-    "|": terms.either,
+    "|": spark_terms.either,
     "^": lambda left, right: negated(operate("=", left, right)),
 }
 
@@ -207,12 +207,12 @@ _LOGICAL: dict[str, Callable[[Term, Term], Term]] = {
 
 
 def _divide_floats(left: Term, right: Term) -> Value:
-    return _float(terms.call("try_divide", left, right), ok=negated(_is_zero(right)))
+    return _float(spark_terms.call("try_divide", left, right), ok=negated(_is_zero(right)))
 
 
 def _remainder_of_floats(left: Term, right: Term) -> Value:
-    zero = terms.literal(0.0, "double")
-    rest = terms.call("try_mod", left, right)
+    zero = spark_terms.literal(0.0, "double")
+    rest = spark_terms.call("try_mod", left, right)
     wrong = both(negated(operate("=", rest, zero)), _signs_differ(rest, right, zero))
     term = case((wrong, operate("+", rest, right)), otherwise=rest)
     return _float(term, ok=negated(_is_zero(right)))
@@ -286,7 +286,7 @@ SIGNS: dict[str, tuple[Callable[[Value], Value], ...]] = {
 
 def absolute(value: Value) -> Value:
     """`abs(x)`."""
-    return _unary("abs", value, (_absolute_int, lambda v: _float(terms.call("abs", v.term))))
+    return _unary("abs", value, (_absolute_int, lambda v: _float(spark_terms.call("abs", v.term))))
 
 
 def _absolute_int(value: Value) -> Value:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters import nodes
 from polycast.filters.backends import interpreter
-from polycast.filters.backends.spark import terms
+from polycast.filters.backends.spark import spark_terms
 from polycast.filters.backends.spark.arithmetic import arithmetic, signed
-from polycast.filters.backends.spark.comparing import SIMPLE, among, compare
+from polycast.filters.backends.spark.comparisons import SIMPLE, among, compare
 from polycast.filters.backends.spark.items import element_of, item, quantified
 from polycast.filters.backends.spark.kinds import (
     CLASSES,
@@ -24,7 +23,7 @@ from polycast.filters.backends.spark.kinds import (
 )
 from polycast.filters.backends.spark.methods import METHODS, call_function, call_method
 from polycast.filters.backends.spark.refusals import Refusal, no_form
-from polycast.filters.backends.spark.terms import FALSE, TRUE, Term, both, either, negated
+from polycast.filters.backends.spark.spark_terms import FALSE, TRUE, Term, both, either, negated
 from polycast.filters.backends.spark.values import (
     Value,
     constant,
@@ -33,7 +32,8 @@ from polycast.filters.backends.spark.values import (
     present,
     truth,
 )
-from polycast.filters.constants import constant as checked
+from polycast.filters.tree import nodes
+from polycast.filters.tree.constants import constant as checked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,12 +52,12 @@ def column(tree: nodes.Node, cls: type) -> Column:
 
     It is never TRUE for another row, and never raises, whatever the settings of the session.
     """
-    return terms.column_of(compiled(tree, cls))
+    return spark_terms.column_of(compiled(tree, cls))
 
 
 def compiled(tree: nodes.Node, cls: type) -> Term:
     """The same before it is a column; this finds out what is refused without a session."""
-    event = Value(Kind("event", cls=cls), terms.NULL)
+    event = Value(Kind("event", cls=cls), spark_terms.NULL)
     try:
         _check_size(sum(1 for _ in nodes.walk(tree)), 1)
         return _limited(_holds(tree, (event,)))
@@ -174,7 +174,7 @@ def _attribute(of: Value, name: str) -> Value:
         why = f"what {name!r} of {of.kind} is, Spark does not know"
         raise Refusal(why, accepted="declared attributes of classes")
     kind = attribute_kind(of.kind.cls, name)
-    term = terms.named(name) if of.kind.name == "event" else terms.field(of.term, name)
+    term = spark_terms.named(name) if of.kind.name == "event" else spark_terms.field(of.term, name)
     return Value(kind, term).guarded(of.ok, present(of))
 
 
@@ -184,8 +184,8 @@ def _of_member(of: Value, name: str) -> Value:
         values = [constant(checked(getattr(member, name))) for member in members(of.kind)]
     except (AttributeError, TypeError):
         raise Refusal(f"{name!r} of an enum's member", accepted="plain values") from None
-    labels = [terms.literal(member.name, "string") for member in members(of.kind)]
-    tests = [terms.operate("=", of.term, label) for label in labels]
+    labels = [spark_terms.literal(member.name, "string") for member in members(of.kind)]
+    tests = [spark_terms.operate("=", of.term, label) for label in labels]
     found = pick(list(zip(tests, values, strict=True))[:-1], values[-1])
     if found is None:
         raise Refusal(f"{name!r} is of several types", accepted="values of one type")
@@ -254,7 +254,7 @@ def _(node: nodes.Compare, scope: Scope) -> Value:
         if isinstance(operand, nodes.Display) and sign in ("in", "not in"):
             elements = [value_of(each, scope) for each in operand.elements]
             links.append(_among(sign, left, elements))
-            left = Value(Kind("other"), terms.NULL)
+            left = Value(Kind("other"), spark_terms.NULL)
         else:
             right = value_of(operand, scope)
             links.append(compare(sign, left, right))
@@ -323,7 +323,7 @@ def _(node: nodes.InstanceOf, scope: Scope) -> Value:
     verdict = TRUE if _is_instance(of.kind, node.classes) else FALSE
     if of.kind.nullable:
         none = TRUE if isinstance(None, node.classes) else FALSE
-        verdict = terms.case((terms.is_null(of.term), none), otherwise=verdict)
+        verdict = spark_terms.case((spark_terms.is_null(of.term), none), otherwise=verdict)
     return Value(Kind("bool"), verdict, of.ok)
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from polycast.filters.backends.spark import terms
-from polycast.filters.backends.spark.comparing import SIMPLE
+from polycast.filters.backends.spark import spark_terms
+from polycast.filters.backends.spark.comparisons import SIMPLE
 from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind
 from polycast.filters.backends.spark.methods import text_at
 from polycast.filters.backends.spark.refusals import Refusal
-from polycast.filters.backends.spark.terms import FALSE, TRUE, Term, both, literal, negated, operate
+from polycast.filters.backends.spark.spark_terms import (
+    FALSE,
+    TRUE,
+    Term,
+    both,
+    literal,
+    negated,
+    operate,
+)
 from polycast.filters.backends.spark.values import Value, as_int, failing, present, truth
 
 __all__ = ["element_of", "item", "quantified"]
@@ -24,8 +32,8 @@ def item(of: Value, key: Value) -> Value:
 
 def _found(of: Value, key: Value) -> Value:
     if of.kind.name == "dict" and of.kind.element is not None and key.kind.name == "str":
-        found = Value(of.kind.element, terms.call("try_element_at", of.term, key.term))
-        return found.guarded(terms.call("map_contains_key", of.term, key.term))
+        found = Value(of.kind.element, spark_terms.call("try_element_at", of.term, key.term))
+        return found.guarded(spark_terms.call("map_contains_key", of.term, key.term))
     if key.kind.name not in ("int", "bool"):
         return failing()
     index = as_int(key)
@@ -39,11 +47,13 @@ def _found(of: Value, key: Value) -> Value:
 
 
 def _at(of: Value, element: Kind, index: Value) -> Value:
-    size = terms.cast(terms.call("size", of.term), "bigint")
+    size = spark_terms.cast(spark_terms.call("size", of.term), "bigint")
     from_end = operate("<", index.term, literal(0, "bigint"))
-    place = terms.case((from_end, operate("+", index.term, size)), otherwise=index.term)
+    place = spark_terms.case((from_end, operate("+", index.term, size)), otherwise=index.term)
     inside = both(operate(">=", place, literal(0, "bigint")), operate("<", place, size))
-    return Value(element, terms.call("get", of.term, terms.try_cast(place, "int")), inside)
+    return Value(
+        element, spark_terms.call("get", of.term, spark_terms.try_cast(place, "int")), inside
+    )
 
 
 # -- any and all -----------------------------------------------------------------------------------
@@ -54,7 +64,7 @@ def element_of(over: Value) -> Value:
     if not over.kind.is_array or over.kind.element is None:
         why = f"the elements of {over.kind} are not those of an array"
         raise Refusal(why, accepted="any and all over a list, tuple, set or frozenset attribute")
-    return Value(over.kind.element, terms.variable())
+    return Value(over.kind.element, spark_terms.variable())
 
 
 def quantified(kind: str, over: Value, element: Value, tests: list[Value], each: Value) -> Value:
@@ -69,7 +79,7 @@ def quantified(kind: str, over: Value, element: Value, tests: list[Value], each:
     verdict = truth(each) if kind == "any" else negated(truth(each))
     decides = both(reached, verdict)
     if ok is TRUE:
-        found, fine = terms.exists(over.term, element.term, decides), TRUE
+        found, fine = spark_terms.exists(over.term, element.term, decides), TRUE
     elif not over.kind.is_sequence:
         why = "a set has no order in Spark, and an element that fails may come first"
         raise Refusal(why, accepted="tests that cannot fail, or a list")
@@ -81,20 +91,20 @@ def quantified(kind: str, over: Value, element: Value, tests: list[Value], each:
 
 def _unless(reached: Term, ok: Term) -> Term:
     """It may fail where it is not reached."""
-    return ok if reached is TRUE or ok is TRUE else terms.either(negated(reached), ok)
+    return ok if reached is TRUE or ok is TRUE else spark_terms.either(negated(reached), ok)
 
 
 def _in_order(array: Term, element: Term, ok: Term, decides: Term) -> tuple[Term, Term]:
     """Whether an element decides, and whether none fails before it."""
     undecided, decided, failed = (literal(state, "int") for state in range(3))
-    state = terms.variable()
-    step = terms.case(
+    state = spark_terms.variable()
+    step = spark_terms.case(
         (negated(operate("=", state, undecided)), state),
         (negated(ok), failed),
         (decides, decided),
         otherwise=undecided,
     )
-    end = terms.aggregate(array, undecided, state, element, step)
+    end = spark_terms.aggregate(array, undecided, state, element, step)
     if decides is FALSE:
         return FALSE, operate("=", end, undecided)
     return operate("=", end, decided), negated(operate("=", end, failed))

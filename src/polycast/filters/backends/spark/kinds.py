@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from polycast.filters.backends.spark.refusals import Refusal
 from polycast.typesystem import wire_name
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.expressions import TypeExpression, classes_in, expression_of
-from polycast.typesystem.hints import hints_of
-from polycast.typesystem.kinds import kind_of as kind_of_class
+from polycast.typesystem.class_kinds import kind_of as kind_of_class
+from polycast.typesystem.type_expressions import TypeExpression, classes_in, expression_of
+from polycast.typesystem.type_hints import hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

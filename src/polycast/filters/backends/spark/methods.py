@@ -6,13 +6,13 @@ import functools
 import sys
 from typing import TYPE_CHECKING
 
-from polycast.filters.backends.spark import terms
+from polycast.filters.backends.spark import spark_terms
 from polycast.filters.backends.spark.arithmetic import absolute, extreme
-from polycast.filters.backends.spark.comparing import SIMPLE
+from polycast.filters.backends.spark.case_mapping import MAPPINGS, mapped
+from polycast.filters.backends.spark.comparisons import SIMPLE
 from polycast.filters.backends.spark.kinds import Kind
-from polycast.filters.backends.spark.letters import MAPPINGS, mapped
 from polycast.filters.backends.spark.refusals import Refusal
-from polycast.filters.backends.spark.terms import Term, both, either, literal
+from polycast.filters.backends.spark.spark_terms import Term, both, either, literal
 from polycast.filters.backends.spark.values import Value, constant, failing, present
 
 if TYPE_CHECKING:
@@ -56,18 +56,18 @@ def _affix(function: str) -> Callable[[Value, Arguments], Value]:
             parts = [constant(each) for each in part.constant]
             if not all(each.kind.name == "str" for each in parts):
                 raise Refusal("not all of them are texts", accepted="a tuple of texts")
-            found = either(*(terms.call(function, value.term, each.term) for each in parts))
+            found = either(*(spark_terms.call(function, value.term, each.term) for each in parts))
             return Value(Kind("bool"), found)
-        return _with_text(Kind("bool"), part, terms.call(function, value.term, part.term))
+        return _with_text(Kind("bool"), part, spark_terms.call(function, value.term, part.term))
 
     return test
 
 
 def _find(value: Value, arguments: Arguments) -> Value:
     [part] = _exactly(1, arguments)
-    place = terms.cast(terms.call("instr", value.term, part.term), "bigint")
+    place = spark_terms.cast(spark_terms.call("instr", value.term, part.term), "bigint")
     kind = Kind("int", low=-1, high=LONGEST)
-    return _with_text(kind, part, terms.operate("-", place, literal(1, "bigint")))
+    return _with_text(kind, part, spark_terms.operate("-", place, literal(1, "bigint")))
 
 
 def _with_text(kind: Kind, part: Value, term: Term) -> Value:
@@ -85,7 +85,7 @@ def _strip(function: str) -> Callable[[Value, Arguments], Value]:
         if len(arguments) > 1 or not (letters is None or isinstance(letters, str)):
             raise Refusal("which letters are stripped", accepted="a constant text, or nothing")
         found = literal(_spaces() if letters is None else letters, "string")
-        return Value(Kind("str"), terms.call(function, value.term, found))
+        return Value(Kind("str"), spark_terms.call(function, value.term, found))
 
     return strip
 
@@ -113,15 +113,17 @@ def _exactly(count: int, arguments: Arguments) -> Arguments:
 def text_at(value: Value, index: Value) -> Value:
     """`text[index]`, from the end if the index is negative."""
     one, zero = literal(1, "bigint"), literal(0, "bigint")
-    length = terms.cast(terms.call("length", value.term), "bigint")
-    place = terms.case(
-        (terms.operate("<", index.term, zero), index.term),
-        otherwise=terms.call("try_add", index.term, one),
+    length = spark_terms.cast(spark_terms.call("length", value.term), "bigint")
+    place = spark_terms.case(
+        (spark_terms.operate("<", index.term, zero), index.term),
+        otherwise=spark_terms.call("try_add", index.term, one),
     )
-    found = terms.call("substring", value.term, terms.try_cast(place, "int"), literal(1, "int"))
+    found = spark_terms.call(
+        "substring", value.term, spark_terms.try_cast(place, "int"), literal(1, "int")
+    )
     inside = both(
-        terms.operate("<", index.term, length),
-        terms.operate(">=", index.term, terms.operate("negate", length)),
+        spark_terms.operate("<", index.term, length),
+        spark_terms.operate(">=", index.term, spark_terms.operate("negate", length)),
     )
     return Value(Kind("str"), found, inside)
 
@@ -133,7 +135,7 @@ def _get(value: Value, arguments: Arguments) -> Value:
     [key] = _exactly(1, arguments)
     if key.kind.name != "str" or value.kind.element is None:
         raise Refusal(f"a key that is {key.kind}", accepted="a text")
-    found = terms.call("try_element_at", value.term, key.term)
+    found = spark_terms.call("try_element_at", value.term, key.term)
     return Value(value.kind.element.or_none(), found)
 
 
@@ -158,7 +160,7 @@ def _len(arguments: Arguments) -> Value:
     function = "size" if value.kind.is_array or name == "dict" else "length"
     if name not in ("str", "bytes") and function == "length":
         return failing()
-    length = terms.cast(terms.call(function, value.term), "bigint")
+    length = spark_terms.cast(spark_terms.call(function, value.term), "bigint")
     return Value(Kind("int", low=0, high=LONGEST), length).guarded(value.ok, present(value))
 
 
@@ -171,8 +173,8 @@ def _extreme(sign: str, function: str) -> Callable[[Arguments], Value]:
         plain = element is not None and not element.nullable and element.name in _SORTED
         if not value.kind.is_array or element is None or not plain:
             raise Refusal("the order of its elements", accepted=f"lists of {', '.join(_SORTED)}")
-        there = terms.operate(">", terms.call("size", value.term), literal(0, "int"))
-        made = Value(element, terms.call(function, value.term))
+        there = spark_terms.operate(">", spark_terms.call("size", value.term), literal(0, "int"))
+        made = Value(element, spark_terms.call(function, value.term))
         return made.guarded(value.ok, present(value), there)
 
     return found

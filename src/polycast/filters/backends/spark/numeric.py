@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from polycast.filters.backends.spark import terms
+from polycast.filters.backends.spark import spark_terms
 from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind
 from polycast.filters.backends.spark.refusals import Refusal
-from polycast.filters.backends.spark.terms import FALSE, TRUE, Term, both, negated, operate
+from polycast.filters.backends.spark.spark_terms import FALSE, TRUE, Term, both, negated, operate
 from polycast.filters.backends.spark.values import ABSENT, Value, as_int, constant, whole
-from polycast.filters.operators import COMPARISONS
+from polycast.filters.tree.operators import COMPARISONS
 
 __all__ = ["EXACT", "NUMBERS", "is_nan", "numbers"]
 
@@ -41,7 +41,7 @@ def _as_decimal(value: Value) -> Term:
     if value.kind.name == "float" or not narrow:
         why = "a Decimal column has too few digits to meet a float or a long int exactly"
         raise Refusal(why, accepted="Decimal with Decimal, or with ints of 64 bits")
-    return terms.cast(as_int(value).term, "decimal(38,18)")
+    return spark_terms.cast(as_int(value).term, "decimal(38,18)")
 
 
 def _ints(sign: str, left: Value, right: Value) -> Term:
@@ -70,7 +70,7 @@ def _floats(sign: str, left: Value, right: Value) -> Term:
     if sign == "=" and left.constant is not ABSENT:
         greater = left
     known = greater.constant is not ABSENT or (sign == "=" and right.constant is not ABSENT)
-    number = TRUE if known else negated(terms.call("isnan", greater.term))
+    number = TRUE if known else negated(spark_terms.call("isnan", greater.term))
     return both(operate(sign, left.term, right.term), number)
 
 
@@ -85,7 +85,7 @@ def _int_and_float(sign: str, number: Value, real: Value) -> Term:
     if number.constant is not ABSENT:
         return _known_and_float(sign, number.constant, real)
     if -EXACT <= number.kind.low <= number.kind.high <= EXACT:
-        same = Value(Kind("float"), terms.cast(number.term, "double"))
+        same = Value(Kind("float"), spark_terms.cast(number.term, "double"))
         return _floats(sign, same, real)
     if not LOW <= number.kind.low <= number.kind.high <= HIGH:
         why = "an int beyond 64 bits and a float meet in no type of Spark"
@@ -93,11 +93,11 @@ def _int_and_float(sign: str, number: Value, real: Value) -> Term:
     return both(_not_nan(real), operate(sign, _difference(number.term, real.term), _zero))
 
 
-_zero = terms.literal(0, "int")
+_zero = spark_terms.literal(0, "int")
 
 
 def _not_nan(value: Value) -> Term:
-    return negated(terms.call("isnan", value.term))
+    return negated(spark_terms.call("isnan", value.term))
 
 
 def _int_and_known(sign: str, number: Value, real: float) -> Term:
@@ -134,12 +134,12 @@ def _nearest(number: int) -> float:
 
 def _difference(number: Term, real: Term) -> Term:
     """-1, 0 or 1 as a 64-bit int is less than, equal to or greater than a double, not NaN."""
-    cut = terms.try_cast(real, "bigint")  # towards zero; NULL beyond 64 bits
-    back = terms.cast(cut, "double")
-    outcomes = [terms.literal(each, "int") for each in (-1, 0, 1)]
-    return terms.case(
-        (operate(">=", real, terms.literal(2.0**63, "double")), outcomes[0]),
-        (operate("<", real, terms.literal(-(2.0**63), "double")), outcomes[2]),
+    cut = spark_terms.try_cast(real, "bigint")  # towards zero; NULL beyond 64 bits
+    back = spark_terms.cast(cut, "double")
+    outcomes = [spark_terms.literal(each, "int") for each in (-1, 0, 1)]
+    return spark_terms.case(
+        (operate(">=", real, spark_terms.literal(2.0**63, "double")), outcomes[0]),
+        (operate("<", real, spark_terms.literal(-(2.0**63), "double")), outcomes[2]),
         (operate("<", number, cut), outcomes[0]),
         (operate(">", number, cut), outcomes[2]),
         (operate("<", back, real), outcomes[0]),

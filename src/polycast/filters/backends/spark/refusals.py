@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polycast.errors import NoSparkForm
-from polycast.filters.text import render
+from polycast.filters.tree.canonical_text import render
 
 if TYPE_CHECKING:
-    from polycast.filters import nodes
+    from polycast.filters.tree import nodes
 
 __all__ = ["Refusal", "no_form"]
 

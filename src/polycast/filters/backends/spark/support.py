@@ -14,12 +14,12 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from polycast.errors import NoSparkForm
-from polycast.filters import nodes
 from polycast.filters.backends.spark.columns import compiled
 from polycast.filters.backends.spark.methods import METHODS
-from polycast.filters.backends.spark.terms import FALSE
-from polycast.filters.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
-from polycast.filters.text import parse, render
+from polycast.filters.backends.spark.spark_terms import FALSE
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical_text import parse, render
+from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,0 +1,69 @@
+"""What a broker refuses, as the error that a store of this process would raise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polycast.errors import (
+    AccessDenied,
+    BrokerRefused,
+    LimitReached,
+    NotSerialisable,
+    StoreFailed,
+    StoreReplacedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.broker.wire.messages import Refused
+
+__all__ = ["OF_OWNER", "error_of"]
+
+OF_OWNER = "-of-owner"
+"""What the codes of limits end with that all connections of an owner have together."""
+_LIMITS = frozenset(
+    {"answers", "definition", "rate", "subscriptions", "steps", "too-large", "types"}
+)
+
+
+def error_of(refused: Refused) -> Exception:
+    """The error that a message stands for."""
+    make = _ERRORS.get(refused.code)
+    if make is not None:
+        return make(refused.text, refused.data)
+    is_limit = refused.code in _LIMITS or refused.code.endswith(OF_OWNER)
+    kind = LimitReached if is_limit else BrokerRefused
+    return kind(refused.code, refused.text, refused.data)
+
+
+def _denied(text: str, data: dict[str, Any]) -> Exception:
+    token, granted = data.get("token"), data.get("granted")
+    return AccessDenied(
+        str(data.get("action", "do")),
+        str(data.get("what", text)),
+        token=None if token is None else str(token),
+        granted=map(str, granted) if isinstance(granted, list) else (),
+        needs=str(data.get("needs", "")),
+    )
+
+
+def _failed(text: str, data: dict[str, Any]) -> Exception:
+    path, why = str(data.get("path", "the store")), str(data.get("why", text))
+    unknown, was, now = bool(data.get("unknown", True)), data.get("was"), data.get("now")
+    if was is not None and now is not None:
+        return StoreReplacedError(path, str(was), str(now), unknown=unknown)
+    return StoreFailed(path, why=why, unknown=unknown)
+
+
+def _not_serialisable(text: str, data: dict[str, Any]) -> Exception:
+    why = str(data.get("why", text))
+    return NotSerialisable("an event", path=str(data.get("path", "")), why=why)
+
+
+_ERRORS: dict[str, Callable[[str, dict[str, Any]], Exception]] = {
+    "access-denied": _denied,
+    "store-failed": _failed,
+    "not-serialisable": _not_serialisable,
+    "bad-value": lambda text, data: ValueError(text),
+}

@@ -1,0 +1,35 @@
+"""The definitions that a client sends: their size, and its right to what they ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polycast.broker.server.authorized_request import definition_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from polycast.broker.server.authorization import Guard
+
+__all__ = ["check_definitions", "parts_of"]
+
+PART = 5_000  # bytes of definitions that are handled before others have their turn
+OVERHEAD = 1_000  # that a definition counts for besides its bytes
+
+
+def parts_of(definitions: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Split definitions into runs that are small enough for one turn of the event loop."""
+    start, size = 0, 0
+    for at, definition in enumerate(definitions, 1):
+        size += OVERHEAD + len(definition)
+        if size >= PART or at == len(definitions):
+            yield definitions[start:at]
+            start, size = at, 0
+
+
+def check_definitions(definitions: Sequence[bytes], guard: Guard) -> Iterator[None]:
+    """Refuse what is too large, malformed or not granted; yields between two parts."""
+    for part in parts_of(definitions):
+        for definition in part:
+            guard.check_definition(definition_of(definition))
+        yield

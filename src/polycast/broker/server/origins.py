@@ -1,0 +1,192 @@
+"""Which names a broker goes by, and which web pages may talk to it.
+
+A browser takes what any page says to any address, loopback too, and a page may give its own name
+our address (DNS rebinding). Two headers, which a page cannot write itself, tell: `Origin`, the page
+that asks, and `Host`, the name by which it reached us. Programs send no `Origin`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from polycast.errors import BadOption
+from polycast.errors.root import listed
+from polycast.plain_text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["Admission", "Names", "Refusal", "host_of", "origin_of"]
+
+_HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::(?P<port>[0-9]{1,5}))?")
+_ORIGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<place>[^/?#@\s]+)")
+_PORTS = {"http": "80", "https": "443"}
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_ACCEPTED_HOST = (
+    "a host as clients write it, such as broker.shop.example, *.shop.example or 10.0.0.7"
+)
+_ACCEPTED_ORIGIN = "a page's scheme, host and port, such as https://desk.shop.example"
+_ELSEWHERE = ("cross-site", "same-site")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not let in: 403 for a page, 421 for a name, 400 for what is neither."""
+
+    status: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Who else is let in: by other names of the broker, from web pages, with tokens in the open."""
+
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    plain_tokens: bool = False
+    """Whether tokens are taken from other machines without TLS: something else protects them."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hosts", tuple(map(_checked_host, self.hosts)))
+        object.__setattr__(self, "origins", tuple(map(_checked_origin, self.origins)))
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a broker is called, and the pages that may call it."""
+
+    hosts: frozenset[str]
+    origins: frozenset[str]
+    _domains: tuple[str, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(
+        cls, bound: Iterable[str], admission: Admission, *, certified: Iterable[str] = ()
+    ) -> Names:
+        """Of a broker that listens there, with the names in its certificate."""
+        bound = tuple(host.lower() for host in bound)
+        own = [*_LOCAL, *bound, *map(str.lower, certified), *admission.hosts]
+        if not all(map(_is_local, bound)):
+            own.append(socket.gethostname().lower())
+        domains = tuple(each.removeprefix("*") for each in own if each.startswith("*."))
+        return cls(frozenset(map(_same, own)), frozenset(admission.origins), domains)
+
+    def refusal(
+        self, headers: Sequence[tuple[bytes, bytes]], arrived: str | None
+    ) -> Refusal | None:
+        """Why a request is refused; None if it is let in. `arrived` is the address it came to."""
+        return self._of_host(_values(headers, b"host"), arrived) or self._of_page(headers)
+
+    def _of_host(self, given: list[str], arrived: str | None) -> Refusal | None:
+        if len(given) != 1:
+            what = "no Host header" if not given else f"{len(given)} Host headers"
+            return Refusal(400, f"the request has {what}; exactly one is accepted")
+        host = host_of(given[0])
+        if host is not None and (host == arrived or self._is_ours(host)):
+            return None
+        known = listed(sorted(self.hosts))
+        return Refusal(
+            421,
+            f"this broker does not go by the name {plain(repr(given[0]))}; it is known as {known}. "
+            f"Whoever serves it can say `polycast serve --allow-host NAME`",
+        )
+
+    def _is_ours(self, host: str) -> bool:
+        if host in self.hosts:
+            return True
+        _, dot, domain = host.partition(".")
+        return f"{dot}{domain}" in self._domains
+
+    def _of_page(self, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
+        given = _values(headers, b"origin")
+        if not given:
+            return _of_silent_page(headers)
+        origin = origin_of(given[0]) if len(given) == 1 else None
+        if origin is not None and origin in self.origins:
+            return None
+        known = listed(sorted(self.origins)) or "none is"
+        return Refusal(
+            403,
+            f"web pages of {plain(repr(', '.join(given)))} may not use this broker; listed: "
+            f"{known}. Whoever serves it can say `polycast serve --allow-origin ORIGIN`",
+        )
+
+
+def host_of(text: str) -> str | None:
+    """The host in a `Host` header, in its one form; None if it is no host."""
+    found = _HOST.fullmatch(text.strip(" \t").lower())
+    if found is None:
+        return None
+    if found["six"] is None:
+        return _same(found["name"])
+    try:
+        return str(ipaddress.IPv6Address(found["six"]))
+    except ValueError:
+        return None
+
+
+def origin_of(text: str) -> str | None:
+    """An `Origin` in its one form; None if it is `null` or no origin."""
+    found = _ORIGIN.fullmatch(text.strip(" \t").lower())
+    if found is None:
+        return None
+    scheme = found["scheme"]
+    place = _HOST.fullmatch(found["place"])
+    host = host_of(found["place"])
+    if place is None or host is None:
+        return None
+    host = f"[{host}]" if ":" in host else host
+    port = place["port"] or _PORTS.get(scheme, "")
+    return f"{scheme}://{host}:{int(port)}" if port else f"{scheme}://{host}"
+
+
+def _of_silent_page(headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
+    """What a page includes, such as an image, comes without its origin; the browser tells."""
+    sites, modes = _values(headers, b"sec-fetch-site"), _values(headers, b"sec-fetch-mode")
+    if not any(site in _ELSEWHERE for site in sites) or modes == ["navigate"]:
+        return None
+    return Refusal(403, "web pages may not include what this broker says")
+
+
+def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
+    return [value.decode("latin-1") for each, value in headers if each.lower() == name]
+
+
+def _same(host: str) -> str:
+    """A host in one form: a name without its last dot, an address written shortest."""
+    host = host.lower().removesuffix(".")
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _checked_host(given: object) -> str:
+    text = given.lower() if isinstance(given, str) else ""
+    bare = text.removeprefix("*.")
+    in_brackets = f"[{bare}]" if bare.count(":") > 1 and not bare.startswith("[") else bare
+    found = _HOST.fullmatch(in_brackets)
+    host = None if found is None or found["port"] is not None else host_of(in_brackets)
+    if host is None or (bare != text and "." not in host):
+        why = "a host is named without scheme, path and port; * stands for one first label"
+        raise BadOption("allow_host", given, accepted=_ACCEPTED_HOST, why=why)
+    return f"*.{host}" if bare != text else host
+
+
+def _checked_origin(given: object) -> str:
+    origin = origin_of(given.removesuffix("/")) if isinstance(given, str) else None
+    if origin is None:
+        why = "each page's origin is listed by itself; 'null' and '*' would let any page in"
+        raise BadOption("allow_origin", given, accepted=_ACCEPTED_ORIGIN, why=why)
+    return origin

@@ -1,0 +1,85 @@
+"""To whom the names of types belong: to who may describe them, by the file of tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from polycast.broker.server.grants import Grant
+
+__all__ = ["NOBODY", "Claim", "Owners", "conflicts", "in_common"]
+
+_REMEMBERED = 10_000  # names
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An owner may describe all names that a grant covers."""
+
+    owner: str
+    grant: Grant
+    token: str  # that has it
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Who owns which names; names are owned by a grant, never by who came first."""
+
+    claims: tuple[Claim, ...] = ()
+    _known: dict[str, str | None] = field(default_factory=dict, repr=False, compare=False)
+
+    def owner_of(self, name: str) -> str | None:
+        """To whom a name belongs; None if it belongs to nobody."""
+        if name not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            found = (each.owner for each in self.claims if each.grant.covers((name,), None))
+            self._known[name] = next(found, None)
+        return self._known.get(name)
+
+
+NOBODY = Owners()
+"""Where there are no tokens."""
+
+
+def conflicts(claims: Iterable[Claim]) -> Iterator[tuple[Claim, Claim, str]]:
+    """Two claims of different owners to one name, and such a name."""
+    before: list[Claim] = []
+    for claim in claims:
+        for other in before:
+            name = in_common(claim.grant.text, other.grant.text)
+            if other.owner != claim.owner and name is not None:
+                yield claim, other, name
+        before.append(claim)
+
+
+def in_common(one: str, other: str) -> str | None:
+    """A name that two patterns cover, in which only `*` is special; None if there is none."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [(0, 0, "")]
+    while waiting:
+        here, there, name = waiting.pop()
+        if here == len(one) and there == len(other):
+            return name
+        if (here, there) not in seen:
+            seen.add((here, there))
+            waiting += _steps(one, other, (here, there, name))
+    return None
+
+
+def _steps(one: str, other: str, at: tuple[int, int, str]) -> Iterator[tuple[int, int, str]]:
+    here, there, name = at
+    mine, theirs = one[here : here + 1], other[there : there + 1]
+    if mine == "*":
+        yield here + 1, there, name
+        if theirs and theirs != "*":
+            yield here, there + 1, name + theirs
+    if theirs == "*":
+        yield here, there + 1, name
+        if mine and mine != "*":
+            yield here + 1, there, name + mine
+    if mine and mine == theirs != "*":
+        yield here + 1, there + 1, name + mine

@@ -1,0 +1,152 @@
+"""Messages as frames, and back: whatever the bytes are, only a `BadFrame` is raised for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from polycast.broker.wire.messages import FromBroker, FromClient
+from polycast.errors import BadFrame, NotDecodable
+from polycast.events import decode_record, encode_record
+from polycast.stores import Batch, Stored
+from polycast.typesystem import Description
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = [
+    "decode_batch",
+    "decode_description",
+    "decode_from_broker",
+    "decode_from_client",
+    "decode_message",
+    "decode_records",
+    "encode",
+    "encode_batch",
+    "encode_description",
+    "encode_records",
+    "encode_result",
+    "frames",
+    "messages_in",
+]
+
+MOST = 10_000  # messages in a frame
+
+
+def _listed(value: Any) -> Any:
+    """What has no form of its own: any other collection goes as a list."""
+    try:
+        return list(value)
+    except TypeError:
+        raise TypeError(f"{type(value).__name__} has no form on the wire") from None
+
+
+_few = msgspec.Meta(max_length=MOST)  # they are counted before any of them is made
+_raw = msgspec.msgpack.Decoder(Annotated[list[msgspec.Raw], _few])
+_from_client = msgspec.msgpack.Decoder(FromClient)
+_description = msgspec.msgpack.Decoder(Description)
+_from_broker = msgspec.msgpack.Decoder(Annotated[list[FromBroker], _few])
+_records = msgspec.msgpack.Decoder(list[tuple[int, bytes]])
+_batch = msgspec.msgpack.Decoder(tuple[int, bytes])
+
+encode = msgspec.msgpack.Encoder(enc_hook=_listed).encode
+"""A message, or the arguments of a call, as MessagePack."""
+encode_result = msgspec.msgpack.Encoder(enc_hook=_listed, order="deterministic").encode
+"""A result as MessagePack: equal ones are equal bytes."""
+
+
+def frames(messages: Iterable[bytes], limit: int) -> Iterator[bytes]:
+    """Encoded messages as few frames, none larger than the limit unless one message is."""
+    waiting: list[bytes] = []
+    size = 0
+    for each in messages:
+        if waiting and (size + len(each) + 5 > limit or len(waiting) == MOST):
+            yield _frame(waiting)
+            waiting, size = [], 0
+        waiting.append(each)
+        size += len(each)
+    if waiting:
+        yield _frame(waiting)
+
+
+def _frame(messages: list[bytes]) -> bytes:
+    """A MessagePack array of what is encoded already."""
+    count = len(messages)
+    head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2)
+    return b"".join((head, *messages))
+
+
+def messages_in(frame: bytes | str | None) -> list[msgspec.Raw]:
+    """Split what a client has said into messages, which are decoded one at a time."""
+    found: list[msgspec.Raw] = _decoded(_raw, frame)
+    return found
+
+
+def decode_message(raw: msgspec.Raw) -> FromClient:
+    """Decode one message of a client."""
+    found: FromClient = _decoded(_from_client, raw)
+    return found
+
+
+def decode_from_client(frame: bytes | str | None) -> list[FromClient]:
+    """Decode all that a client has said."""
+    return [decode_message(raw) for raw in messages_in(frame)]
+
+
+def encode_description(description: Description) -> msgspec.Raw:
+    """A description as a message carries it."""
+    return msgspec.Raw(encode(description))
+
+
+def decode_description(raw: msgspec.Raw) -> Description:
+    """A description that a client has sent."""
+    found: Description = _decoded(_description, raw)
+    return found
+
+
+def decode_from_broker(frame: bytes | str | None) -> list[FromBroker]:
+    """What a broker has said."""
+    found: list[FromBroker] = _decoded(_from_broker, frame)
+    return found
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[Any], data: bytes | str | msgspec.Raw | None) -> Any:
+    if data is None or isinstance(data, str):
+        raise BadFrame("a text", why="binary WebSocket messages are accepted")
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        # A run refuses by a ValueError what it cannot be made of.
+        size = memoryview(data).nbytes
+        raise BadFrame(f"a frame of {size} bytes", why=str(error)) from None
+
+
+def encode_records(records: Iterable[Stored]) -> bytes:
+    """Records of the log, each with its position."""
+    return encode([(each.position, encode_record(each.record)) for each in records])
+
+
+def decode_records(data: bytes) -> list[Stored]:
+    """What `encode_records` has made."""
+    if not data:
+        return []
+    try:
+        found = _records.decode(data)
+        return [Stored(position, decode_record(body)) for position, body in found]
+    except (msgspec.DecodeError, NotDecodable, RecursionError) as error:
+        raise BadFrame("records", why=str(error)) from None
+
+
+def encode_batch(batch: Batch) -> bytes:
+    """What a read found."""
+    return encode((batch.upto, encode_records(batch.entries)))
+
+
+def decode_batch(data: bytes) -> Batch:
+    """What `encode_batch` has made."""
+    try:
+        upto, records = _batch.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadFrame("a batch of records", why=str(error)) from None
+    return Batch(decode_records(records), upto)

@@ -1,0 +1,201 @@
+"""TLS for both ends of a connection, and what is doubtful about its files."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from contextlib import suppress
+
+from polycast.broker.wire.certificates import validity_of
+from polycast.errors import BadCertificate, BadOption
+
+__all__ = [
+    "certificate_findings",
+    "certified_names",
+    "client_context",
+    "readable_by_others",
+    "tls_client_context",
+    "tls_server_context",
+]
+
+_CHAIN = "a PEM file with a certificate, and after it those of its authorities"
+_KEY = "a PEM file with the private key of the certificate, without a passphrase"
+_AUTHORITY = "a PEM file with the certificates of authorities"
+_PRIVATE = "PRIVATE KEY-----"
+_TRIPS = 5  # of a handshake, more than it takes
+_SOON = 14 * 86_400.0  # seconds before a certificate ends that one is told of it
+
+
+class _Encrypted(Exception):
+    """OpenSSL asks for a passphrase."""
+
+
+def tls_server_context(cert: str, key: str, *, client_ca: str | None = None) -> ssl.SSLContext:
+    """TLS for who listens; with `client_ca` only clients with a certificate of it are let in."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    _present(context, cert, key)
+    if client_ca is not None:
+        _trust(context, client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def tls_client_context(
+    ca: str | None, *, cert: str | None = None, key: str | None = None
+) -> ssl.SSLContext:
+    """TLS for who connects: the name and the certificate of the broker are always verified.
+
+    Without `ca` it is verified by the authorities this system trusts. `cert` is the client's own,
+    for a broker that asks for one; `key` may be in the same file.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        _trust(context, ca)
+    if cert is not None:
+        _present(context, cert, key)
+    elif key is not None:
+        why = "no certificate was given with it"
+        raise BadCertificate("a key", key, why=why, accepted="a certificate and its key")
+    return context
+
+
+def client_context(tls: object) -> ssl.SSLContext:
+    """What `tls=` of a bus means: a context, or a file of authorities; else the system's."""
+    if isinstance(tls, ssl.SSLContext):
+        return tls
+    if tls is None or isinstance(tls, str | os.PathLike):
+        return tls_client_context(None if tls is None else os.fspath(tls))
+    accepted = "an ssl.SSLContext, or the path of a file with certificates of authorities"
+    raise BadOption("tls", tls, accepted=accepted)
+
+
+def certificate_findings(cert: str, key: str | None = None, *, now: float) -> tuple[str, ...]:
+    """What is doubtful, in words: not valid now, or soon no more; a key that others can read."""
+    text = _text(cert, "a certificate", _CHAIN)
+    begins, ends = _validity(cert, text)
+    found = []
+    if now < begins:
+        found.append(f"{cert} is not valid yet, for {_days(begins - now)}; clients will refuse it")
+    if now >= ends:
+        found.append(f"{cert} expired {_days(now - ends)} ago; clients will refuse it")
+    elif ends - now < _SOON:
+        found.append(f"{cert} expires in {_days(ends - now)}; renew it")
+    private = key or (cert if _PRIVATE in text else None)
+    readable = readable_by_others(private) if private else None
+    return (*found, f"{private}: {readable}") if readable else tuple(found)
+
+
+def certified_names(server: ssl.SSLContext) -> tuple[str, ...]:
+    """The hosts that the certificate of a server is for, as a client would see them."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    shown = _shaken(server, context).getpeercert(binary_form=True)
+    if shown is None:
+        return ()
+    # Names are told only of a certificate that is trusted: so this one is, to look at it.
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=shown)
+        found = _shaken(server, context).getpeercert() or {}
+    except ssl.SSLError:  # such as one that has expired, which no client takes either
+        return ()
+    names: tuple[tuple[str, str], ...] = found.get("subjectAltName", ())  # type: ignore[assignment]
+    return tuple(name for kind, name in names if kind in ("DNS", "IP Address"))
+
+
+def _shaken(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
+    """The client's end of a connection within this process, after the handshake."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asked = server.wrap_bio(to_server, to_client, server_side=True)
+    asks = client.wrap_bio(to_client, to_server)
+    for _ in range(_TRIPS):
+        try:
+            asks.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            with suppress(ssl.SSLWantReadError):
+                asked.do_handshake()
+    return asks
+
+
+def readable_by_others(path: str) -> str | None:
+    """What to say of a file with secrets that others than its owner can use, if they can."""
+    try:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:  # it went meanwhile
+        return None
+    if os.name != "posix" or not mode & 0o077:
+        return None
+    return f"others than its owner can use it (mode {mode:04o}); chmod 600 keeps it private"
+
+
+def _present(context: ssl.SSLContext, cert: str, key: str | None) -> None:
+    """Load a certificate and its key; OpenSSL itself does not say which file is wrong."""
+    _text(cert, "a certificate", _CHAIN)
+    if key is not None:
+        _text(key, "a key", _KEY)
+    try:
+        context.load_cert_chain(cert, key, password=_refuse)
+    except _Encrypted:
+        why = "it is encrypted, and nobody can be asked for the passphrase"
+        raise BadCertificate("a key", key or cert, why=why, accepted=_KEY) from None
+    except ssl.SSLError as error:
+        raise _explained(error, cert, key) from error
+
+
+def _explained(error: ssl.SSLError, cert: str, key: str | None) -> BadCertificate:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        why = f"it is not the key of the certificate in {cert}"
+        return BadCertificate("a key", key or cert, why=why, accepted=_KEY)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cert)
+    except ssl.SSLError:
+        why = "there is no certificate in it that can be read"
+        return BadCertificate("a certificate", cert, why=why, accepted=_CHAIN)
+    if _PRIVATE in _text(key or cert, "a key", _KEY):
+        why = f"OpenSSL does not take it ({error.reason or error})"
+    else:
+        why = "there is no private key in it"
+    return BadCertificate("a key", key or cert, why=why, accepted=_KEY)
+
+
+def _validity(cert: str, text: str) -> tuple[float, float]:
+    try:
+        return validity_of(text)
+    except (LookupError, ValueError) as error:
+        why = "there is no certificate in it that can be read"
+        raise BadCertificate("a certificate", cert, why=why, accepted=_CHAIN) from error
+
+
+def _trust(context: ssl.SSLContext, ca: str) -> None:
+    _text(ca, "an authority", _AUTHORITY)
+    try:
+        context.load_verify_locations(ca)
+    except ssl.SSLError as error:
+        why = "there is no certificate in it that can be read"
+        raise BadCertificate("an authority", ca, why=why, accepted=_AUTHORITY) from error
+
+
+def _text(path: str, what: str, accepted: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError as error:
+        why = f"it cannot be read: {error.strerror or error}"
+        raise BadCertificate(what, path, why=why, accepted=accepted) from error
+
+
+def _refuse() -> str:
+    raise _Encrypted
+
+
+def _days(seconds: float) -> str:
+    days = int(seconds // 86_400)
+    return "less than a day" if not days else f"{days} day{'s' if days > 1 else ''}"

@@ -1,0 +1,225 @@
+"""The dead letters of a bus over a store."""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import wait
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from polycast.delivery import DeadLetter, DeadLetters
+from polycast.delivery.cursors import letter_of, record_of
+from polycast.delivery.replay import Passed, announce
+from polycast.errors import AccessDenied, BrokerRefused
+from polycast.errors.failures import STORE_FAILURES
+from polycast.events import encode_record
+from polycast.matching import Definition
+from polycast.plain_text import log_of
+from polycast.routing.search import place_of
+from polycast.routing.translation import Astray, context_of_letter, reason_of
+from polycast.stores import Flight, Stored
+from polycast.stores.group_claiming import OUTLIVING, outliving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from concurrent.futures import Future
+
+    from polycast.config import Clock
+    from polycast.events import Record, Root
+    from polycast.routing import StoredDispatcher
+    from polycast.stores import Kept, Letter, Store, Transaction
+    from polycast.subscriptions.durable_registry import StoredRoster
+
+__all__ = ["StoredLetters", "fly_again"]
+
+PAGE = 500
+_log = log_of("polycast")
+
+
+class StoredLetters(DeadLetters):
+    """All dead letters of a store, whichever bus they come from; kept until they are purged."""
+
+    def __init__(
+        self, store: Store, dispatcher: StoredDispatcher, roster: StoredRoster, clock: Clock
+    ) -> None:
+        super().__init__(keep=0, post=roster.replay)
+        self._store, self._dispatcher = store, dispatcher
+        self._roster, self._clock = roster, clock
+        self._burying: set[Future[list[int]]] = set()
+
+    def __len__(self) -> int:
+        if not self._store.is_up:
+            return 0
+        try:
+            with self._store.view() as view:
+                return view.count_letters()
+        except STORE_FAILURES:  # nothing can be told of a store that is closed or gone
+            return 0
+
+    def __iter__(self) -> Iterator[DeadLetter]:
+        after, more = 0, True
+        while more:
+            with self._store.view() as view:
+                page = view.letters(after=after, limit=PAGE)
+            yield from map(self._letter, page)
+            more = len(page) == PAGE
+            after = page[-1].number if page else after
+
+    def _letter(self, kept: Letter) -> DeadLetter:
+        entry = self._dispatcher.entry(Stored(kept.position, kept.record))
+        return DeadLetter(
+            entry, kept.subscription, kept.reason, None, kept.attempts, kept.time, kept.number
+        )
+
+    def add(self, letter: DeadLetter) -> None:
+        """Keep one more, of a subscription that the store does not know."""
+        kept = letter_of(letter)
+        burying = self._store.write(lambda tx: tx.bury([kept]))
+        self._burying.add(burying)
+        burying.add_done_callback(self._burying.discard)
+        burying.add_done_callback(partial(_told, letter.subscription))
+
+    def settle(self) -> None:
+        """Return when all that were added are kept, or the store has not answered for long."""
+        wait(list(self._burying), self._dispatcher.within)
+
+    def replay(self, *letters: DeadLetter) -> int:
+        """Give these, or all, to their subscriptions once more; how many went.
+
+        A subscription that is not attached here finds them when it next is, wherever that is. An
+        event that could not leave its context goes if it now can: all in others can have it then.
+        """
+        chosen = list(letters or self)
+        roots = {each.number: root for each in chosen if (root := self._root_of(each)) is not None}
+        chosen = [each for each in chosen if each.number in roots or not _is_stuck(each)]
+        rows = [(e.number, e.subscription, e.position, e.identity.publisher) for e in chosen]
+        flown = self._store.write(lambda tx: fly_again(tx, rows, roots)).result()
+        mine = [each for each in chosen if self._is_for_here(each)]
+        numbers = [each.number for each in mine if each.number not in flown]
+        # Taken out first, so that nobody else replays it; its subscription ends with this process.
+        taken = self._store.write(lambda tx: tx.exhume(numbers)).result()
+        local = [self._letter(each) for each in taken]
+        # Of a context, for others in it, or in others.
+        local += [self._with(each, roots.get(each.number)) for each in mine if each.number in flown]
+        posted, stay = self._post(local)
+        went = {each.number for each in posted}
+        left = [letter_of(each) for each in stay if each.number not in flown]
+        if left:
+            self._store.write(lambda tx: tx.bury(left)).result()
+        return len(flown | went)
+
+    def _is_for_here(self, letter: DeadLetter) -> bool:
+        is_of_context = context_of_letter(letter.subscription) is not None
+        return is_of_context or self._roster.has_unnamed(letter)
+
+    def _root_of(self, letter: DeadLetter) -> Root | None:
+        """What an event that could not leave its context is in the root now; else why not."""
+        if not _is_stuck(letter):
+            return None
+        self._roster.wait_until_brought(letter.position)
+        try:
+            return self._dispatcher.root_now(Stored(letter.position, record_of(letter.entry)))
+        except Astray as found:
+            reason, now = reason_of(found.error), self._clock.time()
+
+            def note(tx: Transaction) -> None:
+                for each in tx.exhume([letter.number]):
+                    tries = each.attempts + 1
+                    tx.bury([replace(each, reason=reason, attempts=tries, time=now)])
+
+            self._store.write(note).result()
+            return None
+
+    def _with(self, letter: DeadLetter, root: Root | None) -> DeadLetter:
+        if root is None:
+            return letter
+        record = replace(record_of(letter.entry), root=root)
+        entry = self._dispatcher.entry(Stored(letter.position, record))
+        return dataclasses.replace(letter, entry=entry)
+
+    def purge(self, *letters: DeadLetter) -> int:
+        """Throw these, or all, away; how many went."""
+        numbers = [each.number for each in letters or self]
+        return len(self._store.write(lambda tx: tx.exhume(numbers)).result())
+
+
+def _told(subscription: str, burying: Future[list[int]]) -> None:
+    """Nobody waits for it: what a broker refuses would be lost without a word."""
+    error = burying.exception()
+    if isinstance(error, BrokerRefused | AccessDenied):
+        _log.error("a dead letter of %s was not kept: %s", subscription, error)
+
+
+def _is_stuck(letter: DeadLetter) -> bool:
+    """Whether it is of an event that could not leave its context."""
+    record, context = letter.entry.record, context_of_letter(letter.subscription)
+    return record is not None and context is not None and _has_no_way(record, context)
+
+
+def _has_no_way(record: Record, context: str) -> bool:
+    return record.context == context and record.root is None
+
+
+def fly_again(
+    tx: Transaction,
+    letters: Iterable[tuple[int, str, int, str]],
+    roots: Mapping[int, Root] = MappingProxyType({}),
+) -> set[int]:
+    """Let what the store keeps of their subscriptions know; the numbers of those that went.
+
+    A letter is its number, its subscription, and the position and publisher of its event. Those
+    that could not leave their contexts, and now can, have roots; the log has them from now on.
+    """
+    oldest, went = tx.oldest(), set()
+    for number, subscription, position, publisher in letters:
+        root = roots.get(number)
+        takers = _takers(tx, number, subscription, position, root)
+        for letter in tx.exhume([number]) if takers or root is not None else []:
+            record = letter.record
+            if root is not None:
+                record = replace(record, root=root)
+                tx.give_root(position, root)
+            for name, kept in takers.items():
+                fate = "goes" if name == subscription else place_of(tx, kept).fate(position)
+                if fate == "comes" and kept.group:
+                    fate = "goes"  # whoever finds it in the log cannot claim it a second time
+                if fate == "comes":
+                    # It gets there anyway, unless it has come farther than the store knows.
+                    announce(tx, name, Passed(position, publisher, kept.token))
+                if fate != "goes":
+                    continue
+                announce(tx, name)
+                token = tx.revision() + 1  # higher than that of anybody who had claimed it
+                tx.fly([Flight(name, position, publisher, token=token)])
+                if position < oldest:  # the log has let go of it, the letter has not
+                    body = encode_record(record)
+                    tx.put_document(OUTLIVING, outliving(name, position), body)
+            went.add(number)
+    return went
+
+
+def _takers(
+    tx: Transaction, number: int, subscription: str, position: int, root: Root | None
+) -> dict[str, Kept]:
+    """Who is to have the event of a letter: its subscription, or all in its context.
+
+    If it could not leave its context, all in others, now that it can.
+    """
+    kept = tx.subscription(subscription)
+    if kept is not None:
+        return {subscription: kept}
+    context = context_of_letter(subscription)
+    found = [] if context is None else tx.letters(after=number - 1, limit=1)
+    if context is None or not found:
+        return {}
+    if root is None and _has_no_way(found[0].record, context):
+        return {}  # the log does not have what others would see
+    there = [each for each in tx.subscriptions() if each.start <= position]
+    return {
+        each.name: each
+        for each in there
+        if (Definition.decoded(each.definition).context == context) is (root is None)
+    }

@@ -1,0 +1,55 @@
+"""An event on one line: for a person, or as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from polycast.cli.formatting import clip, moment
+
+if TYPE_CHECKING:
+    from polycast.cli.payloads import Payloads
+    from polycast.events import Record
+    from polycast.stores import Stored
+
+__all__ = ["line_of", "text_line"]
+
+
+def line_of(stored: Stored, payloads: Payloads, *, as_json: bool) -> str:
+    """An event of the log on one line."""
+    record = stored.record
+    if as_json:
+        data: dict[str, Any] = {
+            "position": stored.position,
+            "time": record.time,
+            "class": record.name,
+            "version": record.version,
+        }
+        return msgspec.json.encode(data | _context_of(record) | payloads.fields(record)).decode()
+    event = _context_in_words(record) + payloads.text(record, most=1_000)
+    return text_line(stored.position, record.time, record.name, record.topic, event)
+
+
+def text_line(position: int, time: float, name: str, topic: str | None, event: str) -> str:
+    """What a person sees of an event."""
+    on = "" if topic is None else f"{clip(topic)}  "
+    return f"{position:>8}  {moment(time)}  {clip(name)}  {on}{event}"
+
+
+def _context_of(record: Record) -> dict[str, Any]:
+    """The context and the class of the root form, unless it was published in the root."""
+    if record.context is None:
+        return {}
+    root = record.root
+    form = None if root is None else {"class": root.name, "version": root.version}
+    return {"context": record.context, "root": form}
+
+
+def _context_in_words(record: Record) -> str:
+    if record.context is None:
+        return ""
+    place = f"in {clip(record.context)}"
+    if record.root is None:
+        return f"{place}, no root form  "
+    return f"{place}  " if record.is_own_root else f"{place}, root form {clip(record.root.name)}  "

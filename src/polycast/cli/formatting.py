@@ -1,0 +1,89 @@
+"""Numbers, times and tables as a person reads them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from polycast.plain_text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["ago", "clip", "count", "duration", "listed", "moment", "size", "table"]
+
+_UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
+_WIDEST = 60  # characters of a cell
+
+
+def size(number: float) -> str:
+    """Bytes: 1.2 GB."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if number < 999.5:
+            return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.3g} {unit}"
+        number /= 1_000
+    return f"{number:.3g} TB"
+
+
+def duration(seconds: float) -> str:
+    """Seconds: 3 min, 0.4 ms."""
+    if seconds < 0.9995:
+        return f"{seconds * 1_000:.3g} ms" if seconds else "0 s"
+    length, unit = next((each for each in _UNITS if seconds >= each[0]), _UNITS[-1])
+    many = max(1, int(seconds / length))
+    return f"{many} {'day' if unit == 'days' and many == 1 else unit}"
+
+
+def ago(time: float | None, now: float) -> str:
+    """A time, seen from now: 3 min ago, in 20 s."""
+    if time is None:
+        return "-"
+    if abs(time - now) < 1:
+        return "now"
+    return f"in {duration(time - now)}" if time > now else f"{duration(now - time)} ago"
+
+
+def moment(time: float | None) -> str:
+    """A time by the clock on the wall here."""
+    if time is None:
+        return "-"
+    try:
+        return datetime.fromtimestamp(time).astimezone().isoformat(" ", "seconds")
+    except (ValueError, OverflowError, OSError):  # what a damaged file says
+        return f"{time:g}"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """1 event, 12,345 events."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def clip(text: str, most: int = _WIDEST) -> str:
+    """One line of so many characters at most; what a terminal would obey is shown as text."""
+    line = plain(text)
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def listed(names: Iterable[object]) -> str:
+    """Separated by commas; a dash if there are none."""
+    return ", ".join(map(str, names)) or "-"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, indent: int = 0) -> list[str]:
+    """Aligned columns; numbers to the right, the last column as long as it is."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    right = [all(isinstance(row[at], int) for row in rows) for at in range(len(heads))]
+    lines = [list(heads), *cells]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
+    return [
+        " " * indent
+        + "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else clip(str(value))

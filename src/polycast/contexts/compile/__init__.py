@@ -1,0 +1,1 @@
+"""From the winning rules to functions without reflection."""

@@ -1,0 +1,1 @@
+"""Declaring a context: in Python, XML or annotations, and as data."""

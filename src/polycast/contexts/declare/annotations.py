@@ -1,0 +1,79 @@
+"""What the annotations of classes stand for: mappings and rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from polycast.contexts.declare.statements import DIRECTIONS, MappingLine, Place
+from polycast.errors import BadContext, BadOption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from polycast.contexts.declare.context import Context
+    from polycast.contexts.declare.statements import Direction
+
+__all__ = ["annotated_functions", "annotated_mappings", "maps_to", "transform_with"]
+
+T = TypeVar("T")
+
+# Kept in the class's own dictionary: a subclass says for itself what it maps to.
+_MAPS_TO = "__polycast_maps_to__"
+_TRANSFORM_WITH = "__polycast_transform_with__"
+
+
+def maps_to(other: type, direction: Direction) -> Callable[[type[T]], type[T]]:
+    """Let the contexts that list a class map it: `?` is other => class, `!` is class => other."""
+    if not isinstance(other, type):
+        raise BadContext("the type of @maps_to", other, accepted="a class of the root")
+    if direction not in DIRECTIONS:
+        raise BadOption.choice("direction", direction, DIRECTIONS)
+
+    def note(cls: type[T]) -> type[T]:
+        _note(cls, _MAPS_TO, ((other, direction), *vars(cls).get(_MAPS_TO, ())))
+        return cls
+
+    return note
+
+
+def transform_with(function: Callable[[Any], Any]) -> Callable[[type[T]], type[T]]:
+    """Let the contexts that know a class apply a function wherever an attribute holds it."""
+    given: object = function
+    if not callable(given):
+        accepted = "a function, as in f(x: Money) -> Money"
+        raise BadContext("the function of @transform_with", function, accepted=accepted)
+
+    def note(cls: type[T]) -> type[T]:
+        _note(cls, _TRANSFORM_WITH, (function,))
+        return cls
+
+    return note
+
+
+def _note(cls: object, name: str, value: object) -> None:
+    if not isinstance(cls, type):
+        raise BadContext("what is annotated", cls, accepted="a class")
+    try:
+        setattr(cls, name, value)
+    except TypeError:
+        raise BadContext("what is annotated", cls, accepted="a class of yours") from None
+
+
+def annotated_mappings(context: Context) -> list[MappingLine]:
+    """The mappings that the types of a context stand for; those it writes out go before them."""
+    place = Place(context.name)
+    written = {(line.source, line.direction) for line in context.mapping_lines}
+    found = []
+    for cls in context.types:
+        for other, direction in vars(cls).get(_MAPS_TO, ()):
+            source, target = (other, cls) if direction == "?" else (cls, other)
+            if (source, direction) not in written:
+                found.append(MappingLine(source, target, direction, place))
+    return found
+
+
+def annotated_functions(types: Iterable[type]) -> Iterator[tuple[type, Callable[[Any], Any]]]:
+    """The functions that types say are applied to them."""
+    for cls in types:
+        for function in vars(cls).get(_TRANSFORM_WITH, ()):
+            yield cls, function

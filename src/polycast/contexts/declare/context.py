@@ -1,0 +1,243 @@
+"""A context: the types, mappings and rules by which a party sees events (FOS, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from polycast.config import check_name
+from polycast.contexts.check.checker import check
+from polycast.contexts.declare.statements import (
+    DIRECTIONS,
+    DISABLED,
+    MappingLine,
+    Place,
+    RuleLine,
+    WholeLine,
+)
+from polycast.contexts.resolve.inheritance import forget, settle
+from polycast.contexts.resolve.resolution import Resolver
+from polycast.contexts.run.translator import Translator
+from polycast.errors import BadContext, BadOption, ContextFrozen
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+    from importlib.resources.abc import Traversable
+    from types import ModuleType
+
+    from polycast.contexts.check.findings import Report
+    from polycast.contexts.declare.statements import Direction
+    from polycast.contexts.resolve.listing import Shown
+    from polycast.contexts.resolve.resolution import Row
+
+__all__ = ["Context"]
+
+
+class Context:
+    """Local types, and how events come in from the root and go out to it.
+
+    One without a parent is a root: its types are those that all parties refer to.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        parent: Context | Iterable[Context] | None = None,
+        types: Iterable[type] = (),
+        strict: bool = False,
+    ) -> None:
+        """With `strict`, an attribute of a target that would take its default is an error."""
+        self.name = check_name("name", name)
+        self.strict = _checked_strict(name, strict)
+        self.parents = _checked_parents(name, parent)
+        self.types = _checked_types(name, types)
+        self.mapping_lines: list[MappingLine] = []
+        self.rule_lines: list[RuleLine] = []
+        self.whole_lines: list[WholeLine] = []
+        self._frozen = False
+
+    # -- declaring ---------------------------------------------------------------------------------
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str] | Traversable,
+        *,
+        name: str | None = None,
+        parent: Context | Iterable[Context] | None = None,
+        modules: Iterable[ModuleType | str] = (),
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> Context:
+        """Read a context from XML; it may name what the modules define, and `functions`, no more.
+
+        Its name is the one given, else that of `<context name="...">`, else that of the file. A
+        file inside a zip is found, too, and what `importlib.resources.files(...)` gives.
+        """
+        from polycast.contexts.declare.xml_loader import load
+
+        return load(path, name=name, parent=parent, modules=modules, functions=functions)
+
+    def dump(self) -> str:
+        """The context as XML that `load` reads; functions and types must have dotted names."""
+        from polycast.contexts.declare.xml_writer import dump
+
+        return dump(self)
+
+    def map(
+        self, source: type, target: type, direction: Direction, *, place: Place | None = None
+    ) -> None:
+        """Let events of one type be events of another: incoming (`?`) or outgoing (`!`)."""
+        self._check_open("map()")
+        if direction not in DIRECTIONS:
+            raise BadOption.choice("direction", direction, DIRECTIONS)
+        ends = (_checked_type(self.name, source), _checked_type(self.name, target))
+        self.mapping_lines.append(MappingLine(*ends, direction, place or Place(self.name)))
+
+    def rule(
+        self, pattern: str, function: Callable[[Any], Any] | str, *, place: Place | None = None
+    ) -> None:
+        """Apply a function where a pattern says; `-` disables an inherited rule."""
+        self._check_open("rule()")
+        given: object = pattern
+        if not isinstance(given, str):
+            accepted = "a text such as 'InvoiceLine.amountToPay'"
+            raise BadContext("a pattern", pattern, accepted=accepted, where=self.name)
+        if isinstance(function, str) and function != DISABLED:
+            accepted = "a function, or '-' to disable an inherited rule"
+            raise BadContext("the function of a rule", function, accepted=accepted, where=self.name)
+        self.rule_lines.append(RuleLine(pattern, function, place or Place(self.name)))
+
+    def whole(
+        self, source: type, function: Callable[[Any], Any], *, place: Place | None = None
+    ) -> None:
+        """Let a function make the whole target of events of a type.
+
+        It takes the source as it is: no rule and no unit of its mapping applies to it.
+        """
+        self._check_open("whole()")
+        cls = _checked_type(self.name, source)
+        self.whole_lines.append(WholeLine(cls, function, place or Place(self.name)))
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    @property
+    def root(self) -> Context:
+        """The context at the top."""
+        return self.parents[0].root if self.parents else self
+
+    def lineage(self) -> list[Context]:
+        """The context and all above it, itself first."""
+        found: dict[int, Context] = {}
+        waiting = [self]
+        for each in waiting:
+            if id(each) not in found:
+                found[id(each)] = each
+                waiting += each.parents
+        return list(found.values())
+
+    def check(self) -> Report:
+        """What is wrong, doubtful or worth knowing."""
+        return check(self)
+
+    def resolve(self, cls: type) -> list[Row]:
+        """The rule that applies at each path of events of a type, and why that one."""
+        settled = settle(self)
+        cls = _checked_type(self.name, cls)
+        found = [mapping for way in DIRECTIONS if (mapping := settled.mapping_for(cls, way))]
+        if found and all(mapping.source in settled.wholes for mapping in found):
+            return []  # a function makes all of it
+        return Resolver(settled.rules, settled.types).rows(cls)
+
+    def source(self, cls: type, direction: Direction | None = None) -> str:
+        """The generated code for events of a type."""
+        settled = settle(self)
+        cls = _checked_type(self.name, cls)
+        if direction not in (None, *DIRECTIONS):
+            raise BadOption.choice("direction", direction, DIRECTIONS)
+        ways = DIRECTIONS if direction is None else (direction,)
+        for way in ways:
+            translator = Translator(settled, way, lambda finding: None)
+            if translator.mapping(cls) is not None:
+                return translator.code(cls).source
+        sources = {source.__name__ for source, way in settled.mappings if way in ways}
+        accepted = ", ".join(sorted(sources)) or "none"
+        raise BadContext("a type with a mapping", cls, accepted=accepted, where=self.name)
+
+    def show(self, cls: type) -> Shown:
+        """How events of a type come in and go out, path by path, to be printed."""
+        from polycast.contexts.resolve.listing import show
+
+        return show(self, _checked_type(self.name, cls))
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it is in a federation, and does not change any more."""
+        return self._frozen
+
+    def freeze(self) -> None:
+        """Let it change no more: others rely on it."""
+        self._frozen = True
+
+    def thaw(self) -> None:
+        """Let it change again: it did not get into the federation for which it was frozen."""
+        self._frozen = False
+        forget(self)
+
+    def copy(
+        self, name: str | None = None, *, parent: Context | Iterable[Context] | None = None
+    ) -> Context:
+        """The same once more, to be changed; with another name, or other parents."""
+        above = self.parents if parent is None else parent
+        made = Context(
+            name or self.name, parent=above or None, types=self.types, strict=self.strict
+        )
+        made.mapping_lines = list(self.mapping_lines)
+        made.rule_lines = list(self.rule_lines)
+        made.whole_lines = list(self.whole_lines)
+        return made
+
+    def _check_open(self, operation: str) -> None:
+        if self._frozen:
+            raise ContextFrozen(self.name, operation)
+
+    def __repr__(self) -> str:
+        parents = ", ".join(parent.name for parent in self.parents)
+        return f"Context({self.name!r}{f', parent={parents}' if parents else ''})"
+
+
+def _checked_parents(name: str, parent: Context | Iterable[Context] | None) -> tuple[Context, ...]:
+    given = () if parent is None else (parent,) if isinstance(parent, Context) else tuple(parent)
+    strange: list[object] = [each for each in given if not isinstance(each, Context)]
+    if strange:
+        accepted = "a context, or several in a list"
+        raise BadContext("parent", strange[0], accepted=accepted, where=name)
+    if len({id(each.root) for each in given}) > 1:
+        accepted = "parents of the same root"
+        raise BadContext("parent", [each.name for each in given], accepted=accepted, where=name)
+    above = {each.name for parent in given for each in parent.lineage()}
+    if name in above:
+        accepted = f"a name that no context above it has ({', '.join(sorted(above))})"
+        raise BadContext("the name of a context", name, accepted=accepted)
+    return given
+
+
+def _checked_strict(name: str, strict: object) -> bool:
+    if not isinstance(strict, bool):
+        raise BadContext("strict", strict, accepted="True or False", where=name)
+    return strict
+
+
+def _checked_types(name: str, types: object) -> tuple[type, ...]:
+    if isinstance(types, type | str) or not isinstance(types, Iterable):
+        raise BadContext("types", types, accepted="classes, in a list", where=name)
+    return tuple(dict.fromkeys(_checked_type(name, cls) for cls in types))
+
+
+def _checked_type(name: str, cls: object) -> type:
+    if not isinstance(cls, type):
+        raise BadContext("a type", cls, accepted="a class", where=name)
+    return cls

@@ -1,0 +1,220 @@
+"""A context as data, for a store: names, and for functions where to find them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from polycast.contexts.declare.annotations import annotated_mappings
+from polycast.contexts.declare.context import Context
+from polycast.contexts.declare.function_names import NoName, name_by_which
+from polycast.contexts.declare.rule_functions import Marked, identity
+from polycast.contexts.declare.statements import DISABLED, Direction
+from polycast.errors import BadContext, FilterError
+from polycast.filters import Filter
+from polycast.typesystem import describe, wire_name, wire_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = [
+    "ContextState",
+    "FunctionState",
+    "MappingState",
+    "RuleState",
+    "TypeState",
+    "WholeState",
+    "context_from",
+    "functions_of",
+    "read_state",
+    "state_of",
+]
+
+_FORMAT = 1
+_IDENTITY = "polycast:identity"
+
+
+class TypeState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A type by its name on the wire; the hash is that of its description."""
+
+    name: str
+    version: int = 1
+    hash: str = ""
+
+
+class MappingState(msgspec.Struct, frozen=True):
+    """`source => target`, one that an annotation stands for included."""
+
+    source: TypeState
+    target: TypeState
+    direction: Direction
+
+
+class FunctionState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A function: `module:name`, or what it reckons; `-` is none."""
+
+    name: str = ""
+    tree: dict[str, Any] | None = None
+    unchecked: bool = False
+    impure: bool = False
+
+
+class RuleState(msgspec.Struct, frozen=True):
+    """`pattern > function`."""
+
+    pattern: str
+    function: FunctionState
+
+
+class WholeState(msgspec.Struct, frozen=True):
+    """A function of whole events."""
+
+    source: TypeState
+    function: FunctionState
+
+
+class ContextState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a context declares itself; what it inherits is in its parents."""
+
+    format: int
+    name: str
+    parents: tuple[str, ...] = ()
+    types: tuple[TypeState, ...] = ()
+    mappings: tuple[MappingState, ...] = ()
+    rules: tuple[RuleState, ...] = ()
+    wholes: tuple[WholeState, ...] = ()
+    strict: bool = False
+
+
+def state_of(context: Context) -> bytes:
+    """A context for a store; its functions must be importable, or such that they can be lifted."""
+    mappings = [*annotated_mappings(context), *context.mapping_lines]
+    state = ContextState(
+        _FORMAT,
+        context.name,
+        tuple(parent.name for parent in context.parents),
+        tuple(TypeState(*_named(cls), describe(cls).hash) for cls in context.types),
+        tuple(
+            MappingState(_type(each.source), _type(each.target), each.direction)
+            for each in mappings
+        ),
+        tuple(
+            RuleState(line.pattern, _function(context, line.function, f"the rule {line.pattern!r}"))
+            for line in context.rule_lines
+        ),
+        tuple(
+            WholeState(
+                _type(line.source),
+                _function(context, line.function, f"the whole {line.source.__name__!r}"),
+            )
+            for line in context.whole_lines
+        ),
+        context.strict,
+    )
+    return msgspec.json.encode(state)
+
+
+def _named(cls: type) -> tuple[str, int]:
+    return wire_name(cls), wire_version(cls)
+
+
+def _type(cls: type) -> TypeState:
+    return TypeState(*_named(cls))
+
+
+def _function(context: Context, given: Any, what: str) -> FunctionState:
+    if given == DISABLED:
+        return FunctionState(DISABLED)
+    marked = given if isinstance(given, Marked) else Marked(given)
+    marks: dict[str, Any] = {"unchecked": marked.is_unchecked, "impure": marked.is_impure}
+    call = marked.function
+    if call is identity:
+        return FunctionState(_IDENTITY, **marks)
+    name = _found_at(call) or _found_at(given)
+    if name is not None:
+        return FunctionState(name, **marks)
+    try:
+        tree = (call if isinstance(call, Filter) else Filter(call)).to_json()
+    except (FilterError, TypeError) as error:
+        accepted = (
+            f"a function that a module has under its name, or one that can be lifted: {error}"
+        )
+        raise BadContext(f"in {what}", given, accepted=accepted, where=context.name) from None
+    return FunctionState(tree=tree, unchecked=True, impure=marked.is_impure)
+
+
+def functions_of(context: Context) -> dict[str, Callable[..., Any]]:
+    """The functions of a context's own lines, by the names that its state has for them."""
+    found: dict[str, Callable[..., Any]] = {}
+    given: list[Any] = [each.function for each in context.rule_lines]
+    given += [each.function for each in context.whole_lines]
+    for function in given:
+        inner = function.function if isinstance(function, Marked) else function
+        for call in (inner, function):
+            name = None if isinstance(call, str) else _found_at(call)
+            if name is not None:
+                found.setdefault(name, call)
+    return found
+
+
+def _found_at(function: Any) -> str | None:
+    try:
+        return ":".join(name_by_which(function))
+    except NoName:
+        return None
+
+
+def read_state(state: bytes) -> ContextState:
+    """What a store has, without any class or function."""
+    try:
+        found = msgspec.json.decode(state, type=ContextState)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        accepted = f"what state_of() makes ({error})"
+        raise BadContext("the state of a context", state, accepted=accepted) from None
+    if found.format != _FORMAT:
+        accepted = f"format {_FORMAT}"
+        raise BadContext("the format of a context", found.format, accepted=accepted)
+    return found
+
+
+def context_from(
+    state: bytes,
+    *,
+    class_named: Callable[[str, int], type],
+    function_named: Callable[[str], Callable[[Any], Any]],
+    parents: Mapping[str, Context],
+) -> Context:
+    """The context of a state; who asks says what its names mean, and nothing else is looked up."""
+    found = read_state(state)
+    missing = [name for name in found.parents if name not in parents]
+    if missing:
+        accepted = f"one that is known: {', '.join(sorted(parents)) or 'none'}"
+        raise BadContext("a parent", missing[0], accepted=accepted, where=found.name)
+
+    def cls(named: TypeState) -> type:
+        return class_named(named.name, named.version)
+
+    def function(given: FunctionState) -> Any:
+        if given.name in (DISABLED, _IDENTITY):
+            return DISABLED if given.name == DISABLED else identity
+        call: Any
+        if given.tree is not None:
+            call = Filter.from_json(given.tree, class_named=lambda name: class_named(name, 1))
+        else:
+            call = function_named(given.name)
+        marked = Marked(call, is_unchecked=given.unchecked, is_impure=given.impure)
+        known = Marked(call)  # it may have been marked where it is defined
+        is_new = (marked.is_unchecked, marked.is_impure) != (known.is_unchecked, known.is_impure)
+        return marked if is_new else call
+
+    above = [parents[name] for name in found.parents]
+    types = map(cls, found.types)
+    made = Context(found.name, parent=above or None, types=types, strict=found.strict)
+    for each in found.mappings:
+        made.map(cls(each.source), cls(each.target), each.direction)
+    for rule in found.rules:
+        made.rule(rule.pattern, function(rule.function))
+    for whole in found.wholes:
+        made.whole(cls(whole.source), function(whole.function))
+    return made

@@ -1,0 +1,74 @@
+"""Names of functions and classes: which they have, and which may be looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from polycast.contexts.declare.rule_functions import Marked
+from polycast.errors import BadContext
+from polycast.registered_names import Names, home_of, imported
+
+__all__ = ["NoName", "name_by_which", "registered"]
+
+
+class NoName(Exception):
+    """Why something has no name by which another process could find it."""
+
+
+def name_by_which(found: Any) -> tuple[str, str]:
+    """The module of a function or class, and its name in there."""
+    home = home_of(found)
+    if home is None:
+        module, name = (getattr(found, each, None) or "" for each in ("__module__", "__qualname__"))
+        raise NoName(_why(found, module, name))
+    return home
+
+
+def _why(found: Any, module: str, name: str) -> str:
+    if isinstance(found, Marked):
+        return f"{found!r} is not in {module} under a name of its own"
+    if "<lambda>" in name:
+        return "it is a lambda without a name"
+    if "<locals>" in name:
+        return f"{name.replace('<locals>.', '')} is local to another function"
+    if not name:
+        return f"a {type(found).__name__} has no name"
+    return f"{module} has no {name}"
+
+
+def registered(
+    option: str,
+    modules: object,
+    functions: object,
+    *,
+    where: str,
+) -> Names:
+    """What names may mean: what some modules define, and functions by the names given."""
+    given = {} if functions is None else functions
+    if not isinstance(given, Mapping):
+        accepted = "a function for each name, as in {'to_us': to_us}"
+        raise BadContext("functions", functions, accepted=accepted, where=where)
+    if isinstance(modules, str | ModuleType) or not hasattr(modules, "__iter__"):
+        raise BadContext(option, modules, accepted=_MODULES, where=where)
+    for name, function in given.items():
+        if not isinstance(name, str) or not callable(function):
+            accepted = f"a function for the name {name!r}"
+            raise BadContext("functions", function, accepted=accepted, where=where)
+    return Names([_module(option, each, where) for each in modules], given)
+
+
+_MODULES = "modules, or their names, in a list"
+
+
+def _module(option: str, given: object, where: str) -> ModuleType:
+    if isinstance(given, str):
+        try:
+            return imported(given)
+        except (ImportError, ValueError) as error:
+            accepted = f"modules that can be imported ({error})"
+            raise BadContext(option, given, accepted=accepted, where=where) from error
+    if not isinstance(given, ModuleType):
+        raise BadContext(option, given, accepted=_MODULES, where=where)
+    return given

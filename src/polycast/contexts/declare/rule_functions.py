@@ -1,0 +1,157 @@
+"""The functions of rules: what they take and give, as their annotations say."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from polycast.registered_names import placed_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Function", "Unusable", "function_of", "identity", "impure", "name_of", "unchecked"]
+
+T = TypeVar("T")
+F = TypeVar("F", bound="Callable[..., object]")
+
+
+class Unusable(Exception):
+    """Why something cannot be the function of a rule."""
+
+
+class Marked:
+    """A function with what its user says of it."""
+
+    def __init__(
+        self, function: Callable[..., Any], *, is_unchecked: bool = False, is_impure: bool = False
+    ) -> None:
+        inner = function if isinstance(function, Marked) else None
+        self.function: Callable[..., Any] = function if inner is None else inner.function
+        self.is_unchecked: bool = is_unchecked or (inner is not None and inner.is_unchecked)
+        self.is_impure: bool = is_impure or (inner is not None and inner.is_impure)
+        functools.update_wrapper(self, self.function)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.function(*arguments, **named)
+
+    def __repr__(self) -> str:
+        marks = [("unchecked", self.is_unchecked), ("impure", self.is_impure)]
+        text = name_of(self.function)
+        for name, holds in marks:
+            text = f"{name}({text})" if holds else text
+        return text
+
+
+def identity(value: T) -> T:
+    """Returns what it is given: a value that a rule leaves as it is."""
+    return value
+
+
+def unchecked(function: F) -> F:
+    """Let a rule use a function whose annotations are missing or not true."""
+    return typing.cast("F", Marked(_callable(function), is_unchecked=True))
+
+
+def impure(function: F) -> F:
+    """Say that a function may give another result tomorrow: it has state, or looks at a clock."""
+    return typing.cast("F", Marked(_callable(function), is_impure=True))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that a rule applies."""
+
+    call: Callable[[Any], Any] = field(repr=False)
+    argument: Any
+    """The annotation of what it takes; Any if nobody checks it."""
+    result: Any
+    """The annotation of what it gives; of `identity`, Any."""
+    name: str
+    is_impure: bool = False
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it gives what it takes."""
+        return self.call is identity
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """A function in a word."""
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
+
+
+def function_of(given: object, types: Iterable[type] = ()) -> Function:
+    """What a rule can apply; `types` are those of which it may be a method."""
+    if not callable(given):
+        raise Unusable(f"{given!r} is not a function; a function of one argument, or '-', is")
+    marked = given if isinstance(given, Marked) else Marked(given)
+    call = marked.function
+    name = name_of(call)
+    if call is identity:
+        return Function(identity, Any, Any, "identity")
+    if inspect.iscoroutinefunction(call) or inspect.isgeneratorfunction(call):
+        raise Unusable(f"{name} gives no value, but a coroutine or a generator")
+    if marked.is_unchecked:
+        return Function(call, Any, Any, name, marked.is_impure)
+    argument, result = _annotations(call, name, list(types))
+    return Function(call, argument, result, name, marked.is_impure)
+
+
+def _annotations(call: Any, name: str, types: list[type]) -> tuple[Any, Any]:
+    target = vars(call).get("__init__", call) if isinstance(call, type) else call
+    try:
+        parameters = list(inspect.signature(call).parameters.values())
+        hints = _hints(target, types)
+    except (TypeError, ValueError, NameError) as error:
+        raise Unusable(f"{name} cannot be looked at ({error}); {_ACCEPTED}") from None
+    first = _first(parameters, name)
+    owner = _owner(call, name, types) if first.name not in hints else None
+    argument = hints.get(first.name, owner)
+    result = call if isinstance(call, type) else hints.get("return")
+    if argument is None or (result is None and "return" not in hints):
+        missing = f"its argument {first.name!r}" if argument is None else "its result"
+        raise Unusable(f"{missing} is not annotated in {name}; {_ACCEPTED}")
+    return argument, result
+
+
+_ACCEPTED = "annotate it, as in f(x: Money) -> Money, or wrap it: pc.unchecked(f)"
+
+
+def _hints(target: Any, types: list[type]) -> dict[str, Any]:
+    """Annotations; of functions local to another one, the types of the context are known too."""
+    function = target if hasattr(target, "__annotations__") else target.__call__
+    inner = getattr(function, "__func__", function)
+    return typing.get_type_hints(
+        inner, localns={each.__name__: each for each in types}, include_extras=True
+    )
+
+
+def _first(parameters: list[inspect.Parameter], name: str) -> inspect.Parameter:
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p for p in places[1:] if p.default is p.empty]
+    needed += [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if not places or needed:
+        count = "no argument" if not places else f"{len(needed) + 1} arguments"
+        raise Unusable(f"{name} takes {count}; a rule gives it one: the value at the path")
+    return places[0]
+
+
+def _owner(call: Any, name: str, types: list[type]) -> type | None:
+    """The class of which a function is a method: that annotates `self`."""
+    short = name.rpartition(".")[2]
+    for cls in types:
+        for base in cls.__mro__:
+            if base.__dict__.get(short) is call:
+                return base
+    found = placed_at(getattr(call, "__module__", None), name.rpartition(".")[0])
+    return found if isinstance(found, type) and found.__dict__.get(short) is call else None
+
+
+def _callable(function: object) -> Callable[..., Any]:
+    if not callable(function):
+        raise TypeError(f"{function!r} is not a function")
+    return function

@@ -1,0 +1,129 @@
+"""What is declared in a context, line by line, and what it means when its names are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    from polycast.contexts.declare.patterns import Pattern
+    from polycast.contexts.declare.rule_functions import Function
+
+__all__ = [
+    "DIRECTIONS",
+    "DISABLED",
+    "Direction",
+    "Mapping",
+    "MappingLine",
+    "Place",
+    "Rule",
+    "RuleLine",
+    "Whole",
+    "WholeLine",
+]
+
+Direction = Literal["?", "!"]
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+DISABLED = "-"  # in place of a function
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something was declared."""
+
+    context: str
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.context if self.file is None else f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class MappingLine:
+    """`source => target`, incoming (`?`) or outgoing (`!`)."""
+
+    source: type
+    target: type
+    direction: Direction
+    place: Place
+
+    @property
+    def ends(self) -> tuple[type, type]:
+        """Source and target."""
+        return self.source, self.target
+
+    def __str__(self) -> str:
+        return f"{self.source.__name__} => {self.target.__name__} {self.direction}"
+
+
+@dataclass(frozen=True)
+class RuleLine:
+    """`pattern > function`."""
+
+    pattern: str
+    function: Any
+    place: Place
+
+
+@dataclass(frozen=True)
+class WholeLine:
+    """What makes the whole target of events of a type."""
+
+    source: type
+    function: Any
+    place: Place
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule whose names are known; one without a function disables what it overrides."""
+
+    pattern: Pattern
+    function: Function | None
+    place: Place = field(compare=False)
+    generated: bool = False
+
+    def __str__(self) -> str:
+        name = DISABLED if self.function is None else self.function.name
+        return f"{self.pattern} > {name}"
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return f"{self.place}, rule {str(self.pattern)!r}"
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A mapping that is in effect in a context."""
+
+    source: type
+    target: type
+    direction: Direction
+    place: Place = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.source.__name__} => {self.target.__name__} {self.direction}"
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return f"{self.place}, mapping {str(self)!r}"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A function of whole events of a type."""
+
+    source: type
+    function: Function
+    place: Place = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.source.__name__} > {self.function.name}"
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return f"{self.place}, whole {self.source.__name__!r}"

@@ -1,0 +1,177 @@
+"""Units of attributes, and how numbers get from one unit to another."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import typing
+from dataclasses import dataclass
+from decimal import Context as Arithmetic
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import typing_extensions
+
+from polycast.contexts.declare.rule_functions import Function
+from polycast.errors import BadContext, NotAvailable
+
+if TYPE_CHECKING:
+    from polycast.contexts.resolve.attribute_shapes import Shape
+
+__all__ = ["NoConversion", "Scaling", "Unit", "conversion", "units_in"]
+
+_NUMBERS: tuple[type, ...] = (int, float, Decimal)
+_EXACT = Arithmetic(prec=400)
+Number = int | float | Decimal
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of an attribute: `weight: Annotated[float, pc.Unit("kg")]`."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        given: object = self.name
+        if not isinstance(given, str) or not given.strip():
+            raise BadContext("a unit", given, accepted="its name, such as 'kg' or 'USD'")
+
+    def __repr__(self) -> str:
+        return f"Unit({self.name!r})"
+
+
+class NoConversion(Exception):
+    """Why a number cannot get from one unit to another."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """`x * factor + offset`: what is left of two units when events flow."""
+
+    source: str
+    target: str
+    factor: Number
+    offset: Number
+
+    def __call__(self, value: Any) -> Any:
+        """A number in the other unit."""
+        made = value * self.factor
+        return made + self.offset if self.offset else made
+
+    def __str__(self) -> str:
+        return f"{self.source} to {self.target}"
+
+
+def units_in(hint: Any) -> tuple[str, ...]:
+    """The units that an annotation names, in containers and unions too."""
+    found: dict[str, None] = {}
+    waiting: list[Any] = [hint]
+    aliases: list[Any] = []
+    for each in waiting:
+        if typing.get_origin(each) is typing.Annotated:
+            metadata = each.__metadata__
+            found.update({note.name: None for note in metadata if isinstance(note, Unit)})
+            waiting.append(each.__origin__)
+        elif stands_for := _stands_for(each):
+            if not any(each is alias for alias in aliases):  # aliases may name each other
+                aliases.append(each)
+                waiting += stands_for
+        else:
+            waiting += typing.get_args(each)
+    return tuple(found)
+
+
+def _stands_for(hint: Any) -> tuple[Any, ...]:
+    """What an alias or a NewType is another name for."""
+    if isinstance(hint, typing_extensions.TypeAliasType):
+        return (hint.__value__,)
+    if isinstance(hint, typing.NewType):
+        return (hint.__supertype__,)
+    return ()
+
+
+def conversion(source: str, target: str, given: Shape, wanted: Shape) -> Function:
+    """The function that brings what an attribute holds to another unit; `NoConversion` if none."""
+    classes = _numbers(given)
+    kind = _arithmetic(classes, _numbers(wanted))
+    call = _scaling(source, target, kind)
+    argument: Any = functools.reduce(operator.or_, sorted(classes, key=_NUMBERS.index))
+    return Function(call, argument, kind, str(call))
+
+
+@functools.cache
+def _scaling(source: str, target: str, kind: type) -> Scaling:
+    factor, offset = _linear(source, target)
+    if kind is Decimal:
+        return Scaling(source, target, _decimal(factor), _decimal(offset))
+    if kind is float:
+        return Scaling(source, target, float(factor), float(offset))
+    if factor.denominator != 1 or offset.denominator != 1:
+        why = f"from {source} to {target} a whole number would not stay one, and int is wanted"
+        raise NoConversion(why)
+    return Scaling(source, target, int(factor), int(offset))
+
+
+def _arithmetic(given: set[type], wanted: set[type]) -> type:
+    """In which numbers to reckon."""
+    if Decimal in given and float in given:
+        raise NoConversion("float and Decimal are not reckoned with together")
+    if Decimal in given or (Decimal in wanted and given == {int}):
+        return Decimal
+    return int if given == {int} and wanted == {int} else float
+
+
+def _numbers(shape: Shape) -> set[type]:
+    found: set[type] = set()
+    for cls in shape.all_classes():
+        base = next((each for each in _NUMBERS if issubclass(cls, each)), None)
+        if base is None:
+            raise NoConversion(f"{cls.__name__} is no number; int, float and Decimal are converted")
+        found.add(base)
+    if not found:
+        raise NoConversion("nobody knows what it holds; int, float and Decimal are converted")
+    return found
+
+
+def _decimal(number: Fraction) -> Decimal:
+    found = _EXACT.divide(Decimal(number.numerator), Decimal(number.denominator))
+    if Fraction(found) != number:
+        why = f"the factor {number} has no end as a Decimal, so it would be rounded"
+        raise NoConversion(why)
+    return found.normalize(_EXACT)
+
+
+@functools.cache
+def _linear(source: str, target: str) -> tuple[Fraction, Fraction]:
+    """The factor and the offset between two units, exactly."""
+    pint, registry = _registry()
+    for name in (source, target):
+        try:
+            registry.Unit(name)
+        except Exception:  # it parses names, and says in many ways that it cannot
+            raise NoConversion(f"{name!r} is no unit that pint knows") from None
+    try:
+        at = [registry.Quantity(Fraction(x), source).to(target).magnitude for x in range(3)]
+        factor, offset = Fraction(at[1] - at[0]), Fraction(at[0])
+    except pint.DimensionalityError as error:
+        kinds = f"{source} is {error.dim1 or '[]'}, {target} {error.dim2 or '[]'}"
+        raise NoConversion(" ".join(kinds.replace("(", "").replace(")", "").split())) from None
+    except Exception as error:  # logarithms, for instance
+        raise NoConversion(f"pint does not convert them exactly ({error})") from None
+    if 2 * factor + offset != at[2]:
+        raise NoConversion("one is no multiple of the other")
+    return factor, offset
+
+
+@functools.cache
+def _registry() -> tuple[Any, Any]:
+    try:
+        import pint
+    except ImportError:
+        raise NotAvailable(
+            "conversion of units",
+            why="pint is not installed",
+            instead="Install it: pip install 'polycast[units]'; or write the rules by hand",
+        ) from None
+    return pint, pint.UnitRegistry(non_int_type=Fraction)

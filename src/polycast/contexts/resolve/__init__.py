@@ -1,0 +1,1 @@
+"""Which rule wins at each path of an event."""

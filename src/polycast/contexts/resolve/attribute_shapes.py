@@ -1,0 +1,295 @@
+"""What an attribute holds: classes, in containers or not, and perhaps nothing."""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import enum
+import types
+import typing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, Union
+
+import typing_extensions
+
+from polycast.typesystem.attributes import declared_defaults
+from polycast.typesystem.class_kinds import kind_of
+from polycast.typesystem.standard_types import is_standard
+from polycast.typesystem.type_expressions import unwrapped
+from polycast.typesystem.type_hints import hints_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+__all__ = [
+    "CONTAINERS",
+    "Container",
+    "Shape",
+    "attribute_hints",
+    "filled",
+    "has_attributes",
+    "one_of",
+    "shape_of",
+]
+
+CONTAINERS: dict[object, type] = {  # how an annotation names it, and what it is
+    list: list,
+    collections.abc.MutableSequence: list,
+    collections.abc.Sequence: collections.abc.Sequence,
+    collections.abc.Collection: collections.abc.Sequence,
+    collections.abc.Iterable: collections.abc.Sequence,
+    tuple: tuple,
+    set: set,
+    collections.abc.MutableSet: set,
+    frozenset: frozenset,
+    collections.abc.Set: collections.abc.Set,
+    collections.deque: collections.deque,
+    collections.OrderedDict: collections.OrderedDict,
+    collections.defaultdict: collections.defaultdict,
+    dict: dict,
+    collections.abc.Mapping: dict,
+    collections.abc.MutableMapping: dict,
+}
+
+
+@dataclass(frozen=True)
+class Container:
+    """A list, tuple, set or dict; of a dict, its values."""
+
+    kind: type
+    inner: Shape
+    keys: Shape | None = None
+    """Of a dict, its keys."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a value may be: of some classes, in a container, None, or nobody knows."""
+
+    hint: Any
+    classes: tuple[type, ...] = ()
+    containers: tuple[Container, ...] = ()
+    none: bool = False
+    opaque: bool = False
+    """Whether it is not looked into."""
+    unknown: bool = False
+    """Whether it may be anything; it counts as opaque, too."""
+    places: tuple[tuple[Shape, ...], ...] = ()
+    """Of tuples of a fixed length, what is at each place."""
+    values: frozenset[tuple[type, object]] = frozenset()
+    """What a `Literal` names, by class; such a class is in `classes`, too."""
+    literal: frozenset[type] = frozenset()
+    """The classes of which only those values may be there."""
+
+    parameters: tuple[tuple[type, tuple[Shape, ...]], ...] = ()
+    """Of generic classes, what they are of."""
+    sealed: tuple[Any, ...] = ()
+    """What is known, but not looked into: a TypedDict, `type[M]`, a function, `tuple[M, *X]`."""
+
+    def all_classes(self) -> Iterator[type]:
+        """The classes, in containers too."""
+        yield from self.classes
+        for each in self.containers:
+            yield from each.inner.all_classes()
+
+    def hidden_classes(
+        self, seen: frozenset[Any] = frozenset(), *, but: Collection[type] = ()
+    ) -> Iterator[type]:
+        """The classes that are held where no rule and no mapping ever looks.
+
+        A rule sees the whole of an object whose class is among `but`.
+        """
+        for each in self.containers:
+            yield from () if each.keys is None else each.keys.any_classes(seen)
+            yield from each.inner.hidden_classes(seen, but=but)
+        inside = [] if tuple in but else [*self.places]
+        for shapes in (*inside, *(shapes for cls, shapes in self.parameters if cls not in but)):
+            for shape in shapes:
+                yield from shape.any_classes(seen)
+        for part in self.sealed if self.sealed not in seen else ():
+            for hint in _held_by(part):
+                yield from shape_of(hint).any_classes(seen | {self.sealed})
+
+    def holds_opaque(self) -> bool:
+        """Whether it, or an element of it, is not looked into."""
+        return self.opaque or any(each.inner.holds_opaque() for each in self.containers)
+
+    def holds_unknown(self) -> bool:
+        """Whether nobody knows what it, or something in it, holds."""
+        if self.unknown or self._is_bare():
+            return True
+        inside = [each.inner for each in self.containers]
+        inside += [each.keys for each in self.containers if each.keys is not None]
+        for shapes in (*self.places, *(shapes for _, shapes in self.parameters)):
+            inside += shapes
+        return any(shape.holds_unknown() for shape in inside)
+
+    def _is_bare(self) -> bool:
+        """Whether it may be a container that does not say of what."""
+        said: set[type] = {tuple} if self.places else set()
+        said.update(cls for cls, _ in self.parameters)
+        return any(cls in CONTAINERS and cls not in said for cls in self.classes)
+
+    def any_classes(self, seen: frozenset[Any] = frozenset()) -> Iterator[type]:
+        """All classes, wherever they are held."""
+        yield from self.all_classes()
+        yield from self.hidden_classes(seen)
+
+    def all_of(self, kind: type) -> Shape:
+        """What elements may be in any of the containers of a kind."""
+        inner = [each.inner for each in self.containers if each.kind is kind]
+        return inner[0] if len(inner) == 1 else one_of(each.hint for each in inner)
+
+
+def shape_of(hint: Any) -> Shape:
+    """The shape of an annotation."""
+    parts = _parts(hint)
+    classes: list[type] = []
+    containers: list[Container] = []
+    places: list[tuple[Shape, ...]] = []
+    parameters: list[tuple[type, tuple[Shape, ...]]] = []
+    sealed: list[Any] = []
+    values: set[tuple[type, object]] = set()
+    whole: set[type] = set()  # classes of which any value may be there
+    none = unknown = False
+    for part in parts:
+        if part is None or part is type(None):
+            none = True
+        elif (container := _container(part)) is not None:
+            containers.append(container)
+        elif typing.get_origin(part) is typing.Literal:
+            given = {(type(value), value) for value in typing.get_args(part)}
+            none = none or (type(None), None) in given
+            values |= given - {(type(None), None)}
+            classes += [type(value) for value in typing.get_args(part) if value is not None]
+        elif found := _classes(part):
+            classes += found
+            whole.update(found)
+            if typing.get_origin(part) is tuple:
+                places.append(tuple(map(shape_of, typing.get_args(part))))
+            elif typing.get_args(part):
+                parameters.append((found[0], tuple(map(shape_of, typing.get_args(part)))))
+        elif _is_sealed(part):
+            sealed.append(part)
+        else:
+            unknown = True
+    unique = tuple(dict.fromkeys(classes))
+    named = frozenset(each for each in values if each[0] not in whole)
+    literal = frozenset(cls for cls, _ in named)
+    containers.sort(key=lambda each: -len(each.kind.__mro__))  # an OrderedDict is a dict, too
+    return Shape(
+        hint,
+        unique,
+        tuple(containers),
+        none,
+        unknown or bool(sealed),
+        unknown,
+        tuple(places),
+        named,
+        literal,
+        tuple(parameters),
+        tuple(sealed),
+    )
+
+
+def one_of(hints: Iterable[Any]) -> Shape:
+    """The shape of what is of one of some annotations."""
+    return shape_of(Union[tuple(hints)])  # noqa: UP007  (how many they are is not known)
+
+
+def _parts(hint: Any) -> list[Any]:
+    """The annotations of which a value has one, without what is only another name for them."""
+    plain: Any = unwrapped(hint)[0]
+    alias = typing.get_origin(plain)
+    if type(alias).__name__ == "TypeAliasType":
+        given = dict(zip(alias.__type_params__, typing.get_args(plain), strict=False))
+        if not _leads_to(alias.__value__, alias):
+            return _parts(filled(alias.__value__, given))
+    if typing.get_origin(plain) in (Union, types.UnionType):
+        return [each for part in typing.get_args(plain) for each in _parts(part)]
+    return [str] if plain is typing_extensions.LiteralString else [plain]
+
+
+def _leads_to(hint: Any, alias: Any) -> bool:
+    """Whether an alias is made of itself, so that it has no end."""
+    inside = (hint, typing.get_origin(hint), *typing.get_args(hint))
+    if any(each is alias for each in inside):
+        return True
+    return any(_leads_to(each, alias) for each in typing.get_args(hint))
+
+
+def filled(hint: Any, given: dict[Any, Any]) -> Any:
+    """An annotation with something in place of its parameters."""
+    if isinstance(hint, TypeVar):
+        return given.get(hint, hint)
+    inside = tuple(given.get(each, each) for each in getattr(hint, "__parameters__", ()))
+    return hint[inside] if inside else hint
+
+
+def _is_sealed(part: Any) -> bool:
+    origin = typing.get_origin(part) or part
+    return (
+        typing_extensions.is_typeddict(origin)
+        or origin in (type, collections.abc.Callable)
+        or _is_unpacked(part)
+    )
+
+
+def _is_unpacked(part: Any) -> bool:
+    """Whether it is a tuple of any length, of which some places are of their own."""
+    return typing.get_origin(part) is tuple and any(map(_unpacked, typing.get_args(part)))
+
+
+def _unpacked(hint: Any) -> bool:
+    is_starred = getattr(hint, "__unpacked__", False)
+    return bool(is_starred) or typing.get_origin(hint) in _UNPACK
+
+
+_UNPACK = (typing.Unpack, typing_extensions.Unpack)
+
+
+def _held_by(part: Any) -> list[Any]:
+    """The annotations inside one that is not looked into."""
+    origin = typing.get_origin(part) or part
+    if typing_extensions.is_typeddict(origin):
+        return list(hints_of(origin).values())
+    if not _is_unpacked(part):
+        return []  # a class or a function holds no values
+    inside = typing.get_args(part)
+    is_said = [typing.get_origin(each) in _UNPACK for each in inside]
+    return [typing.get_args(e)[0] if said else e for e, said in zip(inside, is_said, strict=True)]
+
+
+def attribute_hints(cls: type) -> dict[str, Any]:
+    """The attributes of a class in order, each with its annotation."""
+    if is_standard(cls) or issubclass(cls, enum.Enum):
+        return {}
+    hints = hints_of(cls)
+    return {name: hints.get(name, Any) for name in declared_defaults(cls)}
+
+
+def has_attributes(cls: type) -> bool:
+    """Whether objects of a class are looked into; a value that extends a built-in one is not."""
+    return kind_of(cls) not in ("value", "enum", "flag") and bool(attribute_hints(cls))
+
+
+def _container(hint: Any) -> Container | None:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    kind = CONTAINERS.get(origin)
+    if kind is None:
+        return None
+    if kind is tuple and (len(arguments) != 2 or arguments[1] is not ...):
+        return None  # each place of a fixed tuple is something of its own
+    if kind is not tuple and len(arguments) != (2 if issubclass(kind, dict) else 1):
+        return None
+    if issubclass(kind, dict):
+        return Container(kind, shape_of(arguments[1]), shape_of(arguments[0]))
+    return Container(kind, shape_of(arguments[0]))
+
+
+def _classes(hint: Any) -> list[type]:
+    origin = typing.get_origin(hint)
+    found = hint if origin is None else origin
+    if not isinstance(found, type) or found in (Any, object):
+        return []
+    return [] if _is_sealed(hint) else [found]

@@ -1,0 +1,1 @@
+"""Contexts at work: added, replaced, and translating events."""

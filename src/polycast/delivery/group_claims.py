@@ -1,0 +1,214 @@
+"""What the members of a group in one process have claimed, as the store has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polycast.delivery.cursors import TOKENS, StoreKeeper, letter_of
+from polycast.errors import NotSettled
+from polycast.stores import Member
+from polycast.stores.group_claiming import Errand, Settled, Settling, Stale, settle, tidy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+    from polycast.delivery.dead_letters import DeadLetter, DeadLetters
+    from polycast.delivery.queue import Parcel
+    from polycast.stores import Flight, Kept, Letter, Store, Transaction
+
+__all__ = ["ClaimKeeper"]
+
+
+def _freed(claim: Flight, attempts: int, due: float) -> Settled:
+    about = (claim.position, claim.token, claim.holder)
+    return Settled(*about, done=False, attempts=max(0, attempts), due=due)
+
+
+def _is_left(letter: Letter, kept: Kept, flights: dict[int, Flight]) -> bool:
+    flight = flights.get(letter.position)
+    if flight is None:
+        return letter.position >= kept.cursor
+    return not flight.done and flight.holder is None
+
+
+class ClaimKeeper(StoreKeeper):
+    """Settles claims. One that was taken away meanwhile is somebody else's, and is let be."""
+
+    def __init__(
+        self,
+        name: str,
+        store: Store,
+        clock: Clock,
+        bus: Callable[[], int],
+        looked: Callable[[], int],
+    ) -> None:
+        super().__init__(name, store, clock, lambda: None)
+        self._bus, self._looked = bus, looked
+        self._claims: dict[int, Flight] = {}
+        self._attempts: dict[int, int] = {}  # of those that were tried again here
+        self._settled_now: list[Settled] = []
+        self._stale: set[tuple[int, int]] = set()  # claims that were taken away
+        self.unclaimed: list[Letter] = []  # what is left if the last member is cut off
+
+    def claimed(self, flight: Flight) -> None:
+        """It is ours."""
+        with self.lock:
+            self._claims[flight.position] = flight
+
+    def fence(self, parcel: Parcel) -> int:
+        """Whoever claims it later has a higher one."""
+        return parcel.claim * TOKENS
+
+    def has_tried(self) -> bool:
+        """Whether one that has been tried before is claimed here."""
+        with self.lock:
+            return any(each.attempts > 1 for each in self._claims.values())
+
+    def again(self, parcel: Parcel, delay: float) -> None:
+        """It is tried again here; whoever has it next should know how often it was."""
+        del delay
+        with self.lock:
+            self._attempts[parcel.entry.position] = parcel.count
+
+    def abandon(self, parcel: Parcel) -> None:
+        """Whoever has it next should know that it was begun."""
+        self.again(parcel, 0.0)
+
+    def done(self, parcel: Parcel) -> None:
+        """Nobody needs to have it any more."""
+        self._settle(parcel.entry.position, None)
+
+    def buried(self, letter: DeadLetter, letters: DeadLetters) -> None:
+        """Nobody needs to have it any more, and the letter says why."""
+        del letters
+        self._settle(letter.position, letter_of(letter))
+
+    def release(self, tx: Transaction) -> None:
+        """Save, and leave: what is not begun is for others."""
+        self._leave(tx, durably=True)
+
+    def remove(self, tx: Transaction) -> None:
+        """Save, and leave; whoever is the last ends the group."""
+        self._leave(tx, durably=False)
+
+    def _leave(self, tx: Transaction, *, durably: bool) -> None:
+        with self.lock:
+            left = list(self._claims.values())
+            freed = [_freed(each, self._tries_of(each), 0.0) for each in left]
+        settle(tx, Settling(self.name, freed))
+        self.save(tx)
+        tx.after(lambda: self._left(left))
+        bus, kept = self._bus(), tx.subscription(self.name)
+        if kept is None:
+            return
+        # What was claimed a moment ago, and is not known here yet.
+        rest = [each for each in tx.flights(self.name) if each.holder == bus]
+        settle(tx, Settling(self.name, [_freed(each, each.attempts - 1, 0.0) for each in rest]))
+        members = tx.members(self.name)
+        if any(member.bus == bus for member in members):
+            tx.join(Member(self.name, bus, self._looked()))
+            tidy(tx, kept)
+            if len(members) == 1 and not durably:
+                self._bury_unclaimed(tx)
+            tx.leave(self.name, bus)
+        tidy(tx, kept)
+        if not durably and not tx.members(self.name):
+            tx.remove(self.name)
+
+    def _bury_unclaimed(self, tx: Transaction) -> None:
+        """Of what is left if the last member is cut off, what nobody has handled."""
+        kept, positions = tx.subscription(self.name), [each.position for each in self.unclaimed]
+        if kept is None or not positions:
+            return
+        flights = {each.position: each for each in tx.flights_at(self.name, positions)}
+        tx.bury([each for each in self.unclaimed if _is_left(each, kept, flights)])
+
+    def _tries_of(self, claim: Flight) -> int:
+        return self._attempts.get(claim.position, claim.attempts - 1)
+
+    def _left(self, claims: list[Flight]) -> None:
+        """They are for others."""
+        with self.lock:
+            for each in claims:
+                self._claims.pop(each.position, None)
+
+    def pass_on(self, parcel: Parcel, due: float) -> None:
+        """Somebody else may try it, not before some time."""
+        with self.lock:
+            claim = self._claims.pop(parcel.entry.position, None)
+            self._attempts.pop(parcel.entry.position, None)
+            if claim is None:
+                return
+            self._settled_now.append(_freed(claim, parcel.count, due))
+        self.save_soon()
+
+    def _settle(self, position: int, letter: Letter | None) -> None:
+        with self.lock:
+            claim = self._claims.pop(position, None)
+            self._attempts.pop(position, None)
+            if claim is None:
+                return
+            about = (claim.position, claim.token, claim.holder)
+            self._settled_now.append(Settled(*about, done=True, letter=letter))
+        self.save_soon()
+
+    def lost(self) -> None:
+        """This bus had counted as dead, so that all it had claimed is free."""
+        with self.lock:
+            self._stale.update((each.position, each.token) for each in self._claims.values())
+            self._claims = {}
+
+    def unsaved(self) -> list[Settled]:
+        """What the store has not been told yet."""
+        with self.lock:
+            return list(self._settled_now)
+
+    def saved(self, count: int, stale: Stale) -> None:
+        """The store has the first so many; these claims had been taken away."""
+        with self.lock:
+            del self._settled_now[:count]
+            self._stale.update(stale)
+
+    def _saving_work(self) -> Callable[[Transaction], object]:
+        return Saving(self)
+
+    def _save(self, tx: Transaction) -> None:
+        Saving(self)(tx)
+
+    def confirm(self, action: str, parcel: Parcel | None = None) -> None:
+        """Wait until it is on disk; refuse if it was somebody else's by then."""
+        super().confirm(action, parcel)
+        with self.lock:
+            stale = parcel and (parcel.entry.position, parcel.claim) in self._stale
+        if stale:
+            why = "the event was given to another member, because this one was still for too long"
+            raise NotSettled(action, why=why)
+
+
+class Saving(Errand[Stale]):
+    """Tells the store what became of claims, all that is known when it is asked."""
+
+    can_wait = True  # who claims tells it, too
+
+    def __init__(self, keeper: ClaimKeeper) -> None:
+        self._keeper = keeper
+        self._count = 0
+
+    def asked(self) -> Settling:
+        """What the store has not been told yet."""
+        settled = self._keeper.unsaved()
+        self._count = len(settled)
+        return Settling(self._keeper.name, settled)
+
+    def needless(self, asked: Settling) -> Stale | None:
+        """Nothing, if all is written down."""
+        return None if asked.settled else []
+
+    def done(self, tx: Transaction, asked: Settling) -> Stale:
+        """Write it down."""
+        return settle(tx, asked)
+
+    def heard(self, reply: Stale) -> None:
+        """It is written down."""
+        self._keeper.saved(self._count, reply)

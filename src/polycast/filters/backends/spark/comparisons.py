@@ -1,0 +1,289 @@
+"""Python's comparisons as Spark's: equality never fails, an order may, NaN is in no order."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+from polycast.filters.backends.spark import spark_terms
+from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind, members
+from polycast.filters.backends.spark.numeric import NUMBERS, is_nan, numbers
+from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.spark_terms import (
+    FALSE,
+    TRUE,
+    Term,
+    both,
+    either,
+    negated,
+    operate,
+)
+from polycast.filters.backends.spark.values import (
+    ABSENT,
+    Value,
+    constant,
+    failing,
+    present,
+)
+from polycast.filters.tree.operators import COMPARISONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["COMPARERS", "among", "compare", "contained", "equal", "ordered"]
+
+SIMPLE = (*NUMBERS, "str", "bytes", "date", "datetime", "uuid", "none")
+ALIKE = ("str", "bytes", "date", "uuid")  # Spark's order and equality are Python's
+
+
+def compare(sign: str, left: Value, right: Value) -> Value:
+    """`left sign right`: a bool, ok where both are and Python does not raise."""
+    if "never" in (left.kind.name, right.kind.name):
+        return failing()
+    tabled = _tabled(sign, left, right)
+    found = COMPARERS[sign](sign, left, right) if tabled is None else tabled
+    return found.guarded(left.ok, right.ok)
+
+
+def _bool(term: Term, *, ok: Term = TRUE) -> Value:
+    return Value(Kind("bool"), term, ok)
+
+
+# -- enums: few values, so Python itself is asked about each ---------------------------------------
+
+
+def _tabled(sign: str, left: Value, right: Value) -> Value | None:
+    """The comparison of an enum's member with a constant."""
+    if left.kind.name == "enum" and left.constant is ABSENT and right.constant is not ABSENT:
+        return _table(left, lambda member: COMPARISONS[sign](member, right.constant))
+    if right.kind.name == "enum" and right.constant is ABSENT and left.constant is not ABSENT:
+        return _table(right, lambda member: COMPARISONS[sign](left.constant, member))
+    return None
+
+
+def _table(value: Value, test: Callable[[Any], Any]) -> Value:
+    true: list[Term] = []
+    fails: list[Term] = []
+    for member in members(value.kind):
+        verdict = _outcome(test, member)
+        if verdict is not False:
+            (true if verdict else fails).append(spark_terms.literal(member.name, "string"))
+    term, ok = spark_terms.one_of(value.term, true), negated(spark_terms.one_of(value.term, fails))
+    if value.kind.nullable:
+        none, null = _outcome(test, None), spark_terms.is_null(value.term)
+        term = either(both(null, TRUE if none else FALSE), both(negated(null), term))
+        ok = either(both(null, FALSE if none is None else TRUE), both(negated(null), ok))
+    return _bool(term, ok=ok)
+
+
+def _outcome(test: Callable[[Any], Any], member: Any) -> bool | None:
+    """What the test says; None if it fails."""
+    try:
+        result = test(member)
+    except Exception:
+        return None
+    if not isinstance(result, bool):
+        raise Refusal("this enum's comparison gives no bool", accepted="comparisons that do")
+    return result
+
+
+def _without_enum(value: Value, other: Value) -> Value:
+    """A constant member that compares as the int or text that it is, as that."""
+    member, cls = value.constant, type(value.constant)
+    if not issubclass(cls, enum.Enum) or other.kind.name == "enum":
+        return value
+    if _compares_as(cls, int):
+        return constant(int.__pos__(member))
+    return constant(str.__str__(member)) if _compares_as(cls, str) else value
+
+
+def _compares_as(cls: type, base: type) -> bool:
+    signs = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
+    same = (getattr(cls, sign) is getattr(base, sign) for sign in signs)
+    return issubclass(cls, base) and all(same)
+
+
+# -- equality and order ----------------------------------------------------------------------------
+
+
+def equal(left: Value, right: Value) -> Term:
+    """Whether they are equal; never NULL where both are ok."""
+    left, right = _without_enum(left, right), _without_enum(right, left)
+    names = (left.kind.name, right.kind.name)
+    if "none" in names:
+        return _equals_none(left if names[1] == "none" else right)
+    if all(name in NUMBERS for name in names):
+        same = numbers("=", left, right)
+    elif names[0] != names[1]:
+        same = _unlike(left, right)
+    else:
+        same = _alike(left, right)
+    absent = both(negated(present(left)), negated(present(right)))
+    return either(absent, both(present(left), present(right), same))
+
+
+def _equals_none(value: Value) -> Term:
+    if value.kind.name not in SIMPLE and not value.kind.is_array and value.kind.name != "dict":
+        raise _no_equality(value, value)
+    return negated(present(value))
+
+
+def _unlike(left: Value, right: Value) -> Term:
+    for value in (left, right):
+        if value.kind.name not in SIMPLE and not _is_by_identity(value.kind):
+            raise _no_equality(left, right)
+    return FALSE
+
+
+def _alike(left: Value, right: Value) -> Term:
+    name = left.kind.name
+    if name == "datetime":
+        return both(_same_sort(left, right), operate("=", _at(left), _at(right)))
+    if name in ALIKE:
+        return operate("=", left.term, right.term)
+    if name == "enum" and _is_by_identity(left.kind) and _is_by_identity(right.kind):
+        same = left.kind.cls is right.kind.cls
+        return operate("=", left.term, right.term) if same else FALSE
+    kinds = {left.kind.without_none(), right.kind.without_none()}
+    if left.kind.is_sequence and _has_plain_elements(left.kind) and len(kinds) == 1:
+        return operate("=", left.term, right.term)
+    raise _no_equality(left, right)
+
+
+def _is_by_identity(kind: Kind) -> bool:
+    cls: Any = kind.cls
+    return kind.name == "enum" and cls.__eq__ is object.__eq__
+
+
+def _has_plain_elements(kind: Kind) -> bool:
+    # A NaN in a list is equal to itself if it is the same object, which no row can tell.
+    return kind.element is not None and kind.element.name in (*ALIKE, "bool", "int")
+
+
+def _no_equality(left: Value, right: Value) -> Refusal:
+    why = f"whether {left.kind} and {right.kind} are equal is for their classes to say"
+    return Refusal(why, accepted=f"== between {', '.join(SIMPLE)}; `is None`")
+
+
+def ordered(sign: str, left: Value, right: Value) -> Value:
+    """`left < right` and the like."""
+    left, right = _without_enum(left, right), _without_enum(right, left)
+    names = (left.kind.name, right.kind.name)
+    if not all(name in SIMPLE for name in names):
+        why = f"the order of {left.kind} and {right.kind} is for their classes to say"
+        raise Refusal(why, accepted=f"an order of {', '.join(SIMPLE)}")
+    there = both(present(left), present(right))
+    if there is FALSE:
+        return failing()
+    if all(name in NUMBERS for name in names):
+        return _bool(numbers(sign, left, right), ok=there)
+    if names[0] != names[1]:
+        return failing()
+    if names[0] == "datetime":
+        there = both(there, _same_sort(left, right))
+        return _bool(operate(sign, _at(left), _at(right)), ok=there)
+    return _bool(operate(sign, left.term, right.term), ok=there)
+
+
+def _at(value: Value) -> Term:
+    return spark_terms.field(value.term, "at")
+
+
+def _same_sort(left: Value, right: Value) -> Term:
+    """Whether both times have a zone, or none of them."""
+    zoned = [
+        spark_terms.not_null(spark_terms.field(value.term, "offset")) for value in (left, right)
+    ]
+    for one, other in (zoned, zoned[::-1]):
+        if one is TRUE or one is FALSE:
+            return other if one is TRUE else negated(other)
+    return operate("=", *zoned)
+
+
+# -- in and is -------------------------------------------------------------------------------------
+
+
+def contained(needle: Value, container: Value) -> Value:
+    """`needle in container`."""
+    if container.constant is not ABSENT and isinstance(
+        container.constant, tuple | list | set | frozenset
+    ):
+        return _bool(among(needle, [constant(each) for each in container.constant]))
+    name = container.kind.name
+    if name in SIMPLE and name != "bytes" and needle.kind.name in SIMPLE:
+        return _contained_in_text(needle, container)
+    if name == "dict" and needle.kind.name == "str":
+        found = spark_terms.call("map_contains_key", container.term, needle.term)
+        return _bool(both(present(needle), found), ok=present(container))
+    if container.kind.is_array and container.kind.element is not None:
+        element = Value(container.kind.element, spark_terms.variable())
+        found = spark_terms.exists(container.term, element.term, among(needle, [element]))
+        return _bool(found, ok=present(container))
+    raise Refusal(
+        f"`in` {container.kind}", accepted="`in` a str, list, tuple, set, or dict[str, X]"
+    )
+
+
+def _contained_in_text(needle: Value, container: Value) -> Value:
+    if needle.kind.name != "str" or container.kind.name != "str":
+        return failing()
+    found = spark_terms.call("contains", container.term, needle.term)
+    return _bool(found, ok=both(present(container), present(needle)))
+
+
+def among(needle: Value, elements: list[Value]) -> Term:
+    """Whether the needle is, or is equal to, one of the elements."""
+    if any(_may_be_nan(needle) and _may_be_nan(each) for each in elements):
+        why = "a NaN is in a container if it is the same object, which no row can tell"
+        raise Refusal(why, accepted="a float that is no NaN, or elements that are not")
+    if needle.kind.name not in (*SIMPLE, "enum"):
+        raise Refusal(f"{needle.kind} in a container", accepted=", ".join(SIMPLE))
+    listed = [each for each in elements if _is_listed(needle, each)]
+    rest = [each for each in elements if not _is_listed(needle, each)]
+    found = both(present(needle), spark_terms.one_of(needle.term, [each.term for each in listed]))
+    return either(found, *(equal(needle, each) for each in rest))
+
+
+def _may_be_nan(value: Value) -> bool:
+    return value.kind.name == "float" and (value.constant is ABSENT or is_nan(value))
+
+
+def _is_listed(needle: Value, element: Value) -> bool:
+    """Whether SQL's IN is Python's equality for them: many constants make one list."""
+    if element.constant is ABSENT or needle.kind.name != element.kind.name:
+        return False
+    if needle.kind.name == "int":
+        narrow = (needle.kind, element.kind)
+        return all(LOW <= kind.low <= kind.high <= HIGH for kind in narrow)
+    return needle.kind.name in ALIKE
+
+
+def _identical(left: Value, right: Value) -> Term:
+    """`left is right`, for what there is only one of."""
+    for value, other in ((left, right), (right, left)):
+        if other.kind.name == "none":
+            if value.kind.name in ("mixed", "other") and value.constant is ABSENT:
+                break
+            return negated(present(value))
+        if isinstance(other.constant, bool) and value.kind.name == "bool":
+            return both(present(value), operate("=", value.term, other.term))
+    why = "whether two values are one object is lost in a row"
+    raise Refusal(why, accepted="`is` with None, an enum's member, or of a bool with True or False")
+
+
+COMPARERS: dict[str, Callable[[str, Value, Value], Value]] = {
+    "==": lambda sign, left, right: _bool(equal(left, right)),
+    "!=": lambda sign, left, right: _bool(negated(equal(left, right))),
+    "<": ordered,
+    "<=": ordered,
+    ">": ordered,
+    ">=": ordered,
+    "in": lambda sign, left, right: contained(left, right),
+    "not in": lambda sign, left, right: _opposite(contained(left, right)),
+    "is": lambda sign, left, right: _bool(_identical(left, right)),
+    "is not": lambda sign, left, right: _bool(negated(_identical(left, right))),
+}
+
+
+def _opposite(value: Value) -> Value:
+    return value if value.kind.name == "never" else _bool(negated(value.term), ok=value.ok)

@@ -1,0 +1,245 @@
+"""The words for a mistake: what is there, and what would be accepted."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from typing import TYPE_CHECKING, Any
+
+from polycast.filters.checking.classes import Member
+from polycast.filters.checking.inference import Kinds, shown
+from polycast.filters.checking.samples import SAMPLES, PlainEnum, results
+from polycast.filters.tree import nodes
+from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
+from polycast.languages.etcl.functions import path_in
+from polycast.languages.etcl.structures import SCALARS
+from polycast.typesystem import conforming
+from polycast.typesystem.class_kinds import is_protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from polycast.filters.checking.classes import Classes
+    from polycast.filters.checking.places import Places
+    from polycast.filters.checking.walker import Finding
+    from polycast.languages.etcl.components import Path
+
+__all__ = ["told"]
+
+LISTED = 12  # names in a suggestion
+SEARCHED = 2_000  # subclasses
+
+
+def told(found: Finding, places: Places, classes: Classes) -> tuple[str, str]:
+    """Why it fails, and a suggestion."""
+    return _TOLD[found.code](_Words(found, places, classes))
+
+
+class _Words:
+    """The parts that the sentences are made of."""
+
+    def __init__(self, found: Finding, places: Places, classes: Classes) -> None:
+        self.found, self.places, self.classes = found, places, classes
+        self.what = found.what
+
+    def text(self, at: int) -> str:
+        return self.found.before or self.places.of(self.found.operands[at][0])
+
+    def kinds(self, at: int) -> Kinds:
+        return self.found.operands[at][1]
+
+    def is_event(self, at: int) -> bool:
+        return isinstance(self.found.operands[at][0], nodes.Event) and not self.found.before
+
+    def each(self) -> str:
+        """`event.stars` is int and `'many'` is str."""
+        many = range(len(self.found.operands))
+        return " and ".join(f"`{self.text(at)}` is {shown(self.kinds(at))}" for at in many)
+
+    @property
+    def path(self) -> Path | None:
+        """The component of ETCL that it is about, if it is one."""
+        part = self.found.first
+        return path_in(part) if isinstance(part, nodes.Applied) else None
+
+    def offered(self, cls: type) -> list[str]:
+        """The names that may stand there instead; in ETCL, simple values and methods have none."""
+        names = self.classes.offered(cls)
+        if self.path is None:
+            return names
+        if issubclass(cls, SCALARS) and not hasattr(cls, "_fields"):
+            return []
+        return [name for name in names if not self.classes.member(cls, name).is_method]
+
+    def owners(self) -> list[type]:
+        return list(dict.fromkeys(cls for kind in self.kinds(0) or () for cls in kind.classes()))
+
+
+# -- attributes ------------------------------------------------------------------------------------
+
+
+def _no_attribute(words: _Words) -> tuple[str, str]:
+    owner, name = shown(words.kinds(0)), words.what
+    several = " | " in owner
+    if words.is_event(0):
+        has = f"none of {owner} has an" if several else f"{owner} has no"
+    else:
+        which = "of which none has an" if several else "which has no"
+        has = f"`{words.text(0)}` is {owner}, {which}"
+    why = f"{has} attribute `{name}`"
+    return why, _attribute_suggested(words)
+
+
+def _attribute_suggested(words: _Words) -> str:
+    owners = words.owners()
+    names = sorted({name for cls in owners for name in words.offered(cls)})
+    near = difflib.get_close_matches(words.what, names, n=1)
+    having = _having(words, owners)
+    parts = [f"did you mean `{near[0]}`?"] if near else []
+    if having:
+        others = ", ".join(dict.fromkeys(cls.__name__ for cls in having[1:4]))
+        more = f" (so has {others})" if others else ""
+        parts.append(f"a subtype has it{more}: {_asked(words, having[0].__name__)}")
+    if not parts:
+        none = words.path is not None and not names
+        parts.append("it has no members in ETCL" if none else f"it has {_listed(names)}")
+        if not any(cls in SAMPLES for cls in owners):
+            parts.append(f"if a subtype has it, ask first: {_asked(words, 'Subtype')}")
+    return "; ".join(parts)
+
+
+def _asked(words: _Words, name: str) -> str:
+    condition = words.places.of(words.found.condition)
+    if words.path is not None:
+        return f"`exist {words.path.text} and {condition}`"
+    return f"`isinstance({words.text(0)}, {name}) and {condition}`"
+
+
+def _having(words: _Words, owners: list[type]) -> list[type]:
+    try:
+        return [cls for owner in owners for cls in _subtypes(owner) if _has(cls, words)]
+    except Exception:  # somebody's metaclass: there is only less to suggest
+        return []
+
+
+def _has(cls: type, words: _Words) -> bool:
+    names = words.classes.names(cls)
+    return words.what in (names if names is not None else words.classes.offered(cls))
+
+
+def _subtypes(owner: type) -> list[type]:
+    if owner in SAMPLES or owner is bool:
+        return []
+    found = conforming(owner) if is_protocol(owner) else set(_subclasses(owner))
+    return sorted(found - {owner}, key=lambda cls: cls.__name__)
+
+
+def _subclasses(owner: type) -> Iterator[type]:
+    waiting, seen = [owner], {owner}
+    while waiting and len(seen) < SEARCHED:
+        cls: type
+        for cls in type.__subclasses__(waiting.pop()):
+            if cls not in seen:
+                seen.add(cls)
+                waiting.append(cls)
+                yield cls
+
+
+def _bad_arguments(words: _Words) -> tuple[str, str]:
+    member = words.found.member or Member()
+    owner, least, most = shown(words.kinds(0)), member.least, member.most
+    if least == float("inf"):
+        return f"{owner}.{words.what}() needs keywords", "a filter gives arguments by position only"
+    accepted = f"{least:g} to {most:g}" if least != most else f"{least:g}" if least else "none"
+    if most == float("inf"):
+        accepted = f"at least {least:g}"
+    return f"{owner}.{words.what}() does not take these arguments", f"it takes {accepted}"
+
+
+def _not_callable(words: _Words) -> tuple[str, str]:
+    return (
+        f"`{words.what}` is {shown(words.kinds(0))}, not a method",
+        f"leave the parentheses away: `.{words.what}`",
+    )
+
+
+# -- operators -------------------------------------------------------------------------------------
+
+
+def _never_comparable(words: _Words) -> tuple[str, str]:
+    function = COMPARISONS.get(words.what, operator.lt)
+    compared = "{} can be compared with {}"
+    return f"{words.each()}, which have no order", _taken(words, function, compared)
+
+
+def _bad_operand(words: _Words) -> tuple[str, str]:
+    if len(words.found.operands) == 1:
+        unary: Callable[..., Any] = {**BUILTINS, **SIGNS}[words.what]
+        takes = _listed([name for name, cls in _NAMES.items() if results(unary, cls)])
+        return f"{words.each()}, which `{words.what}` does not take", f"it takes {takes}"
+    function = ARITHMETIC.get(words.what, operator.getitem)
+    taken = f"`{words.what}` takes {{}} with {{}}"
+    return f"{words.each()}, which `{words.what}` does not take", _taken(words, function, taken)
+
+
+def _taken(words: _Words, function: Callable[..., Any], sentence: str) -> str:
+    """What the left operand, or else the right one, would be taken with."""
+    for at in (0, 1):
+        types = {kind.operand() for kind in words.kinds(at) or ()}
+        if PlainEnum in types:
+            return f"an enum has no operators: take its value, `{words.text(at)}.value`"
+        names = [n for n, cls in _NAMES.items() if _is_taken(function, types, cls, at)]
+        if names:
+            return sentence.format(shown(words.kinds(at)), _listed(names))
+    return "only `==`, `!=`, `is` and `is not` are defined between them"
+
+
+def _is_taken(function: Callable[..., Any], types: set[type | None], cls: type, at: int) -> bool:
+    pairs = [(each, cls) if at == 0 else (cls, each) for each in types if each is not None]
+    return any(results(function, *pair) is not None for pair in pairs)
+
+
+_NAMES = {cls.__name__: cls for cls in SAMPLES if cls is not PlainEnum and cls is not type(None)}
+
+
+def _no_container(words: _Words) -> tuple[str, str]:
+    types = {kind.operand() for kind in words.kinds(1) or ()}
+    names = [n for n, cls in _NAMES.items() if _is_taken(COMPARISONS["in"], types, cls, 1)]
+    if not names:
+        why = f"`{words.text(1)}` is {shown(words.kinds(1))}, which contains nothing"
+        return why, "`in` needs a str, bytes, list, tuple, set, frozenset or dict on its right"
+    held = f"{shown(words.kinds(1))} can contain {_listed(names)}"
+    return f"{words.each()}, which can never contain it", held
+
+
+def _no_length(words: _Words) -> tuple[str, str]:
+    return f"{words.each()}, which has no length", _CONTAINERS.format("len")
+
+
+def _no_subscript(words: _Words) -> tuple[str, str]:
+    return f"{words.each()}, which has no items", "str, bytes, list, tuple and dict have"
+
+
+def _not_iterable(words: _Words) -> tuple[str, str]:
+    return f"{words.each()}, which has no elements", _CONTAINERS.format("for ... in")
+
+
+_CONTAINERS = "`{}` takes a str, bytes, list, tuple, set, frozenset or dict"
+
+
+def _listed(names: list[str]) -> str:
+    more = ", ..." if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more if names else "no public attributes"
+
+
+_TOLD: dict[str, Callable[[_Words], tuple[str, str]]] = {
+    "no-attribute": _no_attribute,
+    "bad-arguments": _bad_arguments,
+    "not-callable": _not_callable,
+    "never-comparable": _never_comparable,
+    "bad-operand": _bad_operand,
+    "no-container": _no_container,
+    "no-length": _no_length,
+    "no-subscript": _no_subscript,
+    "not-iterable": _not_iterable,
+}

@@ -1,0 +1,96 @@
+"""What a filter may ask for that came as text: from a store, a wire, another process.
+
+Nothing in a text is run by reading it, but a filter is run for each event. So it must not reach the
+program behind the event, change anything, make something much bigger than the event, or take more
+than a bounded number of steps for each byte of it (polycast.filters.cost).
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from polycast.errors import FilterError, FilterTooCostly
+from polycast.filters.cost import cost_of, is_plain
+from polycast.filters.tree import nodes
+from polycast.filters.tree.forbidden_names import leads_out
+from polycast.filters.tree.function_registry import insight_of
+
+__all__ = ["check_outside"]
+
+MOST_STEPS = 1_000_000  # for each event, however small
+MOST_GROWTH = 20  # bits: how much bigger than what the event holds a value may become
+YES_OR_NO = (nodes.Compare, nodes.Not, nodes.InstanceOf, nodes.Quantified)
+
+
+def check_outside(tree: nodes.Node) -> None:
+    """Raise FilterError if a tree asks for more than a filter from outside may."""
+    for node in reversed(list(nodes.walk(tree))):  # what is below first
+        _check(node)
+    if not is_plain(tree) and cost_of(tree).constant > MOST_STEPS:
+        raise FilterTooCostly(
+            "the filter", f"it takes more than {MOST_STEPS} steps for each event", accepted="less"
+        )
+
+
+@singledispatch
+def _check(node: nodes.Node) -> None:
+    """Most nodes are harmless by themselves."""
+
+
+@_check.register
+def _(node: nodes.Attribute | nodes.Reach) -> None:
+    _check_name(node.name)
+
+
+@_check.register
+def _(node: nodes.Call) -> None:
+    _check_name(node.method)
+
+
+@_check.register
+def _(node: nodes.Arithmetic) -> None:
+    if node.operator in ("**", "<<"):
+        power = node.right.value if isinstance(node.right, nodes.Constant) else None
+        if type(power) is not int or not 0 <= power <= MOST_GROWTH:
+            raise FilterError(f"{node.operator} takes a number of 0 to {MOST_GROWTH} on its right")
+    if node.operator in ("*", "**", "<<") and _growth(node) > MOST_GROWTH:
+        raise FilterError(
+            f"{node.operator} may make something much bigger than the event: a text times so much; "
+            "with a float, as 1e9, it cannot"
+        )
+
+
+@_check.register
+def _(node: nodes.Applied) -> None:
+    insight_of(node).check(node)
+
+
+def _check_name(name: str) -> None:
+    if leads_out(name):
+        raise FilterError(f"{name}: leads out of the event")
+
+
+def _growth(node: nodes.Node) -> int:
+    """How many times bigger than the event's own values its value may be, in bits."""
+    if isinstance(node, nodes.Constant):
+        return _bits(node.value)
+    if isinstance(node, YES_OR_NO):
+        return 0
+    below = [_growth(child) for child in node.children()]
+    most = max(below, default=0)
+    if not isinstance(node, nodes.Arithmetic):
+        return most
+    if node.operator == "*":
+        return sum(below)
+    if node.operator in ("**", "<<"):
+        power: int = node.right.value  # type: ignore[attr-defined]
+        left = below[0]
+        return left + power if node.operator == "<<" else max(1, left) * power
+    return most + 1
+
+
+def _bits(value: object) -> int:
+    """What a factor adds: an int may repeat a text, a float cannot."""
+    if isinstance(value, int):
+        return value.bit_length()
+    return len(value).bit_length() if isinstance(value, str | bytes | list | tuple) else 0

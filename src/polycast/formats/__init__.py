@@ -1,0 +1,1 @@
+"""Forms of events that other systems read."""

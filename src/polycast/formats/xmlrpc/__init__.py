@@ -1,0 +1,7 @@
+"""Events as XML-RPC values and as XML (API 4.3): what other systems read, and filters look at."""
+
+from polycast.formats.xmlrpc.event_reader import from_xmlrpc
+from polycast.formats.xmlrpc.event_writer import filterable_xml, to_xmlrpc
+from polycast.formats.xmlrpc.opaque import Opaque
+
+__all__ = ["Opaque", "filterable_xml", "from_xmlrpc", "to_xmlrpc"]

@@ -1,0 +1,1 @@
+"""Filters written in the languages of other systems, each whole in a folder of its own."""

@@ -1,0 +1,1 @@
+"""Filters in the Extended Trader Constraint Language: text, trees, and what its functions do."""

@@ -1,0 +1,49 @@
+"""Where the value of a component just stands: most are a member, a property or a variable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polycast.events.structured_event import StructuredEvent
+from polycast.languages.etcl.structures import UNTYPED, WELL_KNOWN, fields_of
+
+if TYPE_CHECKING:
+    from polycast.languages.etcl.components import Path
+
+__all__ = ["seat_of_path"]
+
+_HEADERS = ("$.header", "$header")
+_FIXED_HEADERS = (*(f"{each}.fixed_header" for each in _HEADERS), "$fixed_header")
+_EVENT_TYPES = (*(f"{each}.event_type" for each in _FIXED_HEADERS), "$event_type")
+_ATTRIBUTES = {
+    **{f"{each}.{name}": name for each in _EVENT_TYPES for name in ("domain_name", "type_name")},
+    **{f"{each}.event_name": "event_name" for each in _FIXED_HEADERS},
+    **{f"${name}": name for name in ("domain_name", "type_name", "event_name")},
+}
+"""The fixed header of a structured event, by the texts of paths."""
+_DICTIONARIES = {
+    **{f"{each}.variable_header": "variable_header" for each in _HEADERS},
+    "$variable_header": "variable_header",
+    **dict.fromkeys(("$.filterable_data", "$filterable_data"), "filterable_data"),
+}
+"""Its lists of properties."""
+_VARIABLES = ("variable_header", "filterable_data")  # in which `$name` is looked up
+
+
+def seat_of_path(path: Path, cls: type) -> str | tuple[str, ...] | None:
+    """Where it leads to in events of exactly one class, if that is just a look-up there."""
+    if not path.steps or path.asks_time:
+        return None
+    *before, last = path.steps
+    kind, name = last
+    if issubclass(cls, StructuredEvent):
+        if kind == "variable" and name not in WELL_KNOWN:
+            return (name, *_VARIABLES)
+        owner = _DICTIONARIES.get(path.text.removesuffix(str(last)))
+        return _ATTRIBUTES.get(path.text) if kind != "property" else owner and (name, owner)
+    simple = kind in ("member", "property") or (kind == "variable" and name not in UNTYPED)
+    if before or not simple:
+        return None
+    if cls is dict:
+        return (name,)
+    return name if kind != "property" and name in fields_of(cls) else None

@@ -1,0 +1,287 @@
+"""The functions of ETCL by the names they have in a tree, and what is known of them beforehand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from polycast.errors import FilterError
+from polycast.filters.normal_form.predicate_kinds import Form, Interval, Others, Points
+from polycast.filters.tree import nodes
+from polycast.filters.tree.forbidden_names import leads_out
+from polycast.languages.etcl import components as paths
+from polycast.languages.etcl import values
+from polycast.languages.etcl.component_slots import seat_of_path
+from polycast.languages.etcl.components import Path, Step, path_of
+from polycast.languages.etcl.ordered_values import BOOLEANS, CHARACTERS, LABELS, constant_of
+from polycast.languages.etcl.structures import AT_EVENT, UNTYPED, fields_of
+from polycast.languages.etcl.wildcards import fits
+from polycast.typesystem.type_hints import hints_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+    from polycast.filters.backends.python import Writer
+    from polycast.filters.normal_form.ordered_domains import Domain
+
+__all__ = ["COMPARED", "FUNCTIONS", "Etcl", "path_in", "told_time"]
+
+COMPARED = {"equal": "==", "differs": "!=", **values.ORDERED}
+PATHS: dict[str, Callable[..., Any]] = {
+    "component": paths.component,
+    "exists": paths.exists,
+    "default": paths.default,
+}
+LITERALS: dict[str, Callable[..., Any]] = {
+    "character": values.character,
+    "label": values.label,
+}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **PATHS,
+    **LITERALS,
+    **{name: getattr(values, name) for name in COMPARED},
+    "truth": values.truth,
+    "within": values.within,
+    "contains": values.contains,
+    "plus": values.plus,
+    "minus": values.minus,
+    "times": values.times,
+    "divided": values.divided,
+    "remainder": values.remainder,
+    "fits": fits,
+}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_NUMBERS = values.NUMBERS
+
+
+def path_in(node: nodes.Applied) -> Path | None:
+    """The path that a component follows; None if it is no component."""
+    if node.language != "etcl" or node.name not in PATHS:
+        return None
+    match node.arguments:
+        case (_, nodes.Constant(text)) if type(text) is str:
+            return path_of(text)
+    raise FilterError(f"etcl.{node.name} takes the event and a path")
+
+
+class Etcl:
+    """What is known of these functions for those who run filters fast."""
+
+    def asked(self, node: nodes.Applied, *, wanted: bool) -> tuple[nodes.Node, Form] | None:
+        """A strict comparison of a term with a constant, or a term that has to be a boolean."""
+        if node.name == "truth":
+            return node.arguments[0], Points(BOOLEANS, (wanted,))
+        if node.name not in COMPARED:
+            return None
+        sign, (left, right) = COMPARED[node.name], node.arguments
+        known = constant_of(right)
+        if known is None:
+            sign, left, known = _MIRRORED[sign], right, constant_of(left)
+        if known is None or constant_of(left) is not None:
+            return None
+        form = _form(sign if wanted else _NEGATED[sign], *known, negated=not wanted)
+        return None if form is None else (left, form)
+
+    def written(self, node: nodes.Applied, writer: Writer) -> str | None:
+        """A path is followed by a function of its own; a plain attribute is compared in place."""
+        if node.name == "component":
+            path = path_in(node)
+            return None if path is None else _reading(node.arguments[0], path, writer)
+        if not _is_plain(node):
+            return None
+        place = _place(node.arguments[0], writer)
+        return None if place is None else _in_place(node, place, writer)
+
+    def folded(self, node: nodes.Applied, cls: type) -> nodes.Node:
+        """A field of the class is an attribute, and the path goes on from there."""
+        if node.name != "component" or not isinstance(node.arguments[0], nodes.Event):
+            return node
+        path = path_in(node)
+        if path is None or not path.steps or path.asks_time:
+            return node
+        kind, name = path.steps[0]
+        certain = kind == "member" or (kind == "variable" and name not in UNTYPED)
+        if not certain or name not in fields_of(cls):
+            return node
+        attribute, rest = _attribute(name), Path(path.steps[1:])
+        if attribute is None:
+            return node
+        return attribute if not rest.steps else _component(attribute, rest)
+
+    def seat(self, node: nodes.Applied, cls: type) -> str | tuple[str, ...] | None:
+        """Most components are a member, a property or a variable."""
+        path = path_in(node) if node.name == "component" else None
+        return None if path is None else seat_of_path(path, cls)
+
+    def attributes(self, node: nodes.Applied) -> frozenset[str] | None:
+        """The first part of a path tells."""
+        path = path_in(node)
+        if path is None or not path.steps or not isinstance(node.arguments[0], nodes.Event):
+            return None
+        return _attributes(path, path.steps[0])
+
+    def check(self, node: nodes.Applied) -> None:
+        """Names must not lead out of the event, and literals must be literals."""
+        path = path_in(node)
+        for name in () if path is None else path.names:
+            if leads_out(name):
+                raise FilterError(f"{name}: leads out of the event")
+        if node.name in LITERALS and constant_of(node) is None:
+            raise FilterError(f"etcl.{node.name} takes a text")
+
+
+def _reading(of: nodes.Node, path: Path, writer: Writer) -> str:
+    """By a function, unless it is known where to look."""
+    start = writer.write(of)
+    found = f"{writer.reference(path.read)}({start})"
+    cls = writer.cls if isinstance(of, nodes.Event) else None
+    seat = None if cls is None else seat_of_path(path, cls)
+    if seat is None:
+        return found
+    if isinstance(seat, str):
+        attribute = _attribute(seat)
+        return found if attribute is None else writer.write(attribute)
+    key, *dictionaries = seat
+    key = writer.reference(key)
+    for place in [f"{start}.{each}" for each in reversed(dictionaries)] or [start]:
+        name = writer.local() if dictionaries else None
+        first = place if name is None else f"({name} := {place})"
+        found = f"({name or place}[{key}] if {key} in {first} else {found})"
+    return found
+
+
+def _attribute(name: str) -> nodes.Attribute | None:
+    """One of the event, if the name may stand in source."""
+    try:
+        return nodes.Attribute(nodes.Event(), name)
+    except FilterError:
+        return None
+
+
+def _component(of: nodes.Node, path: Path) -> nodes.Node:
+    return nodes.Applied("etcl", "component", (of, nodes.Constant(path.text)))
+
+
+def _attributes(path: Path, first: Step) -> frozenset[str] | None:
+    kind, name = first
+    if path.asks_time or kind in ("_type_id", "_repos_id"):
+        return frozenset()
+    if kind not in ("member", "variable") or name.startswith("__"):
+        return None
+    found = {name}
+    if name in ("header", "fixed_header", "event_type"):
+        found.update(AT_EVENT)
+    if kind == "variable":
+        found.update(("variable_header", "filterable_data"))
+    return frozenset(found)
+
+
+def _form(sign: str, domain: Domain, value: Any, *, negated: bool) -> Form | None:
+    if sign == "==":
+        return Points(domain, (value,))
+    if sign == "!=":
+        return Others(domain, (value,))
+    if domain in (CHARACTERS, LABELS):
+        return None
+    unordered = negated and domain.numeric  # `not x < 3` is also true of NaN
+    closed = sign.endswith("=")
+    if sign[0] == "<":
+        return Interval(domain, high=value, high_closed=closed, unordered_too=unordered)
+    return Interval(domain, low=value, low_closed=closed, unordered_too=unordered)
+
+
+class _Place(NamedTuple):
+    """A value of an event in generated code, and what is declared to be there."""
+
+    value: str
+    declared: Any = None
+    read: str = ""  # the same when it is read for the first time, if that is another expression
+    guards: tuple[str, ...] = ()  # that all on the way is as declared; else it is not there
+
+
+def _place(term: nodes.Node, writer: Writer) -> _Place | None:
+    """A field of the event or of what its fields hold, or anything that can be given a name."""
+    if isinstance(term, nodes.Attribute) and isinstance(term.of, nodes.Event):
+        return _Place(writer.write(term), _declared(writer.cls, term.name))
+    path = path_in(term) if isinstance(term, nodes.Applied) else None
+    if path is None or term.name != "component":  # type: ignore[attr-defined]
+        return None
+    return _followed(term.arguments[0], path, writer) or _named(term, writer)  # type: ignore[attr-defined]
+
+
+def _named(term: nodes.Node, writer: Writer) -> _Place | None:
+    found = writer.local()
+    return None if found is None else _Place(found, read=f"{found} := {writer.write(term)}")
+
+
+def _followed(first: nodes.Node, path: Path, writer: Writer) -> _Place | None:
+    """Through fields of classes that are known; None if one is not."""
+    place = _place(first, writer) if isinstance(first, nodes.Attribute) else None
+    for kind, name in path.steps:
+        owner = None if place is None else place.declared
+        if not isinstance(owner, type) or kind != "member" or not _is_field(owner, name):
+            return None
+        assert place is not None  # else there were no owner
+        found = writer.local()
+        read = place.value if found is None else f"{found} := {place.value}"
+        guard = f"{writer.reference(type)}({read}) is {writer.reference(owner)}"
+        value = f"{found or place.value}.{name}"
+        place = _Place(value, _declared(owner, name), guards=(*place.guards, guard))
+    return place
+
+
+def _is_field(cls: type, name: str) -> bool:
+    """Whether objects of a class have it, by a name that may stand in source."""
+    return name in fields_of(cls) and _attribute(name) is not None
+
+
+def _declared(cls: type | None, name: str) -> Any:
+    return None if cls is None else hints_of(cls).get(name)
+
+
+def _is_plain(node: nodes.Applied) -> bool:
+    """Whether it is a truth, or compares with a number or a text."""
+    if node.name == "truth":
+        return True
+    if node.name not in COMPARED or not isinstance(node.arguments[1], nodes.Constant):
+        return False
+    return type(node.arguments[1].value) in (*_NUMBERS, str)
+
+
+def _in_place(node: nodes.Applied, place: _Place, writer: Writer) -> str:
+    """`event.price` compared at once if all is of the usual classes, else by the function."""
+    value, others = place.value, [writer.write(each) for each in node.arguments[1:]]
+    kind = f"{writer.reference(type)}({place.read or value})"
+    guard = " and ".join((*place.guards, f"{kind} {_usual(node, place, writer)}"))
+    again = writer.write(node.arguments[0]) if place.guards else value
+    slow = f"{writer.reference(FUNCTIONS[node.name])}({', '.join((again, *others))})"
+    fast = " ".join((value, *(f"{COMPARED[node.name]} {each}" for each in others)))
+    return f"({fast} if {guard} else {slow})"
+
+
+def _usual(node: nodes.Applied, place: _Place, writer: Writer) -> str:
+    """What is asked of the class of the value, so that Python compares it as ETCL does."""
+    if node.name == "truth":
+        return f"is {writer.reference(bool)}"
+    [_, constant] = node.arguments
+    if isinstance(constant, nodes.Constant) and type(constant.value) is str:
+        return f"is {writer.reference(str)}"
+    if isinstance(place.declared, type) and place.declared in _NUMBERS:
+        return f"is {writer.reference(place.declared)}"
+    return f"in {writer.reference(_NUMBERS)}"
+
+
+def told_time(node: nodes.Node, clock: Clock) -> nodes.Node:
+    """A path that begins with `$curtime`, by a clock; any other node as it is."""
+    if not isinstance(node, nodes.Applied):
+        return node
+    path = path_in(node)
+    if path is None or not path.asks_time:
+        return node
+    if node.name == "exists":
+        return nodes.Constant(paths.exists(None, path.text))
+    if node.name == "default":  # time is no union
+        return node
+    key = ("etcl", path.text, id(clock))
+    return nodes.Opaque(path.by(clock), "it asks a clock of this process", key)

@@ -1,0 +1,304 @@
+"""ETCL text becomes a tree: precedence by levels, and types as far as they are known."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical import rebuilt
+from polycast.languages.etcl.components import Path, Step, scan_path
+from polycast.languages.etcl.functions import told_time
+from polycast.languages.etcl.scanner import Scanner
+from polycast.languages.etcl.static_types import (
+    Kind,
+    Typed,
+    compares,
+    computed,
+    is_number,
+    is_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.config import Clock
+    from polycast.languages.etcl.scanner import Name
+
+__all__ = ["OPERATORS", "Operator", "by_clock", "parse_etcl"]
+
+DEEPEST = 50  # expressions in each other, and parentheses; their text can be read again
+OPERAND = "a value: a number, a string, TRUE, FALSE, a component such as $.a, a label, ( or not"
+EVENT = nodes.Event()
+COMPONENTS_KEPT = 1_024
+
+
+class Operator(NamedTuple):
+    """A binary operator: how tightly it binds, whether it may be repeated, its function."""
+
+    sign: str
+    level: int
+    repeats: bool
+    function: str
+
+
+OPERATORS = {
+    each.sign: each
+    for each in (
+        Operator("or", 1, True, ""),
+        Operator("and", 2, True, ""),
+        Operator("==", 3, False, "equal"),
+        Operator("!=", 3, False, "differs"),
+        Operator("<=", 3, False, "at_most"),
+        Operator(">=", 3, False, "at_least"),
+        Operator("<", 3, False, "less"),
+        Operator(">", 3, False, "greater"),
+        Operator("in", 4, False, "within"),
+        Operator("~", 5, False, "contains"),
+        Operator("+", 6, True, "plus"),
+        Operator("-", 6, True, "minus"),
+        Operator("*", 7, True, "times"),
+        Operator("/", 7, True, "divided"),
+        Operator("%", 7, True, "remainder"),
+    )
+}
+HIGHEST = max(each.level for each in OPERATORS.values())
+SIGNS = tuple(sign for sign in OPERATORS if not sign.isalpha())  # the longer ones first
+JOINTS: dict[str, Callable[[tuple[nodes.Node, ...]], nodes.Node]] = {
+    "and": nodes.And,
+    "or": nodes.Or,
+}
+
+
+def parse_etcl(text: str) -> nodes.Node:
+    """The tree of a constraint; an empty one is true."""
+    parser = _Parser(text)
+    if not parser.scanner.space():
+        return nodes.Constant(True)
+    found = parser.expression(1)
+    if parser.scanner.space():
+        parser.refuse_more("the end")
+    return parser.boolean(found, "the whole filter").node
+
+
+def by_clock(tree: nodes.Node, clock: Clock) -> nodes.Node:
+    """The same tree, told the time by a clock."""
+    found = told_time(tree, clock)
+    return rebuilt(tree, lambda part: by_clock(part, clock)) if found is tree else found
+
+
+class _Parser:
+    """One text that is being read."""
+
+    def __init__(self, text: str) -> None:
+        self.scanner = Scanner(text)
+        self._open = 0  # parentheses
+
+    # -- operators ---------------------------------------------------------------------------------
+
+    def expression(self, lowest: int) -> Typed:
+        """What comes next, with operators that bind at least so tightly."""
+        left, highest = self._negation(), HIGHEST
+        while True:
+            operator = self._operator(lowest, highest)
+            if operator is None:
+                return left
+            if operator.sign in JOINTS:
+                left = self._joined(left, operator)
+                continue
+            left = self._applied(operator, left, self._right(operator))
+            if not operator.repeats:
+                highest = operator.level - 1
+
+    def _operator(self, lowest: int, highest: int) -> Operator | None:
+        """Take the operator that comes next, if it binds as tightly as wanted."""
+        before = self.scanner.at
+        sign = self.scanner.take(*SIGNS)
+        if sign is None:
+            name = self.scanner.name()
+            sign = None if name is None else name.keyword
+        operator = OPERATORS.get(sign or "")
+        if operator is not None and lowest <= operator.level <= highest:
+            return operator
+        self.scanner.at = before
+        return None
+
+    def _right(self, operator: Operator) -> Typed:
+        if operator.sign != "in":
+            return self.expression(operator.level + 1)
+        self.scanner.space()
+        begin = self.scanner.at
+        return self._component("component", self._path("in"), begin)
+
+    def _joined(self, first: Typed, operator: Operator) -> Typed:
+        """`a and b and c`: all parts at once, so that many are not deep."""
+        parts = [self.boolean(first, operator.sign)]
+        more: Operator | None = operator
+        while more is not None:
+            parts.append(self.boolean(self.expression(operator.level + 1), operator.sign))
+            more = self._operator(operator.level, operator.level)
+        node = JOINTS[operator.sign](tuple(each.node for each in parts))
+        return self._made(node, Kind.BOOLEAN, *parts)
+
+    def _applied(self, operator: Operator, left: Typed, right: Typed) -> Typed:
+        kind = Kind.BOOLEAN
+        if operator.level > 5:
+            kind = self._computed(operator, left, right)
+        elif operator.sign == "~":
+            for each in (left, right):
+                self._wants(each, "~", "strings", fits=is_text(each.kind))
+        elif operator.sign != "in":
+            self._check_comparison(operator, left, right)
+        node = nodes.Applied("etcl", operator.function, (left.node, right.node))
+        return self._made(node, kind, left, right)
+
+    def refuse_more(self, end: str) -> NoReturn:
+        """Say that an expression cannot go on like this; an operator was not to be repeated."""
+        begin = self.scanner.at
+        again = self._operator(1, HIGHEST)
+        self.scanner.at = begin
+        if again is not None:
+            problem = f"{again.sign!r} cannot stand here without parentheses"
+            accepted = f"parentheses around what comes before or after, and, or, or {end}"
+            self.scanner.wrong(begin, problem, accepted=accepted)
+        self.scanner.unexpected(accepted=f"an operator, or {end}")
+
+    # -- types -------------------------------------------------------------------------------------
+
+    def _check_comparison(self, operator: Operator, left: Typed, right: Typed) -> None:
+        ordered = operator.sign not in ("==", "!=")
+        if not compares(left.kind, right.kind, ordered=ordered):
+            problem = f"{operator.sign} cannot compare {left.kind.value} with {right.kind.value}"
+            accepted = "two numbers, two strings, or with == and != a label"
+            self.scanner.mistyped(right.begin, problem, accepted=accepted)
+
+    def _computed(self, operator: Operator, left: Typed, right: Typed) -> Kind:
+        for each in (left, right):
+            self._wants(each, operator.sign, "numbers", fits=is_number(each.kind))
+            if operator.sign == "%":
+                self._wants(each, "%", "whole numbers", fits=each.kind is not Kind.FLOAT)
+        return computed(left.kind, right.kind)
+
+    def _wants(self, given: Typed, sign: str, wanted: str, *, fits: bool) -> None:
+        if not fits:
+            problem = f"{sign} does not take {given.kind.value}"
+            self.scanner.mistyped(given.begin, problem, accepted=wanted)
+
+    def boolean(self, given: Typed, sign: str) -> Typed:
+        """An operand that has to be a boolean: a component is asked when there is an event."""
+        if given.kind is Kind.UNKNOWN:
+            node = nodes.Applied("etcl", "truth", (given.node,))
+            return self._made(node, Kind.BOOLEAN, given)
+        if given.kind is not Kind.BOOLEAN:
+            problem = f"{sign} is to be a boolean, and this is {given.kind.value}"
+            if sign in ("and", "or", "not"):
+                problem = f"{sign} does not take {given.kind.value}"
+            self.scanner.mistyped(given.begin, problem, accepted="a boolean")
+        return given
+
+    def _made(self, node: nodes.Node, kind: Kind, *parts: Typed) -> Typed:
+        depth = 1 + max(each.depth for each in parts)
+        if depth > DEEPEST:
+            accepted = f"at most {DEEPEST} in each other"
+            self.scanner.wrong(parts[-1].begin, "too many expressions", accepted=accepted)
+        return Typed(node, kind, parts[0].begin, depth)
+
+    # -- operands ----------------------------------------------------------------------------------
+
+    def _negation(self) -> Typed:
+        name = self.scanner.peek_name() if self.scanner.space() in ("n", "N") else None
+        if name is None or name.keyword != "not":
+            return self._factor()
+        self.scanner.name()
+        again = self.scanner.peek_name()
+        if again is not None and again.keyword == "not":
+            accepted = "not (not ...), or a value"
+            self.scanner.wrong(again.begin, "not cannot follow not", accepted=accepted)
+        operand = self.boolean(self._factor(), "not")
+        return self._made(nodes.Not(operand.node), Kind.BOOLEAN, operand)
+
+    def _factor(self) -> Typed:
+        first = self.scanner.space()
+        begin = self.scanner.at
+        if first == "(":
+            return self._parenthesis(begin)
+        if first == "$":
+            return self._component("component", scan_path(self.scanner), begin)
+        if (text := self.scanner.string()) is not None:
+            return _literal(text, begin)
+        if (number := self._number()) is not None:
+            kind = Kind.INTEGER if isinstance(number, int) else Kind.FLOAT
+            return Typed(nodes.Constant(number), kind, begin)
+        name = self.scanner.peek_name()
+        if name is None or name.keyword in ("and", "or", "in", "not"):
+            self.scanner.unexpected(accepted=OPERAND)
+        self.scanner.name()
+        return self._word(name)
+
+    def _parenthesis(self, begin: int) -> Typed:
+        self.scanner.at += 1
+        self._open += 1
+        if self._open > DEEPEST:
+            accepted = f"at most {DEEPEST} in each other"
+            self.scanner.wrong(begin, "too many parentheses", accepted=accepted)
+        found = self.expression(1)
+        if self.scanner.take(")") is None:
+            self.refuse_more(")")
+        self._open -= 1
+        return Typed(found.node, found.kind, begin, found.depth)
+
+    def _number(self) -> int | float | None:
+        """A number, with its sign if that stands right before."""
+        sign = self.scanner.take("+", "-")
+        number = self.scanner.number()
+        if number is None and sign is not None:
+            self.scanner.unexpected(accepted="a number after its sign; for others, -1 * $.x")
+        return -number if sign == "-" and number is not None else number
+
+    def _word(self, name: Name) -> Typed:
+        """A keyword that is an operand, or the label of an enumeration."""
+        if name.keyword in ("true", "false"):
+            return Typed(nodes.Constant(name.keyword == "true"), Kind.BOOLEAN, name.begin)
+        if name.keyword == "exist":
+            return self._component("exists", self._path("exist"), name.begin)
+        if name.keyword == "default":
+            return self._component("default", self._default(), name.begin)
+        label = nodes.Applied("etcl", "label", (nodes.Constant(name.text),))
+        return Typed(label, Kind.LABEL, name.begin, 2)
+
+    def _path(self, word: str) -> Path:
+        """A component, or the bare name of a variable."""
+        if self.scanner.space() == "$":
+            return scan_path(self.scanner)
+        name = self.scanner.peek_name()
+        if name is None or name.keyword:
+            self.scanner.unexpected(accepted=f"a component after {word}, such as $.a")
+        self.scanner.name()
+        return Path((Step("variable", name.text),))
+
+    def _default(self) -> Path:
+        self.scanner.space()
+        begin, path = self.scanner.at, scan_path(self.scanner)
+        if not path.steps or path.steps[-1].kind != "_d":
+            accepted = "a component that ends with ._d"
+            self.scanner.wrong(begin, "default asks for a discriminator", accepted=accepted)
+        return path
+
+    def _component(self, function: str, path: Path, begin: int) -> Typed:
+        node = _following(function, path.text)
+        kind = Kind.UNKNOWN if function == "component" else Kind.BOOLEAN
+        return Typed(node, kind, begin, 2)
+
+
+@lru_cache(COMPONENTS_KEPT)
+def _following(function: str, path: str) -> nodes.Node:
+    """One node for all texts that ask for the same component."""
+    return nodes.Applied("etcl", function, (EVENT, nodes.Constant(path)))
+
+
+def _literal(text: str, begin: int) -> Typed:
+    """A string; of one character, it is a character, too."""
+    constant = nodes.Constant(text)
+    if len(text) != 1:
+        return Typed(constant, Kind.TEXT, begin)
+    return Typed(nodes.Applied("etcl", "character", (constant,)), Kind.CHARACTER, begin, 2)

@@ -1,0 +1,330 @@
+"""Any expression over any event: the general way, node by node, as XPath 1.0 says it."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from polycast.languages.xpath.core_library import (
+    ARITHMETIC,
+    NUMERIC,
+    TEXTUAL,
+    number_from,
+    substring,
+    text_from,
+    truth_of,
+)
+from polycast.languages.xpath.expressions import (
+    Binary,
+    Call,
+    Expression,
+    Filtered,
+    Joined,
+    Literal,
+    Negative,
+    Number,
+    Path,
+    Step,
+)
+from polycast.languages.xpath.virtual_document import Purse, VirtualNode, document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["evaluate", "is_true"]
+
+Nodes = list[VirtualNode]
+Value = Nodes | float | str | bool
+
+
+class Context(NamedTuple):
+    """Where an expression is evaluated: the node, its place among how many, and the document."""
+
+    node: VirtualNode
+    position: int
+    size: int
+    root: VirtualNode
+
+
+def is_true(expression: Expression, event: Any) -> bool:
+    """What the expression says about an event, as `boolean()`."""
+    return truth_of(evaluate(expression, event))
+
+
+def evaluate(expression: Expression, event: Any) -> Value:
+    """The value of an expression; the context node is the root element."""
+    root = document(event, Purse())
+    return _value(expression, Context(root.children()[0], 1, 1, root))
+
+
+def _value(node: Expression, context: Context) -> Value:
+    context.root.purse.spend(1)
+    return _VALUES[type(node)](node, context)
+
+
+# -- conversions -----------------------------------------------------------------------------------
+
+
+def string_of(value: Value) -> str:
+    """`string()`."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return value[0].string() if value else ""
+    return text_from(value)
+
+
+def number_of(value: Value) -> float:
+    """`number()`."""
+    if isinstance(value, bool):
+        return 1.0 if value else 0.0
+    if isinstance(value, float):
+        return value
+    return number_from(string_of(value))
+
+
+# -- paths -----------------------------------------------------------------------------------------
+
+
+def _path(path: Path, context: Context) -> Nodes:
+    if path.absolute:
+        nodes = [context.root]
+    elif path.start is None:
+        nodes = [context.node]
+    else:
+        nodes = _set(path.start, context)
+    for step in path.way:
+        nodes = _stepped(step, nodes, context.root)
+    return nodes
+
+
+def _set(node: Expression, context: Context) -> Nodes:
+    found = _value(node, context)
+    assert isinstance(found, list)  # the parser knows
+    return found
+
+
+def _stepped(step: Step, nodes: Nodes, root: VirtualNode) -> Nodes:
+    if step.axis in ("self", "child"):  # these give different nodes for different ones, in order
+        reach = _AXES[step.axis]
+        several = [_picked(step, reach(node), root) for node in nodes]
+        found = [node for each in several for node in each]
+        return found if step.axis == "self" or len(nodes) < 2 else _in_order(found, nodes)
+    if step.positional:
+        return _distinct([n for node in nodes for n in _picked(step, _AXES[step.axis](node), root)])
+    return _picked(step, _all_below(nodes, _AXES[step.axis]), root)
+
+
+def _picked(step: Step, nodes: Nodes, root: VirtualNode) -> Nodes:
+    """Those that pass the test and the predicates, in the order of the axis."""
+    root.purse.spend(len(nodes))
+    test = step.test
+    if test == "text()":
+        nodes = [node for node in nodes if node.name == "#text"]
+    elif test == "*":
+        nodes = [node for node in nodes if node.is_element]
+    elif test != "node()":
+        nodes = [node for node in nodes if node.name == test]
+    return _filtered(step.predicates, nodes, root)
+
+
+def _filtered(predicates: tuple[Expression, ...], nodes: Nodes, root: VirtualNode) -> Nodes:
+    for predicate in predicates:
+        size = len(nodes)
+        nodes = [
+            node
+            for place, node in enumerate(nodes, 1)
+            if _passes(_value(predicate, Context(node, place, size, root)), place)
+        ]
+    return nodes
+
+
+def _passes(value: Value, place: int) -> bool:
+    if isinstance(value, float):
+        return value == place
+    return truth_of(value)
+
+
+def _all_below(nodes: Nodes, axis: Callable[[VirtualNode], Nodes]) -> Nodes:
+    """What several nodes have below, each once, in order: they are in order themselves."""
+    found: Nodes = []
+    seen: set[VirtualNode] = set()
+    for node in nodes:
+        if node in seen:  # below one that came before, so all that is below it is there
+            continue
+        reached = axis(node)
+        found += reached
+        seen.update(reached)
+    return found
+
+
+def _in_order(found: Nodes, nodes: Nodes) -> Nodes:
+    """Children of nodes in order are in order, unless one of these is below another."""
+    levels = {len(node.place()) for node in nodes}
+    return found if len(levels) == 1 else _sorted(found)
+
+
+def _sorted(nodes: Nodes) -> Nodes:
+    return sorted(nodes, key=VirtualNode.place)
+
+
+def _distinct(nodes: Nodes) -> Nodes:
+    return _sorted(list(dict.fromkeys(nodes)))
+
+
+_AXES: Mapping[str, Callable[[VirtualNode], Nodes]] = {
+    "self": lambda node: [node],
+    "child": VirtualNode.children,
+    "descendant": VirtualNode.descendants,
+    "descendant-or-self": lambda node: [node, *node.descendants()],
+}
+
+
+# -- operators -------------------------------------------------------------------------------------
+
+
+def _joined(node: Joined, context: Context) -> Value:
+    if node.operator == "|":
+        return _distinct([each for part in node.parts for each in _set(part, context)])
+    ends = node.operator == "or"
+    for part in node.parts:
+        if truth_of(_value(part, context)) is ends:
+            return ends
+    return not ends
+
+
+def _binary(node: Binary, context: Context) -> Value:
+    left, right = _value(node.left, context), _value(node.right, context)
+    if node.operator in ARITHMETIC:
+        return ARITHMETIC[node.operator](number_of(left), number_of(right))
+    return compared(node.operator, left, right)
+
+
+def compared(sign: str, left: Value, right: Value) -> bool:
+    """A comparison (XPath 1.0, 3.4): of nodes, one that holds is enough."""
+    if isinstance(left, list) and isinstance(right, list):
+        return _sets_compared(sign, left, right)
+    if isinstance(left, list) and not isinstance(right, bool):
+        return any(_scalars_compared(sign, each.string(), right) for each in left)
+    if isinstance(right, list) and not isinstance(left, bool):
+        return any(_scalars_compared(sign, left, each.string()) for each in right)
+    return _scalars_compared(sign, _scalar(left), _scalar(right))
+
+
+def _scalar(value: Value) -> Any:
+    """Beside a boolean, nodes count as whether there are any."""
+    return bool(value) if isinstance(value, list) else value
+
+
+def _scalars_compared(sign: str, left: Any, right: Any) -> bool:
+    if sign in ("=", "!="):
+        kinds = (type(left), type(right))
+        if bool in kinds:
+            same = truth_of(left) is truth_of(right)
+        elif float in kinds:
+            one, other = number_of(left), number_of(right)
+            return one == other if sign == "=" else one != other
+        else:
+            same = left == right
+        return same if sign == "=" else not same
+    return bool(_ORDERS[sign](number_of(left), number_of(right)))
+
+
+def _sets_compared(sign: str, left: Nodes, right: Nodes) -> bool:
+    """As if each were compared with each, without doing so."""
+    one, other = {node.string() for node in left}, {node.string() for node in right}
+    if sign == "=":
+        return not one.isdisjoint(other)
+    if sign == "!=":
+        return bool(one and other) and (len(one) > 1 or one != other)
+    few = [number for text in one if (number := number_from(text)) == number]
+    many = [number for text in other if (number := number_from(text)) == number]
+    if not few or not many:
+        return False
+    if sign in ("<", "<="):
+        return bool(_ORDERS[sign](min(few), max(many)))
+    return bool(_ORDERS[sign](max(few), min(many)))
+
+
+_ORDERS: Mapping[str, Callable[[float, float], object]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+def _called(call: Call, context: Context) -> Value:
+    name = call.name
+    if name in _BY_CONTEXT:
+        return _BY_CONTEXT[name](context)
+    if call.arguments:
+        values = [_value(each, context) for each in call.arguments]
+    else:
+        values = [[context.node]]
+    if name in TEXTUAL:
+        texts = [string_of(each) for each in values]
+        context.root.purse.spend(sum(map(len, texts)) // 64)
+        found: Value = TEXTUAL[name](*texts)
+        return found
+    if name in NUMERIC:
+        return NUMERIC[name](number_of(values[0]))
+    return _OTHERS[name](*values)
+
+
+def _name_of(nodes: Any) -> str:
+    return nodes[0].name if nodes and nodes[0].is_element else ""
+
+
+def _substring(text: Value, first: Value, length: Value | None = None) -> str:
+    wanted = None if length is None else number_of(length)
+    return substring(string_of(text), number_of(first), wanted)
+
+
+def _sum(nodes: Any) -> float:
+    total = 0.0
+    for node in nodes:
+        total += number_from(node.string())
+    return total
+
+
+_BY_CONTEXT: Mapping[str, Callable[[Context], Value]] = {
+    "true": lambda context: True,
+    "false": lambda context: False,
+    "position": lambda context: float(context.position),
+    "last": lambda context: float(context.size),
+}
+_OTHERS: Mapping[str, Callable[..., Value]] = {
+    "boolean": truth_of,
+    "count": lambda nodes: float(len(nodes)),
+    "local-name": _name_of,
+    "name": _name_of,
+    "not": lambda value: not truth_of(value),
+    "number": number_of,
+    "string": string_of,
+    "substring": _substring,
+    "sum": _sum,
+}
+
+
+def _negative(node: Negative, context: Context) -> float:
+    return -number_of(_value(node.of, context))
+
+
+_VALUES: Mapping[type, Callable[[Any, Context], Value]] = {
+    Number: lambda node, context: node.value,
+    Literal: lambda node, context: node.value,
+    Path: _path,
+    Filtered: lambda node, context: _filtered(
+        node.predicates, _set(node.of, context), context.root
+    ),
+    Joined: _joined,
+    Binary: _binary,
+    Negative: _negative,
+    Call: _called,
+}

@@ -1,0 +1,156 @@
+"""Paths that lead to one node or to none, whatever the event, or to the items of one array.
+
+The names of members differ, so `/struct/member[name="a"]` is one node or none; so are its children,
+and an item of an array at a place. Any other path is `Elsewhere`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from polycast.filters.tree import nodes
+from polycast.formats.xmlrpc.value_forms import SCALARS
+from polycast.languages.xpath.expressions import (
+    Binary,
+    Expression,
+    Joined,
+    Literal,
+    Number,
+    Path,
+    Step,
+)
+from polycast.languages.xpath.signatures import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Truth = Callable[[Expression, "Located"], nodes.Node]
+
+__all__ = ["DOCUMENT", "ROOT", "Elsewhere", "Located", "locate"]
+
+KINDS = SCALARS | {"struct", "array"}
+_SELF = Step("self", "node()")
+_NAME = (
+    Path(False, None, (Step("child", "name"),)),
+    Path(False, None, (_SELF, Step("child", "name"))),
+    Path(False, None, (Step("child", "name"), Step("child", "text()"))),
+)
+
+
+class Elsewhere(Exception):
+    """An expression that has to be evaluated node by node."""
+
+
+class Located(NamedTuple):
+    """The only node that a path can lead to, and what has to be true besides for it to do so.
+
+    At the level "items" it is an array, and its items, or their elements of a kind, are meant.
+    """
+
+    level: str  # "document", "typed", "member", "value", "name", "data", "text", "items"
+    path: tuple[str | int, ...] = ()
+    kind: str = ""
+    conditions: tuple[nodes.Node, ...] = ()
+
+    def term(self, name: str, *more: object) -> nodes.Node:
+        """A function of what is there."""
+        constants = (self.path, self.kind, *more)
+        return nodes.Applied("xpath", name, (nodes.Event(), *map(nodes.Constant, constants)))
+
+    def exists(self) -> nodes.Node:
+        """Whether there is such a node, conditions aside."""
+        if self.kind:
+            return nodes.Compare(self.term("kind_at"), (("==", nodes.Constant(self.kind)),))
+        return nodes.Compare(self.term("kind_at"), (("is not", nodes.Constant(None)),))
+
+
+DOCUMENT = Located("document")
+ROOT = Located("root")  # the context of the whole: the root element, whatever it is
+
+
+def locate(path: Path, context: Located, truth: Truth) -> Located:
+    """Where a path leads from a context; `truth` translates its predicates."""
+    if path.start is not None:
+        raise Elsewhere
+    place = DOCUMENT if path.absolute else context
+    for step in path.steps:
+        place = _stepped(place, step, truth)
+    return place
+
+
+def _stepped(place: Located, step: Step, truth: Truth) -> Located:
+    if step == _SELF:
+        return place
+    if step.axis != "child":
+        raise Elsewhere
+    match place.level, step.test:
+        case ("root", "member") | ("typed", "member") if place.kind in ("struct", ""):
+            return _member(place, step.predicates, truth)
+        case "data", "value":
+            return _item(place, step.predicates)
+        case "items", kind if kind in SCALARS and not place.kind and not step.predicates:
+            return place._replace(kind=kind)
+        case (("document" | "value"), test) if test in KINDS or test == "*":
+            kind = "" if test == "*" else test
+            found = place._replace(level="typed", kind=kind)
+        case "typed", "data" if place.kind == "array":
+            found = place._replace(level="data")
+        case "typed", "text()" if place.kind in SCALARS:
+            found = place._replace(level="text")
+        case "member", ("value" | "name") as test:
+            found = place._replace(level=test)
+        case _:
+            raise Elsewhere
+    return _narrowed(found, step.predicates, truth)
+
+
+def _narrowed(place: Located, predicates: tuple[Expression, ...], truth: Truth) -> Located:
+    if not predicates:
+        return place
+    bare = place._replace(conditions=())
+    more = tuple(_condition(each, bare, truth) for each in predicates)
+    return place._replace(conditions=(*place.conditions, *more))
+
+
+def _condition(predicate: Expression, place: Located, truth: Truth) -> nodes.Node:
+    if isinstance(predicate, Number):
+        return nodes.Constant(predicate.value == 1)  # there is no other node
+    if kind_of(predicate) == "number":
+        raise Elsewhere
+    return truth(predicate, place)
+
+
+def _member(place: Located, predicates: tuple[Expression, ...], truth: Truth) -> Located:
+    """One of the predicates, or of what they join by `and`, says the name of the member."""
+    if not predicates:
+        raise Elsewhere
+    first = predicates[0]
+    parts = first.parts if isinstance(first, Joined) and first.operator == "and" else (first,)
+    for number, part in enumerate(parts):
+        name = _name_in(part)
+        if name is not None:
+            bare = Located("member", (*place.path, name))
+            rest = [truth(each, bare) for each in (*parts[:number], *parts[number + 1 :])]
+            found = bare._replace(conditions=(*place.conditions, *rest))
+            return _narrowed(found, predicates[1:], truth)
+    raise Elsewhere
+
+
+def _name_in(predicate: Expression) -> str | None:
+    match predicate:
+        case Binary("=", Path() as path, Literal(name)) if path in _NAME:
+            pass
+        case Binary("=", Literal(name), Path() as path) if path in _NAME:
+            pass
+        case _:
+            return None
+    return name or None  # an empty name has no text, and text() finds nothing
+
+
+def _item(place: Located, predicates: tuple[Expression, ...]) -> Located:
+    match predicates:
+        case ():
+            return place._replace(level="items", kind="")
+        case (Number(value),) if 1 <= value < 2**31 and value == int(value):
+            return place._replace(level="value", path=(*place.path, int(value)), kind="")
+    raise Elsewhere

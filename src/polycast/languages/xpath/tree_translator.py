@@ -1,0 +1,247 @@
+"""XPath expressions as trees: look-ups where a path leads to one value, evaluation elsewhere.
+
+Nothing here fails: a missing value is no node, and compares as false. So every part may be asked by
+itself, negated, and in any order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polycast.filters.tree import nodes
+from polycast.languages.xpath.core_library import number_from, truth_of
+from polycast.languages.xpath.evaluation import evaluate
+from polycast.languages.xpath.expressions import (
+    Binary,
+    Call,
+    Expression,
+    Joined,
+    Literal,
+    Negative,
+    Number,
+    Path,
+    text_of,
+)
+from polycast.languages.xpath.parser import parse
+from polycast.languages.xpath.paths import ROOT, Elsewhere, Located, locate
+from polycast.languages.xpath.signatures import COMPARISONS
+
+__all__ = ["tree_of"]
+
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_PYTHON = {"=": "==", "!=": "!="}
+
+
+def tree_of(text: str) -> nodes.Node:
+    """The tree of a filter written in XPath; its result counts as `boolean()` says."""
+    return _whole(parse(text))
+
+
+def _whole(expression: Expression) -> nodes.Node:
+    """As much as possible as look-ups, the rest part by part as it is."""
+    match expression:
+        case Joined("and", parts):
+            return nodes.And(tuple(map(_whole, parts)))
+        case Joined("or", parts):
+            return nodes.Or(tuple(map(_whole, parts)))
+        case Call("not", (of,)):
+            return nodes.Not(_whole(of))  # also of a constant: `~f` is written so
+        case Call("boolean", (of,)):
+            return _whole(of)
+    try:
+        return _truth(expression, ROOT)
+    except Elsewhere:
+        text = nodes.Constant(text_of(expression))
+        return nodes.Applied("xpath", "holds", (nodes.Event(), text))
+
+
+def _truth(expression: Expression, context: Located) -> nodes.Node:
+    """What `boolean()` of an expression says, at a context that is one node or none."""
+    if _is_constant(expression):
+        return nodes.Constant(truth_of(_constant(expression)))
+    match expression:
+        case Joined("and" | "or" as operator, parts):
+            kind = nodes.And if operator == "and" else nodes.Or
+            return kind(tuple(_truth(part, context) for part in parts))
+        case Call("not", (of,)):
+            return _negated(_truth(of, context))
+        case Call("boolean", (of,)):
+            return _truth(of, context)
+        case Call("contains", (text, part)):
+            return nodes.Compare(_literal(part), (("in", _string(text, context)),))
+        case Call("starts-with", (text, part)):
+            return nodes.Call(_string(text, context), "startswith", (_literal(part),))
+        case Path():
+            return _existence(_located(expression, context))
+        case Binary(sign, left, right) if sign in COMPARISONS:
+            return _compared(sign, left, right, context)
+    raise Elsewhere
+
+
+def _negated(node: nodes.Node) -> nodes.Node:
+    return nodes.Constant(not node.value) if isinstance(node, nodes.Constant) else nodes.Not(node)
+
+
+# -- constants -------------------------------------------------------------------------------------
+
+
+def _is_constant(expression: Expression) -> bool:
+    """Whether it says the same about every event, wherever it stands."""
+    match expression:
+        case Number() | Literal():
+            return True
+        case Negative(of):
+            return _is_constant(of)
+        case Binary(_, left, right):
+            return _is_constant(left) and _is_constant(right)
+        case Call(name, parts) if name in ("true", "false") or parts:
+            return all(map(_is_constant, parts))
+        case Joined("and" | "or", parts):
+            return all(map(_is_constant, parts))
+    return False
+
+
+def _constant(expression: Expression) -> Any:
+    return evaluate(expression, {})
+
+
+def _literal(expression: Expression) -> nodes.Constant:
+    if isinstance(expression, Literal):
+        return nodes.Constant(expression.value)
+    raise Elsewhere
+
+
+# -- paths -----------------------------------------------------------------------------------------
+
+
+def _located(path: Expression, context: Located) -> Located:
+    if not isinstance(path, Path):
+        raise Elsewhere
+    return locate(path, context, _truth)
+
+
+def _existence(place: Located) -> nodes.Node:
+    """That there is such a node; a condition on what is below it says so, too."""
+    if place.level not in ("typed", "member", "value", "name", "data"):
+        raise Elsewhere
+    if any(_implies(condition, place) for condition in place.conditions):
+        return _all(place.conditions)
+    return _all((*place.conditions, place.exists()))
+
+
+def _implies(condition: nodes.Node, place: Located) -> bool:
+    match condition:
+        case nodes.Compare(nodes.Applied("xpath", name, terms), ((sign, _),)):
+            known = name in ("text_at", "kind_at") or (name == "number_at" and sign != "!=")
+        case nodes.Applied("xpath", "differs_at", terms):
+            known = True
+        case _:
+            return False
+    path, kind = (each.value for each in terms[1:3] if isinstance(each, nodes.Constant))
+    same = path == place.path and place.kind in ("", kind)
+    return known and (same or (not place.kind and path[: len(place.path)] == place.path))
+
+
+def _all(parts: tuple[nodes.Node, ...]) -> nodes.Node:
+    return parts[0] if len(parts) == 1 else nodes.And(parts)
+
+
+def _valued(path: Expression, context: Located) -> Located:
+    """A node whose string-value is that of a value."""
+    place = _located(path, context)
+    if place.level not in ("typed", "value", "text"):
+        raise Elsewhere
+    return place
+
+
+# -- comparisons -----------------------------------------------------------------------------------
+
+
+def _compared(sign: str, left: Expression, right: Expression, context: Located) -> nodes.Node:
+    if _is_constant(left):
+        sign, left, right = _MIRRORED[sign], right, left
+    if not _is_constant(right):
+        raise Elsewhere
+    value = _constant(right)
+    match left:
+        case Path() if isinstance(value, bool):
+            return _existence_compared(sign, left, value, context)
+        case Path():
+            place = _located(left, context)
+            if place.level == "items":
+                return _some_item(sign, place, value)
+            return _nodes_compared(sign, _valued(left, context), value)
+        case Call("string" | "number" as name, (Path() as path,)) if not isinstance(value, bool):
+            return _value_compared(sign, name, _unconditional(path, context), value)
+        case Call("string-length", (Path() as path,)) if isinstance(value, float | str):
+            length = nodes.Function("len", (_string(path, context),))
+            return _ordered(sign, length, _as_number(value))
+    raise Elsewhere
+
+
+def _existence_compared(sign: str, path: Expression, value: Any, context: Located) -> nodes.Node:
+    """Beside a boolean, nodes count as whether there are any."""
+    if sign not in ("=", "!="):
+        raise Elsewhere
+    found = _truth(path, context)
+    return found if value is (sign == "=") else _negated(found)
+
+
+def _nodes_compared(sign: str, place: Located, value: float | str) -> nodes.Node:
+    """Some node compares so; there is one, or none."""
+    if isinstance(value, str) and sign in ("=", "!="):
+        if place.level == "text" and (sign == "!=" or not value):
+            raise Elsewhere  # of an empty value there is no text
+        found = _text_compared(sign, place, value)
+    elif sign == "!=":
+        if place.level == "text":
+            raise Elsewhere
+        found = place.term("differs_at", _as_number(value))
+    else:
+        found = _ordered(sign, place.term("number_at"), _as_number(value))
+    return _all((*place.conditions, found))
+
+
+def _some_item(sign: str, place: Located, value: float | str) -> nodes.Node:
+    """Some item of an array is that text."""
+    if sign != "=" or not isinstance(value, str):
+        raise Elsewhere
+    return _all((*place.conditions, place.term("includes_at", value)))
+
+
+def _text_compared(sign: str, place: Located, value: str) -> nodes.Node:
+    if sign == "=":
+        return nodes.Compare(place.term("text_at"), (("==", nodes.Constant(value)),))
+    return nodes.Compare(place.term("text_at"), (("not in", nodes.Constant((None, value))),))
+
+
+def _value_compared(sign: str, name: str, place: Located, value: float | str) -> nodes.Node:
+    """`string()` or `number()` of a path: no node is an empty string, or not a number."""
+    textual = name == "string" and isinstance(value, str) and sign in ("=", "!=")
+    if textual:
+        return nodes.Compare(place.term("string_at"), ((_PYTHON[sign], nodes.Constant(value)),))
+    return _ordered(sign, place.term("number_at"), _as_number(value))
+
+
+def _ordered(sign: str, term: nodes.Node, value: float) -> nodes.Node:
+    if value != value:  # nothing compares with it, and all differs from it
+        return nodes.Constant(sign == "!=")
+    return nodes.Compare(term, ((_PYTHON.get(sign, sign), nodes.Constant(value)),))
+
+
+def _as_number(value: float | str) -> float:
+    return number_from(value) if isinstance(value, str) else value
+
+
+def _string(expression: Expression, context: Located) -> nodes.Node:
+    """`string()` of a path."""
+    if isinstance(expression, Call) and expression.name == "string" and expression.arguments:
+        expression = expression.arguments[0]
+    return _unconditional(expression, context).term("string_at")
+
+
+def _unconditional(path: Expression, context: Located) -> Located:
+    place = _valued(path, context)
+    if place.conditions:
+        raise Elsewhere
+    return place

@@ -1,0 +1,140 @@
+"""What was published before a subscription: where it begins, and what of it is wanted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from polycast.errors import BadOption, HistoryGone, NoHistory, TakenOver
+from polycast.errors.failures import FAILURES
+from polycast.routing.translation import Astray, context_of_letter, letter_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from polycast.delivery import DeadLetter, Mailbox
+    from polycast.routing import Dispatcher
+    from polycast.stores import Entry, Recent
+
+__all__ = ["History"]
+
+
+class History:
+    """The log as subscriptions see it."""
+
+    def __init__(self, dispatcher: Dispatcher, log: Recent | None) -> None:
+        self._dispatcher, self._log = dispatcher, log
+
+    def check(self, since: object) -> None:
+        """Refuse what does not say where to begin, and any beginning without a log."""
+        position = isinstance(since, int) and not isinstance(since, bool)
+        moment = isinstance(since, datetime) and since.tzinfo is not None
+        if not (position or moment or since == "beginning"):
+            accepted = "'beginning', a position, or a datetime with a time zone"
+            raise BadOption("since", since, accepted=accepted)
+        if self._log is None:
+            raise NoHistory()
+
+    def start_of(self, since: object) -> int | None:
+        """The first position of the history that is asked for. The order lock is held."""
+        if since is None or self._log is None:
+            return None
+        oldest = self._log.oldest
+        if isinstance(since, datetime):
+            return self._position_at(since, self._log)
+        if not isinstance(since, int):
+            return oldest or 1
+        if not self._log.has_all_from(since):
+            raise HistoryGone(since, oldest=oldest)
+        return since
+
+    def _position_at(self, moment: datetime, log: Recent) -> int:
+        entries = log.read()
+        later = [entry for entry in entries if entry.time >= moment.timestamp()]
+        if not later:
+            return self._dispatcher.newest() + 1
+        first = later[0]
+        is_earlier = first is entries[0] and first.time > moment.timestamp()
+        if is_earlier and not log.has_all_from(first.position - 1):
+            raise HistoryGone(moment, oldest=first.position)
+        return first.position
+
+    def before(self, mailbox: Mailbox, start: int | None) -> list[Entry]:
+        """What comes before the live events of a mailbox. The order lock is held.
+
+        One that succeeds another takes over what that had not handled, and what it did not want.
+        """
+        before = mailbox.succeeds
+        if before is None:
+            return [] if start is None or self._log is None else self._log.read(start=start)
+        waiting = [parcel.entry for parcel in before.surrender(TakenOver(before.title))]
+        place = before.place if before.is_detached() else self._dispatcher.newest() + 1
+        logged = [] if self._log is None else self._log.read(start=place)
+        known = {entry.position: entry for entry in [*waiting, *logged]}
+        return [known[position] for position in sorted(known)]
+
+    def wanted(self, mailbox: Mailbox, entries: Iterable[Entry]) -> list[tuple[Entry, object]]:
+        """Those that a mailbox wants, each with the verdict of its filter."""
+        wanted = []
+        for each in entries:
+            entry = self._seen(mailbox, each)
+            if entry is None:
+                continue
+            entry = self.kept_for(mailbox, entry)
+            test = mailbox.test_for(type(entry.event), entry.topic)
+            try:
+                verdict = True if test is None else test(entry.fresh())
+                if verdict:
+                    wanted.append((entry, verdict))
+            except FAILURES as error:
+                mailbox.unfit(error)
+        return wanted
+
+    def kept_for(self, mailbox: Mailbox, entry: Entry) -> Entry:
+        """An entry whose event others may have, too, with copies if the mailbox asks for them."""
+        if not mailbox.copies or entry.own is not None:
+            return entry
+        own = self._dispatcher.snapshot(entry.event)
+        return entry if own is None else entry.seen_as(entry.event, own=own)
+
+    def _seen(self, mailbox: Mailbox, entry: Entry) -> Entry | None:
+        """An entry as a mailbox sees it, if it wants its type; an error is told once."""
+        context, at = mailbox.interest.context, entry.position
+        cls = self._dispatcher.crossing.becomes(type(entry.event), entry.context, context, at)
+        if cls is None or not any(
+            each.selector.covers(cls, entry.topic) for each in mailbox.interests()
+        ):
+            return None
+        try:
+            return self._dispatcher.crossed(context, entry, at)
+        except Astray as found:
+            name, letters = letter_name(found.context), mailbox.services.dead_letters
+            if not any((e.position, e.subscription) == (entry.position, name) for e in letters):
+                self._dispatcher.astray(entry, found.context, found.error)
+            return None
+
+    def seen_now(self, letter: DeadLetter, context: str | None) -> Entry | None:
+        """The event of a dead letter as a context sees it; None if it does not get there.
+
+        One that could not get to a context is seen as that is now: it may have been mended. If it
+        was not, `Astray` says why.
+        """
+        stray = context_of_letter(letter.subscription)
+        try:
+            at = letter.position if stray is None else None
+            if context == letter.entry.context:
+                return _anew(letter.entry)
+            return self._dispatcher.crossed(context, letter.entry, at)
+        except Astray as found:
+            if found.context == stray:
+                raise
+            self._dispatcher.astray(letter.entry, found.context, found.error)
+            return None
+
+
+def _anew(entry: Entry) -> Entry | None:
+    """An entry for another attempt: what may be another each time is made anew."""
+    try:
+        return entry.anew()
+    except FAILURES:
+        return None

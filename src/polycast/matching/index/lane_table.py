@@ -1,0 +1,282 @@
+"""Many events against many filters: each lane is sorted once, each conjunction takes a slice.
+
+A predicate on a lane is a few intervals of positions in the order of that lane's values. Each
+conjunction takes the events of its smallest predicate; its others are checked by position. What
+is no interval is asked of the events that are left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from polycast.errors.failures import FAILURES
+from polycast.filters.backends.python import generate
+from polycast.filters.normal_form.disjunction import Interval, Points
+from polycast.filters.tree import nodes
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from polycast.filters.normal_form.disjunction import Predicate
+    from polycast.matching.index.index_codegen import Row
+    from polycast.matching.index.layout import Lane, Layout
+    from polycast.matching.index.thresholds import Ordered, Threshold
+
+    Integers = NDArray[np.int64]
+
+__all__ = ["Found", "Table", "together"]
+
+PAIRS_AT_ONCE = 1_000_000
+MOST_PREDICATES = 6  # of one conjunction that are checked by position
+NONE = 0  # the number of the predicate that every event satisfies, to fill the table up
+FAR = 2**40
+
+
+class Found(NamedTuple):
+    """Pairs: an event of the batch, and a filter that it passes."""
+
+    events: Integers
+    filters: Integers
+
+    @classmethod
+    def of(cls, pairs: list[tuple[int, int]]) -> Found:
+        """From pairs."""
+        import numpy as np
+
+        events, filters = np.array(pairs, dtype=np.int64).reshape(len(pairs), 2).T
+        return cls(events, filters)
+
+    @classmethod
+    def together(cls, several: list[Found]) -> Found:
+        """All pairs of several, each once."""
+        import numpy as np
+
+        if len(several) == 1:
+            return several[0]
+        pairs = np.concatenate([np.stack(each) for each in several], axis=1)
+        return cls(*np.unique(pairs, axis=1))
+
+    def without(self, events: set[int]) -> Found:
+        """The pairs of other events."""
+        import numpy as np
+
+        if not events:
+            return self
+        keep = ~np.isin(self.events, list(events))
+        return Found(self.events[keep], self.filters[keep])
+
+    def grouped(self, size: int) -> tuple[Integers, Integers]:
+        """Where the filters of each of so many events begin, and the filters, in order."""
+        import numpy as np
+
+        order = np.lexsort((self.filters, self.events))
+        counts = np.bincount(self.events, minlength=size)
+        return np.concatenate([[0], np.cumsum(counts)]), self.filters[order]
+
+
+class LaneTable:
+    """The thresholds of one lane. The first two stand for no lower and no upper bound."""
+
+    def __init__(self, lane: Lane, number: int) -> None:
+        self.lane, self.number = lane, number
+        self._thresholds: dict[Threshold, int] = {}
+        self._prepared: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._thresholds) + 2
+
+    def intervals(self, form: object) -> Iterator[tuple[int, int]]:
+        """What a predicate means, as pairs of thresholds."""
+        if isinstance(form, Points):
+            for value in form.values:
+                yield self._threshold(value, after=False), self._threshold(value, after=True)
+        elif isinstance(form, Interval):
+            low = high = None
+            if form.low is not None:
+                low = self._threshold(form.low, after=not form.low_closed)
+            if form.high is not None:
+                high = self._threshold(form.high, after=form.high_closed)
+            yield (0 if low is None else low), (1 if high is None else high)
+
+    def _threshold(self, value: Any, *, after: bool) -> int:
+        key = (self.lane.domain.place(value), after)
+        return self._thresholds.setdefault(key, len(self._thresholds) + 2)
+
+    def positions(self, values: Ordered) -> Integers:
+        """Where the thresholds lie among the values of a batch."""
+        import numpy as np
+
+        found = values.positions(list(self._thresholds), self._prepared)
+        return np.concatenate([[0, len(values.events)], found])
+
+
+class Table:
+    """The conjunctions of a layout as arrays: rows of predicates, predicates of intervals."""
+
+    def __init__(self, layout: Layout, rows: list[Row], lock: threading.RLock) -> None:
+        import numpy as np
+
+        self.lanes = [LaneTable(lane, number) for number, lane in enumerate(layout.lanes)]
+        self.always: list[Row] = []  # what has no predicate on any lane
+        self._tests: dict[int, Callable[[Any], object]] = {}  # what is no interval, by row
+        filters: list[int] = []
+        table: list[list[int]] = []
+        intervals: list[tuple[int, int, int]] = [(0, 0, 1)]  # lane, and thresholds in it
+        firsts = [0]  # the first interval of each predicate
+        of_lane = {each.lane: each for each in self.lanes}
+        for number, conjunction in rows:
+            chosen: list[int] = []
+            rest: list[Predicate] = []
+            for predicate in conjunction:
+                lane = layout.lane(predicate)
+                if lane is None or len(chosen) == MOST_PREDICATES:
+                    rest.append(predicate)
+                    continue
+                chosen.append(len(firsts))
+                firsts.append(len(intervals))
+                known = of_lane[lane]
+                intervals += [(known.number, *ends) for ends in known.intervals(predicate.form)]
+            if not chosen:
+                self.always.append((number, conjunction))
+                continue
+            if rest:
+                self._tests[len(table)] = generate(together(rest)).function
+            filters.append(number)
+            table.append(chosen)
+        width = max(map(len, table), default=1)
+        padded = [each + [NONE] * (width - len(each)) for each in table]
+        self._filters = np.array(filters, dtype=np.int64)
+        self._table = np.array(padded, dtype=np.int64).reshape(len(table), width)
+        lanes, low, high = np.array(intervals, dtype=np.int64).T
+        starts = np.cumsum([0, *map(len, self.lanes)])  # of each lane, among all thresholds
+        self._low, self._high = starts[lanes] + low, starts[lanes] + high
+        self._first = np.array(firsts, dtype=np.int64)
+        self._count = np.diff([*firsts, len(intervals)])
+        self._lane = lanes[self._first]
+        self._asked = np.zeros(len(table), dtype=bool)
+        self._asked[list(self._tests)] = True
+        self.always_numbers = type(layout)(self.always, lock, layout.keys).numbers
+
+    def match(self, columns: list[Ordered], size: int, event: Callable[[int], Any]) -> Found:
+        """The pairs of a batch, given the values of each lane; `event` gives one event to ask."""
+        import numpy as np
+
+        if not len(self._table) or not size:
+            return Found(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        batch = _Batch(self, columns, size)
+        found = [self._checked(batch, *each) for each in batch.candidates()]
+        rows = np.concatenate([each[0] for each in found])
+        events = np.concatenate([each[1] for each in found])
+        if self._tests:
+            keep = np.ones(len(rows), dtype=bool)
+            asked = np.flatnonzero(self._asked[rows])
+            pairs = zip(rows[asked].tolist(), events[asked].tolist(), strict=True)
+            keep[asked] = [_passes(self._tests[row], event(number)) for row, number in pairs]
+            rows, events = rows[keep], events[keep]
+        return Found(events, self._filters[rows])
+
+    def _checked(
+        self, batch: _Batch, rows: Integers, events: Integers
+    ) -> tuple[Integers, Integers]:
+        """The candidates that satisfy the other predicates of their row, too."""
+        import numpy as np
+
+        for number in range(1, batch.table.shape[1]):
+            predicates = batch.table[rows, number]
+            where = batch.place[self._lane[predicates] * batch.size + events]
+            keep = (where >= batch.lowest[predicates]) & (where < batch.highest[predicates])
+            several = np.flatnonzero(keep & (self._count[predicates] > 1))
+            if len(several):
+                keep[several] = self._within_any(batch, predicates[several], where[several])
+            rows, events = rows[keep], events[keep]
+        return rows, events
+
+    def _within_any(self, batch: _Batch, predicates: Integers, where: Integers) -> Any:
+        """Whether places lie in one of several intervals."""
+        import numpy as np
+
+        first, count = self._first[predicates], self._count[predicates]
+        found = np.zeros(len(predicates), dtype=bool)
+        for number in range(int(count.max())):
+            each = first + np.minimum(number, count - 1)
+            found |= (where >= batch.low[each]) & (where < batch.high[each])
+        return found
+
+
+class _Batch:
+    """What depends on the events: where everything lies, and which predicate selects least."""
+
+    def __init__(self, table: Table, columns: list[Ordered], size: int) -> None:
+        import numpy as np
+
+        self._of, self.size = table, size
+        places = [lane.positions(each) for lane, each in zip(table.lanes, columns, strict=True)]
+        positions = np.concatenate(places)
+        self.low, self.high = positions[table._low], positions[table._high]
+        order = np.zeros((len(columns), size), dtype=np.int64)
+        place = np.full((len(columns), size), -1, dtype=np.int64)
+        for number, each in enumerate(columns):
+            order[number, : len(each.events)] = each.events
+            place[number, each.events] = np.arange(len(each.events))
+        self.place, self.order = place.ravel(), order.ravel()
+        self.lengths = np.maximum(self.high - self.low, 0)
+        sizes = np.add.reduceat(self.lengths, table._first)
+        sizes[NONE] = FAR
+        least = np.argsort(sizes[table._table], axis=1, kind="stable")
+        self.table = np.take_along_axis(table._table, least, axis=1)
+        self.sizes = sizes[self.table[:, 0]]
+        # The first and the last place of each predicate; of several intervals, around them all.
+        self.lowest = np.minimum.reduceat(self.low, table._first)
+        self.highest = np.maximum.reduceat(self.high, table._first)
+        self.lowest[NONE], self.highest[NONE] = -FAR, FAR
+
+    def candidates(self) -> Iterator[tuple[Integers, Integers]]:
+        """Rows, and the events that their smallest predicate selects: not too many at once."""
+        import numpy as np
+
+        ends = np.cumsum(self.sizes)
+        begin = 0
+        while begin < len(ends):
+            before = ends[begin - 1] if begin else 0
+            end = int(np.searchsorted(ends, before + PAIRS_AT_ONCE, side="right"))
+            end = max(end, begin + 1)
+            yield self._selected(begin, end)
+            begin = end
+
+    def _selected(self, begin: int, end: int) -> tuple[Integers, Integers]:
+        import numpy as np
+
+        anchors = self.table[begin:end, 0]
+        count = self._of._count[anchors]
+        intervals = _ranges(self._of._first[anchors], count)
+        lengths = self.lengths[intervals]
+        rows = np.repeat(np.repeat(np.arange(begin, end), count), lengths)
+        start = self.low[intervals] + np.repeat(self._of._lane[anchors], count) * self.size
+        return rows, self.order[_ranges(start, lengths)]
+
+
+def _ranges(starts: Integers, lengths: Integers) -> Integers:
+    """`start, start + 1, …` of each length, one after the other."""
+    import numpy as np
+
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - ends + lengths, lengths)
+
+
+def together(predicates: list[Predicate]) -> nodes.Node:
+    """All of them as one expression."""
+    if len(predicates) == 1:
+        return predicates[0].node
+    return nodes.And(tuple(each.node for each in predicates))
+
+
+def _passes(test: Callable[[Any], object], event: Any) -> bool:
+    try:
+        return bool(test(event))
+    except FAILURES:
+        return False

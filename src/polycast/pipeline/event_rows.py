@@ -1,0 +1,326 @@
+"""Events to rows: the attributes that are columns, in their plain form (see `arrays`).
+
+Most events are regular: msgspec reads the wanted attributes straight from the bytes, many events
+at once, and nothing else is made. What it refuses, a value that is not of its declared type for
+instance, is decoded as any event is, and looked at attribute by attribute.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from polycast.events import JSON, codec_for
+from polycast.pipeline.arrays import Unfit
+from polycast.pipeline.table_schema import PLAIN, field_of
+from polycast.typesystem import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from polycast.events import Record
+    from polycast.pipeline.table_schema import Field, Shape
+    from polycast.typesystem import Registry
+
+__all__ = ["NoColumn", "Rows", "Texts"]
+
+_LOW, _HIGH = -(2**63), 2**63 - 1
+_WHOLE = 2**53  # up to which a float has every int
+_LAST_DIGIT, _DIGITS = decimal.Decimal("1e-18"), decimal.Context(prec=38)
+_UNSET: Any = msgspec.UNSET
+_LIST: Any = list
+_DICT: Any = dict
+
+
+class NoColumn(Exception):
+    """Why an event has no row: which attribute, what it is, and what would be accepted."""
+
+    def __init__(self, path: str, value: object, accepted: str) -> None:
+        self.path, self.value, self.accepted = path, value, accepted
+        super().__init__(f"{path} is {value!r:.200}, accepted: {accepted}")
+
+
+class Rows:
+    """Makes rows of one set of columns from events of any class that has them."""
+
+    def __init__(self, fields: Sequence[Field], registry: Registry) -> None:
+        self._fields = tuple(fields)
+        self._registry = registry
+        self._quick: dict[tuple[str, str], Callable[[bytes], list[Any]] | None] = {}
+        self._later: dict[str, list[Field]] = {}
+        self._plain = _plain_row(self._fields)
+
+    # -- many at once ------------------------------------------------------------------------------
+
+    def read(self, records: Sequence[Record]) -> list[Any]:
+        """The rows of some events; `Unfit`, or an error of msgspec's, if one is not regular."""
+        if len({each.hash for each in records}) == len({each.codec for each in records}) == 1:
+            return self._read(records)
+        groups: dict[tuple[str, str], list[int]] = {}
+        for place, record in enumerate(records):
+            groups.setdefault((record.hash, record.codec), []).append(place)
+        rows: list[Any] = [None] * len(records)
+        for places in groups.values():
+            found = self._read([records[place] for place in places])
+            for place, row in zip(places, found, strict=True):
+                rows[place] = row
+        return rows
+
+    def _read(self, records: Sequence[Record]) -> list[Any]:
+        first = records[0]
+        key = (first.hash, first.codec)
+        if key not in self._quick:
+            self._quick[key] = self._decoder(first)
+        decode = self._quick[key]
+        if decode is None:
+            raise Unfit(f"{first.name} is not regular")
+        return decode(_joined([record.payload for record in records], first.codec))
+
+    def _decoder(self, record: Record) -> Callable[[bytes], list[Any]] | None:
+        """What reads a list of payloads of one class; None if the class does not fit."""
+        described = self._registry.described(record.hash)
+        if described is None:
+            return None
+        written = [field_of(each, self._registry) for each in described.attributes]
+        read = _twin(self._fields, [each for each in written if each is not None])
+        if read is None:
+            return None
+        module: Any = msgspec.json if record.codec == "json" else msgspec.msgpack
+        decode: Callable[[bytes], list[Any]] = module.Decoder(_LIST[read]).decode
+        return decode
+
+    # -- one by one --------------------------------------------------------------------------------
+
+    def row(self, record: Record) -> Any:
+        """The row of an event; `NoColumn` or `NotDecodable` if it has none."""
+        return self.row_of(self.decoded(record))
+
+    def decoded(self, record: Record) -> Any:
+        """The event, with defaults for attributes that came after it was written."""
+        event = codec_for(record.codec).decode(record, registry=self._registry)
+        if record.hash not in self._later:
+            self._later[record.hash] = self._later_than(record)
+        for field in self._later[record.hash]:
+            if getattr(event, field.name, _UNSET) is _UNSET:
+                with suppress(AttributeError):  # it has no place for it
+                    event.__dict__[field.name] = field.default
+        return event
+
+    def _later_than(self, record: Record) -> list[Field]:
+        written = self._registry.described(record.hash)
+        known = frozenset() if written is None else written.attribute_names
+        return [
+            each for each in self._fields if each.name not in known and each.default is not _UNSET
+        ]
+
+    def row_of(self, event: Any) -> Any:
+        """The same of an event that is decoded."""
+        return self._plain(*_values(self._fields, event, ""))
+
+
+class Texts:
+    """Makes a text of each event: JSON, as `docs/record.md` says."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def read(self, records: Sequence[Record]) -> list[Any]:
+        """The texts of some events."""
+        return list(map(self.row, records))
+
+    def row_of(self, event: Any) -> str:
+        """The text of an event that is decoded."""
+        return JSON.encode(event, registry=self._registry).payload.decode()
+
+    def row(self, record: Record) -> str:
+        """The text of an event; `NotDecodable` if it cannot be read."""
+        if record.codec == "json":
+            return record.payload.decode()
+        return self.row_of(self.decoded(record))
+
+    def decoded(self, record: Record) -> Any:
+        """The event."""
+        return codec_for(record.codec).decode(record, registry=self._registry)
+
+
+def _joined(payloads: list[bytes], codec: str) -> bytes:
+    """Some payloads as the payload of a list."""
+    if codec == "json":
+        return b"[" + b",".join(payloads) + b"]"
+    return b"\xdd" + len(payloads).to_bytes(4, "big") + b"".join(payloads)
+
+
+def _plain_row(fields: Sequence[Field]) -> Callable[..., Any]:
+    return msgspec.defstruct("Row", [(f"f{at}", Any) for at in range(len(fields))], gc=False)
+
+
+# -- what msgspec reads ----------------------------------------------------------------------------
+
+
+def _twin(fields: Sequence[Field], written: Sequence[Field]) -> type | None:
+    """A Struct of the wanted attributes, for objects with the attributes that were written."""
+    there = {each.name: each.shape for each in written}
+    parts: list[Any] = []
+    for at, field in enumerate(fields):
+        if field.name in there:
+            read = _type(field.shape, there[field.name])
+            parts.append((f"f{at}", read))
+        else:
+            read = _default(field)
+            parts.append((f"f{at}", Any, read))
+        if read is None:
+            return None
+    names = {f"f{at}": field.name for at, field in enumerate(fields)}
+    if fields and not there.keys() & set(names.values()):
+        return None  # anything would do
+    return msgspec.defstruct("Row", parts, rename=names, kw_only=True, gc=False)
+
+
+def _default(field: Field) -> Any:
+    """What msgspec puts in place of an attribute that was not written; None if nothing fits."""
+    if field.default is _UNSET:
+        return None
+    try:
+        fitting = _lowered(field.shape, field.default, field.name)
+    except NoColumn:
+        return None
+    kind = type(fitting)
+    return (
+        msgspec.field(default_factory=kind)
+        if kind in (list, dict)
+        else msgspec.field(default=fitting)
+    )
+
+
+def _type(shape: Shape, written: Shape) -> Any:
+    """What msgspec reads for a column, if what was written is of the same kind; else None."""
+    if shape.kind != written.kind:
+        return None
+    found: Any = PLAIN.get(shape.kind)  # which msgspec reads as the codec of events does
+    if shape.element is not None and written.element is not None:
+        inner = _type(shape.element, written.element)
+        if inner is not None:
+            found = _DICT[str, inner] if shape.kind == "dict" else _LIST[inner]
+    elif shape.kind == "object":
+        found = _twin(shape.fields, written.fields)
+    return found | None if found is not None and shape.nullable else found
+
+
+# -- with care -------------------------------------------------------------------------------------
+
+
+def _values(fields: Sequence[Field], value: Any, path: str) -> list[Any]:
+    found = []
+    for field in fields:
+        part = getattr(value, field.name, _UNSET)
+        part = field.default if part is _UNSET else part
+        name = f"{path}{field.name}"
+        if part is _UNSET:
+            why = "a value; it was not written, and its type has no default that is plain data"
+            raise NoColumn(name, "missing", why)
+        found.append(_lowered(field.shape, part, name))
+    return found
+
+
+def _lowered(shape: Shape, value: Any, path: str) -> Any:
+    """A value in its plain form, if a column can hold it exactly."""
+    if value is None:
+        if not shape.nullable:
+            raise NoColumn(path, value, f"{shape.kind}, because its type does not say None")
+        return None
+    if shape.element is not None:
+        return _contents(shape, shape.element, value, path)
+    if shape.kind == "object":
+        names = {field.name for field in shape.fields}
+        if names.isdisjoint(describe(type(value)).attribute_names):
+            raise NoColumn(path, value, f"an object of {shape.name}")
+        return _plain_row(shape.fields)(*_values(shape.fields, value, f"{path}."))
+    found = _EXACT[shape.kind](shape, value)
+    if found is _UNSET:
+        raise NoColumn(path, value, _ACCEPTED.get(shape.kind, shape.kind))
+    return found
+
+
+def _contents(shape: Shape, element: Shape, value: Any, path: str) -> Any:
+    if type(value) not in _CONTAINERS[shape.kind]:
+        raise NoColumn(path, value, shape.kind)
+    if shape.kind != "dict":
+        return [_lowered(element, each, f"{path}[{n}]") for n, each in enumerate(value)]
+    for key in value:
+        if type(key) is not str or key == "$":
+            raise NoColumn(path, value, "keys that are texts, and not '$'")
+    return {key: _lowered(element, each, f"{path}[{key!r}]") for key, each in value.items()}
+
+
+def _same(cls: type) -> Callable[[Shape, Any], Any]:
+    return lambda shape, value: value if type(value) is cls else _UNSET
+
+
+def _int(shape: Shape, value: Any) -> Any:
+    return int(value) if type(value) in (int, bool) and _LOW <= value <= _HIGH else _UNSET
+
+
+def _float(shape: Shape, value: Any) -> Any:
+    """An int in place of a float is the float that it equals."""
+    if type(value) is int and abs(value) <= _WHOLE:
+        return float(value)
+    return value if type(value) is float else _UNSET
+
+
+def _decimal(shape: Shape, value: Any) -> Any:
+    if type(value) is not decimal.Decimal:
+        return _UNSET
+    try:
+        fitted = value.quantize(_LAST_DIGIT, context=_DIGITS)
+    except decimal.InvalidOperation:  # it has too many digits, or is no number
+        return _UNSET
+    return fitted if fitted == value else _UNSET
+
+
+def _datetime(shape: Shape, value: Any) -> Any:
+    if type(value) is not datetime.datetime:
+        return _UNSET
+    try:
+        value.replace(tzinfo=None) - (value.utcoffset() or datetime.timedelta())
+    except OverflowError:  # its time in UTC is in no year of Python's
+        return _UNSET
+    return value
+
+
+def _enum(shape: Shape, value: Any) -> Any:
+    known = isinstance(value, enum.Enum) and value.name in shape.members
+    return value.name if known else _UNSET
+
+
+_EXACT: dict[str, Callable[[Shape, Any], Any]] = {
+    "bool": _same(bool),
+    "int": _int,
+    "float": _float,
+    "str": _same(str),
+    "bytes": _same(bytes),
+    "decimal": _decimal,
+    "date": _same(datetime.date),
+    "datetime": _datetime,
+    "enum": _enum,
+    "uuid": _same(uuid.UUID),
+}
+_CONTAINERS: dict[str, tuple[type, ...]] = {
+    "list": (list, tuple),
+    "tuple": (list, tuple),
+    "set": (set, frozenset),
+    "frozenset": (set, frozenset),
+    "dict": (dict,),
+}
+_ACCEPTED = {
+    "float": "a float, or an int of at most 2**53",
+    "int": "an int from -2**63 to 2**63 - 1",
+    "decimal": "a finite Decimal below 10**20 with at most 18 digits after the point",
+    "datetime": "a datetime whose time in UTC is in the years 1 to 9999",
+    "enum": "a member that the type of the table has",
+}

@@ -1,0 +1,239 @@
+"""What a table is asked for, as data: it goes to the workers as text."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from polycast.errors import BadOption, FilterError, NotAType
+from polycast.filters import Filter
+from polycast.matching import Selector, path_of, selector_for
+from polycast.matching.definitions import SelectedType
+from polycast.pipeline.code_distribution import Shipment, shipment_of
+from polycast.routing.context_view import tried
+from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.log_bounds import end_of, start_of
+from polycast.stores.urls import path_of as path_of_url
+from polycast.typesystem import Registry, describe, describe_all
+from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspec reads it
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from polycast.stores.doctor.readonly_store import ReadOnlyStore
+
+__all__ = ["MAX_ROWS", "Bound", "Question", "ask", "moment_of"]
+
+MAX_ROWS = 100_000  # in a micro-batch: the more, the faster, and the later
+MISFITS = ("raise", "skip")
+Bound = int | str | datetime | None
+
+
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which events of which store, and how they become rows.
+
+    Without types it is about all events, each of which becomes a text.
+    """
+
+    store: str
+    types: tuple[SelectedType, ...] = ()
+    descriptions: tuple[Description, ...] = ()  # of the types, which the store may not have
+    every: bool = False
+    exact: bool = False
+    topic: str | None = None
+    where: str | None = None
+    function: str | None = None  # in place of `where`, as `module:name`
+    since: int | str = "beginning"
+    until: int | str | None = None
+    imports: tuple[str, ...] = ()
+    functions: tuple[tuple[str, str, str], ...] = ()  # as in a Shipment
+    misfits: Literal["raise", "skip"] = "raise"
+    max_rows: int = MAX_ROWS
+    partitions: int = 1
+    context: str | None = None
+    tried: tuple[str, ...] = ()  # the context as data, if it is not to be as the store has it
+    impure: str | None = None
+
+    def encoded(self) -> str:
+        """As text."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decoded(cls, text: str) -> Question:
+        """From such a text."""
+        return _decode(text)
+
+    @property
+    def shipment(self) -> Shipment:
+        """What names may mean."""
+        return Shipment(self.imports, self.functions)
+
+    def start(self, store: ReadOnlyStore) -> int:
+        """The first position that is asked for."""
+        found = start_of(store, moment_of(self.since))
+        assert found is not None
+        return found
+
+    def end(self, store: ReadOnlyStore) -> int:
+        """The position before which to end, as far as the log goes now."""
+        return end_of(store, moment_of(self.until))
+
+    def __str__(self) -> str:
+        names = (" & " if self.every else " | ").join(each.name for each in self.types)
+        return names or "all events"
+
+
+# Made once: the first use of a type of nested Structs must not happen in two threads at once.
+_decode = msgspec.json.Decoder(Question).decode
+
+
+def moment_of(bound: int | str | None) -> object:
+    """A bound of the log as it was given: a position, 'beginning', or a time."""
+    if not isinstance(bound, str) or bound == "beginning":
+        return bound
+    return datetime.fromisoformat(bound)
+
+
+def ask(
+    url: object,
+    what: object,
+    *,
+    where: Callable[[Any], object] | None = None,
+    since: Bound = None,
+    until: Bound = None,
+    topic: str | None = None,
+    exact: bool = False,
+    imports: Iterable[str] = (),
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    misfits: str = "raise",
+    max_rows: int = MAX_ROWS,
+    partitions: int | None = None,
+    context: object = None,
+    impure: str | None = None,
+) -> Question:
+    """The question, checked against the store: what is wrong with it is said at once."""
+    path = path_of_url(url)
+    if path is None:
+        accepted = "'sqlite:///' and the path of a file; what is in memory is no other process's"
+        raise BadOption("url", url, accepted=accepted)
+    if misfits not in MISFITS:
+        raise BadOption.choice("misfits", misfits, MISFITS)
+    shipment = shipment_of(imports, functions)
+    name, states = tried(context)
+    selector: Selector[Any] | None = None
+    chosen: tuple[tuple[Description, ...], ...]
+    with looking(path) as store:
+        if what is None or isinstance(what, str):
+            chosen = () if what is None else (_named(store, what),)
+        else:
+            meant = selector_for(what, topic=topic, exact=exact)
+            selector = replace(meant, implied=None)
+            where = where if meant.implied is None else meant.parted(where)[1]
+            topic = None if selector.topic is None else selector.topic.text
+            chosen = _described(store, selector)
+        question = Question(
+            os.path.abspath(path),
+            tuple(SelectedType(each[0].name, each[0].version, each[0].hash) for each in chosen),
+            tuple({part.hash: part for each in chosen for part in each}.values()),
+            every=selector is not None and selector.every,
+            exact=exact if selector is None else selector.exact,
+            topic=topic,
+            **_filter(where, shipment),
+            since=_bound("since", since) or "beginning",
+            until=_bound("until", until),
+            imports=shipment.imports,
+            functions=shipment.functions,
+            misfits=misfits,  # type: ignore[arg-type]
+            max_rows=_positive("max_rows", max_rows),
+            partitions=_positive("partitions", partitions or os.cpu_count() or 1),
+            context=name,
+            tried=states,
+            impure=impure,
+        )
+        question.start(store), question.end(store)  # whether there is such a stretch
+    if topic is not None:
+        selector_for(object, topic=topic)  # whether there can be such a topic
+    return question
+
+
+def _positive(option: str, given: object) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise BadOption(option, given, accepted="a whole number from 1 on")
+    return given
+
+
+def _bound(option: str, given: Bound) -> int | str | None:
+    if isinstance(given, datetime) and given.tzinfo is not None:
+        return given.isoformat()
+    if given is None or (isinstance(given, int) and not isinstance(given, bool)):
+        return given
+    if given == "beginning" and option == "since":
+        return "beginning"
+    accepted = "a position, or a datetime with a time zone"
+    raise BadOption(
+        option, given, accepted=f"'beginning', {accepted}" if option == "since" else accepted
+    )
+
+
+# -- types -----------------------------------------------------------------------------------------
+
+
+def _known(store: ReadOnlyStore) -> Registry:
+    registry = Registry()
+    with store.view() as view:
+        for each in view.descriptions():
+            registry.add(each)
+    return registry
+
+
+def _named(store: ReadOnlyStore, name: str) -> tuple[Description, ...]:
+    """The type of a name, as the store describes it."""
+    registry = _known(store)
+    found = registry.describe(name)
+    if found is None:
+        if name.startswith("/"):
+            raise NotAType(
+                name, why="a topic has no columns", accepted="Name a type, and give topic="
+            )
+        names = [each.name for each in registry.descriptions()]
+        raise BadOption.choice("type", name, names or ["a type that somebody has published"])
+    return (found,)
+
+
+def _described(
+    store: ReadOnlyStore, selector: Selector[Any]
+) -> tuple[tuple[Description, ...], ...]:
+    """The descriptions of some classes and of all that they mention, which may clash."""
+    registry = _known(store)
+    for cls in selector.types:
+        registry.bind(cls)
+    return tuple((describe(cls), *describe_all(cls)) for cls in selector.types)
+
+
+# -- filters ---------------------------------------------------------------------------------------
+
+
+def _filter(where: Callable[[Any], object] | None, shipment: Shipment) -> dict[str, str]:
+    """The filter as data, or the name by which the workers have the function."""
+    if where is None:
+        return {}
+    lifted: Filter[Any] = Filter(where)
+    try:
+        lifted.to_json()
+        return {"where": str(lifted)}
+    except FilterError as error:
+        names = shipment.names()
+        path = None if isinstance(where, Filter) else path_of(where)
+        if path is not None and names.get(path) is where:
+            return {"function": path}
+        missing = f"; {names.why_not(path)}" if path is not None else ""
+        raise BadOption(
+            "where",
+            where,
+            why=f"{error}{missing}",
+            accepted="a filter that can be looked into, or a function of a module in imports=",
+        ) from None

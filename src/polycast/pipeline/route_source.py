@@ -1,0 +1,194 @@
+"""The stream that a pipeline runs on: stretches of the log, routed as they are read.
+
+Events stay out of the JVM: one row for each stretch says who takes what. Reading has no side
+effects, so that Spark may do it again whenever it likes.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from polycast.pipeline.code_distribution import Shipment
+from polycast.pipeline.route_worker import COLUMNS, Piece, Row, rows_of
+from polycast.stores.doctor.readonly_store import looking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from polycast.stores import View
+    from polycast.stores.doctor.readonly_store import ReadOnlyStore
+
+__all__ = ["RouteReader", "RouteSource", "Stretches", "batch_of", "cut"]
+
+WAIT = 0.1  # seconds for which a question for something new may take
+PAUSE = 0.001
+LEAST = 2_000  # events that are worth a task of their own
+
+
+class Stretches(InputPartition):
+    """The work of one task."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        super().__init__(pieces)
+
+
+class RouteSource(DataSource):
+    """The data source of a pipeline; `polycast` is the one for users."""
+
+    @classmethod
+    def name(cls) -> str:
+        """By which a pipeline asks for it."""
+        return "polycast-route"
+
+    def schema(self) -> str:
+        """One row for each stretch."""
+        return COLUMNS
+
+    def streamReader(self, schema: StructType) -> RouteReader:  # noqa: N802 - Spark's name
+        """What plans batches."""
+        return RouteReader(self.options)
+
+
+class RouteReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches in a process of its own, and reads them in workers. It is pickled once."""
+
+    def __init__(self, options: Any) -> None:
+        self._path = options["store"]
+        self._identity = options["identity"]
+        self._shipment = Shipment.decoded(options["shipment"])
+        self._most = int(options["events"])
+        self._tasks = int(options["tasks"])
+        self._end: int | None = None
+
+    # -- where batches are planned -----------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """The store knows how far the pipeline has come, whatever became of the checkpoint."""
+        with _look(self._path).view() as view:
+            return {"position": view.routed().high}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """How many events a batch has at most."""
+        return ReadMaxRows(self._most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """What is there now is all that is wanted."""
+        self._end = _look(self._path).newest() + 1
+
+    def latestOffset(self, start: Any, limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """Where the next batch ends; it waits a little if there is nothing new."""
+        low = _position(start)
+        store = _look(self._path)
+        newest = self._end if self._end is not None else _newest(store, low)
+        if newest <= low or isinstance(limit, ReadAllAvailable):
+            return {"position": max(low, newest)}
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._most
+        with store.view() as view:
+            return {"position": min(newest, _first_wanted(view, low, newest) + most)}
+
+    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """The end of the log."""
+        return {"position": _look(self._path).newest() + 1}
+
+    def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
+        """The work of a batch. What was routed before is left out: the store knows."""
+        with _look(self._path).view() as view:
+            low, high = max(_position(start), view.routed().high), _position(end)
+            return [Stretches(each) for each in cut(pieces(view, low, high), self._tasks)]
+
+    # -- in the workers ----------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Route some pieces of the log."""
+        for row in rows_of(self._path, self._identity, self._shipment, partition.value):
+            yield batch_of(row)
+
+
+def _position(offset: Any) -> int:
+    """Spark gives "null" for an offset that it does not have."""
+    return int(offset["position"]) if isinstance(offset, dict) else 1
+
+
+def _newest(store: ReadOnlyStore, low: int) -> int:
+    """The end of the log, once it is after a position, or after a while."""
+    deadline = time.monotonic() + WAIT
+    end, seen = store.newest() + 1, store.changes()
+    while end <= low and time.monotonic() < deadline:
+        time.sleep(PAUSE)
+        now = store.changes()
+        if now != seen:
+            end, seen = store.newest() + 1, now
+    return end
+
+
+def _first_wanted(view: View, low: int, end: int) -> int:
+    """The first position at which there is a route; what is before it costs nothing."""
+    if view.in_effect(low).routes:
+        return low
+    turns = view.turns(low, end)
+    return next((turn for turn in turns if view.in_effect(turn).routes), end)
+
+
+def pieces(view: View, low: int, high: int) -> list[Piece]:
+    """The pieces of a range in which the same routes and contexts are in effect."""
+    if low >= high:
+        return []
+    turns = [low, *view.turns(low, high), high]
+    return [Piece(begin, end, *view.in_effect(begin)) for begin, end in pairwise(turns)]
+
+
+def cut(whole: list[Piece], tasks: int) -> list[list[Piece]]:
+    """Pieces for some tasks, about the same for each; fewer tasks if there is little to do."""
+    size = sum(each.high - each.low for each in whole if each.routes)
+    share = max(LEAST, -(-size // max(tasks, 1)))
+    found: list[list[Piece]] = [[]]
+    room = share
+    for piece in whole:
+        while piece.routes and piece.high - piece.low > room:
+            at = piece.low + room
+            found[-1].append(piece._replace(high=at))
+            piece, room = piece._replace(low=at), share
+            found.append([])
+        found[-1].append(piece)
+        if piece.routes:
+            room -= piece.high - piece.low
+        if room == 0:
+            found.append([])
+            room = share
+    return [each for each in found if each]
+
+
+def batch_of(row: Row) -> pa.RecordBatch:
+    """A row as Spark takes it."""
+    import pyarrow as pa
+
+    binary, number = pa.binary(), pa.int64()
+    types = [number, number, number, number, number, binary, binary, pa.string()]
+    arrays = [pa.array([value], kind) for value, kind in zip(row, types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(Row._fields))
+
+
+# The process that plans batches keeps its connection.
+_looks: dict[str, ReadOnlyStore] = {}
+_open = ExitStack()
+
+
+def _look(path: str) -> ReadOnlyStore:
+    store = _looks.get(path)
+    if store is None:
+        store = _looks[path] = _open.enter_context(looking(path))
+    return store

@@ -1,0 +1,171 @@
+"""What a worker does: read a stretch of the log, ask the plan, and tell who takes what."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from polycast.errors import PolycastError
+from polycast.events import encode_record
+from polycast.routing import RoutingPlan, encode_takers
+from polycast.stores import Effect
+from polycast.stores.doctor.readonly_store import looking
+from polycast.typesystem import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from polycast.pipeline.code_distribution import Shipment
+    from polycast.routing import Found
+    from polycast.stores.doctor.readonly_store import ReadOnlyStore
+
+__all__ = ["COLUMNS", "SLICE", "Piece", "Row", "Trouble", "Worker", "rows_of"]
+
+SLICE = 10_000  # records that become one stretch
+
+
+class Piece(NamedTuple):
+    """Positions between which the routes and contexts in effect are the same.
+
+    Which these are is told by the numbers of an `Effect`.
+    """
+
+    low: int
+    high: int
+    routes: int
+    highest: int
+    contexts: int = 0
+
+    @property
+    def effect(self) -> Effect:
+        """What is in effect in it."""
+        return Effect(*self[2:])
+
+
+class Trouble(msgspec.Struct, frozen=True, array_like=True):
+    """An event that a subscription could not be asked about."""
+
+    name: str
+    position: int
+    record: bytes
+    reason: str
+
+
+class Row(NamedTuple):
+    """What a worker tells the driver of one stretch."""
+
+    low: int
+    high: int
+    events: int  # that were read
+    decoded: int
+    pairs: int  # of event and subscription
+    takers: bytes
+    troubles: bytes
+    error: str | None  # why this stretch could not be routed at all
+
+
+COLUMNS = (
+    "low bigint, high bigint, events bigint, decoded bigint, pairs bigint, takers binary, "
+    "troubles binary, error string"
+)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Worker:
+    """The plan of one worker process; it outlives a batch, and follows the routes."""
+
+    def __init__(self, path: str, shipment: Shipment) -> None:
+        names = shipment.names()
+        self._open = ExitStack()
+        self._store: ReadOnlyStore = self._open.enter_context(looking(path))
+        self._plan = RoutingPlan(Registry(classes=names.classes), names.get)
+        self._set = Effect(0, 0, 0)
+
+    @property
+    def store(self) -> ReadOnlyStore:
+        """Where it reads."""
+        return self._store
+
+    @property
+    def plan(self) -> RoutingPlan:
+        """Whom it asks."""
+        return self._plan
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._open.close()
+
+    def rows(self, pieces: list[Piece]) -> Iterator[Row]:
+        """What becomes of some pieces of the log, a slice at a time."""
+        for piece in pieces:
+            if piece.routes == 0:
+                yield Row(
+                    piece.low, piece.high, 0, 0, 0, encode_takers(piece.low, (), ()), b"", None
+                )
+                continue
+            self.follow(piece)
+            low = piece.low
+            while low < piece.high:
+                row = self.routed(low, min(low + SLICE, piece.high))
+                yield row
+                low = row.high
+
+    def follow(self, piece: Piece) -> None:
+        """Have the routes of a piece in effect."""
+        wanted = piece.effect
+        if self._set != wanted:
+            with self._store.view() as view:
+                self._plan.move_to(view.routes(at=piece.low), view)
+            if not self._set.routes:
+                gc.collect()
+                gc.freeze()  # the plan stays: nobody need look at it for garbage again
+            self._set = wanted
+
+    def routed(self, low: int, high: int) -> Row:
+        """What becomes of the records between two positions, for the routes that are in effect."""
+        batch = self._store.read(low, limit=high - low, until=high)
+        entries, high = batch.entries, batch.upto  # less, if there is damage behind it
+        with self._store.view() as view:  # what attributes hold may be described later than events
+            self._plan.learn(view)
+        found = self._plan.find(entries)
+        pairs = sum(map(len, found.takers))
+        unsure = self._plan.unsure | found.unsure
+        takers = encode_takers(low, found.positions, found.takers, unsure)
+        return Row(low, high, len(entries), found.decoded, pairs, takers, _troubles(found), None)
+
+
+def _troubles(found: Found) -> bytes:
+    if not found.failures:
+        return b""
+    return _encode(
+        [
+            Trouble(each.name, each.position, encode_record(each.record), each.reason)
+            for each in found.failures
+        ]
+    )
+
+
+# A worker process serves one batch after the other, of one pipeline or of several.
+_workers: dict[tuple[str, Shipment, str], Worker] = {}
+
+
+def rows_of(path: str, identity: str, shipment: Shipment, pieces: list[Piece]) -> Iterator[Row]:
+    """What becomes of some pieces of the log of a store; what goes wrong is told, not raised.
+
+    So the driver raises it as what it is, without Spark trying the same three times more.
+    """
+    try:
+        worker = _workers.get((path, shipment, identity))
+        if worker is None:
+            for other in _workers.values():
+                other.close()
+            _workers.clear()  # a store that was replaced is another one
+            worker = _workers[path, shipment, identity] = Worker(path, shipment)
+        yield from worker.rows(pieces)
+    except (PolycastError, ImportError) as error:
+        why = f"{type(error).__name__}: {error}"
+        low, high = pieces[0].low, pieces[-1].high
+        yield Row(low, high, 0, 0, 0, b"", b"", why)

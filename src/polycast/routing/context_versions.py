@@ -1,0 +1,317 @@
+"""What contexts were at each position of a log, as its store has kept it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polycast.contexts import Context, Member
+from polycast.contexts.declare.context_state import context_from, functions_of, read_state, state_of
+from polycast.contexts.declare.rule_functions import unchecked
+from polycast.errors import BadContext, NotDecodable, PolycastError
+from polycast.plain_text import log_of
+from polycast.routing.context_version_log import VersionLog
+from polycast.routing.translation import Astray, Crossing
+from polycast.typesystem import is_made
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from polycast.contexts import Federation, Finding
+    from polycast.contexts.declare.context_state import ContextState
+    from polycast.routing.context_version_log import Lineage
+    from polycast.stores import ContextVersion
+    from polycast.typesystem import Registry
+
+__all__ = ["ContextHistory", "Kept", "StoredCrossing"]
+
+_log = log_of("polycast.contexts")
+
+
+class Kept:
+    """A version of a context, as far as this process can have it."""
+
+    def __init__(self, member: Member, *, is_whole: bool, is_pure: bool) -> None:
+        self.member = member
+        self.is_whole = is_whole
+        """Whether all its functions and classes are here; functions that are not raise."""
+        self.is_pure = is_pure
+        """Whether its functions give the same tomorrow."""
+
+
+class ContextHistory:
+    """Contexts by position. What nobody here has declared is made from what the store says.
+
+    One thread may learn and offer while others ask: each change is one step.
+    """
+
+    def __init__(
+        self, registry: Registry, function: Callable[[str], Callable[..., object] | None]
+    ) -> None:
+        self._registry, self._function = registry, function
+        self._log = VersionLog(())
+        self._known = _Known()
+        self._offered: dict[tuple[bytes, ...], Member] = {}
+        self._own: dict[str, Callable[..., Any]] = {}
+        self._declared: dict[str, bytes] = {}  # what contexts are by what this process says
+        self._numbers: dict[tuple[str, bytes], int] = {}  # and the last versions that say the same
+
+    def knows(self, versions: Iterable[ContextVersion]) -> bool:
+        """Whether there is no version that is new here."""
+        return all(version.number in self._log.by_number for version in versions)
+
+    def learn(self, versions: Iterable[ContextVersion], *, revision: int | None = None) -> None:
+        """Have all versions that a store has, by number, unless they were read before others.
+
+        `revision` is that of the store when they were read, or an earlier one.
+        """
+        log = VersionLog(versions, revision=revision)
+        # A store forgets a version that ends before anything was published.
+        for version in log.versions:
+            if self._declared.get(version.name) == version.body:
+                key = (version.name, version.body)
+                self._numbers[key] = max(version.number, self._numbers.get(key, 0))
+        if not self._log.is_after(log):
+            self._log, self._known = log, _Known(made=self._known.made)
+
+    def offer(self, federation: Federation) -> None:
+        """Use what is declared here for the versions that are the same, and its functions."""
+        bodies: dict[int, bytes] = {}
+
+        def bodies_of(context: Context) -> tuple[bytes, ...]:
+            for above in context.lineage():
+                if id(above) not in bodies:
+                    bodies[id(above)] = self._declared[above.name] = state_of(above)
+                    self._own.update(functions_of(above))
+            return tuple(bodies[id(above)] for above in context.lineage())
+
+        for member in federation.members.values():
+            self._offered[bodies_of(member.context)] = member
+        for member in federation.members.values():  # not what a stale one still has above it
+            self._declared[member.name] = bodies[id(member.context)]
+        self._known = _Known()
+
+    def kept(self, name: str, position: int) -> Kept | None:
+        """A context at a position; None if there is none."""
+        return self._kept_in(self._known, self._log, name, position)
+
+    def _kept_in(self, known: _Known, log: VersionLog, name: str, position: int) -> Kept | None:
+        key = (log, name, log.turn(position))
+        if key not in known.kept:
+            known.kept[key] = self._find(known, log, name, position)
+        return known.kept[key]
+
+    def _find(self, known: _Known, log: VersionLog, name: str, position: int) -> Kept | None:
+        try:
+            lineage = log.lineage(name, position)
+            if not lineage:
+                return None
+            if lineage not in known.made:
+                known.made[lineage] = self._make(known, log, name, position)
+        except PolycastError as error:  # of a newer version, perhaps, or nobody has described it
+            _log.warning("context %r at position %d is not known here: %s", name, position, error)
+            known.unknown[log, name, log.turn(position)] = error
+            return None
+        return known.made[lineage]
+
+    def why_unknown(self, name: str, position: int) -> PolycastError | None:
+        """Why nobody here can say what a context is at a position, if others have changed it."""
+        known, log = self._known, self._log
+        if self._kept_in(known, log, name, position) is not None:
+            return None
+        if not self.is_superseded(name, position):
+            return None
+        return known.unknown.get((log, name, log.turn(position)))
+
+    def names(self) -> list[str]:
+        """The contexts that there are or were."""
+        return self._log.names()
+
+    def states(self, name: str, position: int) -> list[ContextState]:
+        """A context at a position, and those above it, as data."""
+        log = self._log
+        return [read_state(log.by_number[n].body) for n in log.lineage(name, position)]
+
+    def every(self, name: str) -> list[Kept]:
+        """All that a context was, each between two turns."""
+        several = [self.kept(name, position) for position in (0, *self._log.turns)]
+        return [kept for kept in several if kept is not None]
+
+    def turn(self, position: int) -> int:
+        """Between which turns a position is: there, nothing changes."""
+        return self._log.turn(position)
+
+    def is_there(self, name: str, position: int) -> bool:
+        """Whether there is a context at a position, be it known here what it is or not."""
+        return self._log.at(name, position) is not None
+
+    def has_ended(self, name: str, position: int) -> bool:
+        """Whether a context was there, and is not any more at a position."""
+        return self._log.at(name, position) is None and self._was_there(name)
+
+    def is_gone(self, name: str) -> bool:
+        """Whether a context was there, and is not any more from now on."""
+        versions = self._log.of(name)
+        return versions[-1].until is not None if versions else self._was_there(name)
+
+    def _was_there(self, name: str) -> bool:
+        """Whether the store had a context, though perhaps not when anything was published."""
+        declared = self._declared.get(name)
+        return bool(self._log.of(name)) or (name, declared) in self._numbers
+
+    def is_superseded(self, name: str, position: int) -> bool:
+        """Whether others have replaced what this process declares, before a position."""
+        log = self._log
+        try:
+            lineage = log.lineage(name, position)
+        except BadContext:  # what cannot be read here is not what this process declares
+            return True
+        return any(self._is_later(log.by_number[number]) for number in lineage)
+
+    def _is_later(self, version: ContextVersion) -> bool:
+        declared = self._declared.get(version.name)
+        if declared is None or declared == version.body:
+            return False
+        return version.number > self._numbers.get((version.name, declared), version.number)
+
+    # -- what they are here ------------------------------------------------------------------------
+
+    def _make(self, known: _Known, log: VersionLog, name: str, position: int) -> Kept | None:
+        lineage = log.lineage(name, position)
+        bodies = tuple(log.by_number[number].body for number in lineage)
+        offered = self._offered.get(bodies)
+        if offered is not None:
+            return Kept(offered, is_whole=True, is_pure=_is_pure(map(read_state, bodies)))
+        states = [read_state(body) for body in bodies]
+        missing: set[str] = set()
+        context = self._context(known, log, name, position, missing)
+        errors = () if missing else context.check().errors
+        if errors:
+            return self._before(known, log, name, position, errors)
+        context.freeze()
+        member = Member(context, _report)
+        # A class that was made does not say what its attributes hold.
+        whole = not missing and not any(map(is_made, member.settled.types.types))
+        return Kept(member, is_whole=whole, is_pure=_is_pure(states))
+
+    def _before(
+        self, known: _Known, log: VersionLog, name: str, position: int, errors: Sequence[Finding]
+    ) -> Kept | None:
+        """A parent has changed so that this context does not go with it: it stays what it was."""
+        own, *above = (log.by_number[number] for number in log.lineage(name, position))
+        last = max((version.start for version in above), default=0)
+        if last <= own.start:
+            accepted = f"one that passes the check here: {'; '.join(map(str, errors))}"
+            raise BadContext("a version of a context", name, accepted=accepted)
+        _log.warning("context %r is stale from position %d on", name, position)
+        return self._kept_in(known, log, name, last - 1)
+
+    def _context(
+        self, known: _Known, log: VersionLog, name: str, position: int, missing: set[str]
+    ) -> Context:
+        lineage, version = log.lineage(name, position), log.at(name, position)
+        if lineage in known.contexts:
+            return known.contexts[lineage]
+        if version is None:
+            raise BadContext("a context", name, accepted="one that the store has")
+        above = read_state(version.body).parents
+        context = context_from(
+            version.body,
+            class_named=self._class,
+            function_named=lambda path: self._function_at(path, missing),
+            parents={up: self._context(known, log, up, position, missing) for up in above},
+        )
+        if not missing:
+            known.contexts[lineage] = context
+        return context
+
+    def _class(self, name: str, version: int) -> type:
+        try:
+            return self._registry.class_for(name, version, None)
+        except NotDecodable as error:
+            raise BadContext("a type", name, accepted=f"one that is described ({error})") from None
+
+    def _function_at(self, path: str, missing: set[str]) -> Callable[[Any], Any]:
+        function = self._own.get(path) or self._function(path)
+        if function is not None:
+            return function
+        missing.add(path)
+        return unchecked(_Absent(path))
+
+
+class _Known:
+    """What was made of versions so far; thrown away as a whole when that may be another."""
+
+    def __init__(self, made: dict[Lineage, Kept | None] | None = None) -> None:
+        self.made: dict[Lineage, Kept | None] = {} if made is None else made
+        self.contexts: dict[Lineage, Context] = {}
+        self.kept: dict[tuple[VersionLog, str, int], Kept | None] = {}
+        self.unknown: dict[tuple[VersionLog, str, int], PolycastError] = {}
+
+
+class _Absent:
+    """In place of a function that this process does not have."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.__qualname__ = path.rpartition(":")[2]
+
+    def __call__(self, value: Any) -> Any:
+        raise LookupError(f"{self._path} is not registered here: imports= or functions= does it")
+
+
+def _is_pure(states: Iterable[ContextState]) -> bool:
+    return not any(
+        function.impure
+        for state in states
+        for function in (
+            *(rule.function for rule in state.rules),
+            *(whole.function for whole in state.wholes),
+        )
+    )
+
+
+def _report(context: str, finding: Finding) -> None:
+    _log.warning("context %r: %s", context, finding)
+
+
+class StoredCrossing(Crossing):
+    """The contexts of a bus over a store: each event meets them as they were at its position."""
+
+    def __init__(self, history: ContextHistory) -> None:
+        super().__init__()
+        self.history = history
+
+    def turn(self, start: int, oldest: int) -> None:
+        """Have the contexts as they are now; what they were, the store knows."""
+        del oldest
+        super().turn(start, start)
+
+    def is_gone(self, name: str | None) -> bool:
+        """Whether a context was taken out, here or by others."""
+        return super().is_gone(name) or (name is not None and self.history.is_gone(name))
+
+    def member(self, name: str, at: int | None) -> Member | None:
+        """A context at a position; without one, as it is now.
+
+        Where the functions of a former version are not here, those that are stand in for them. They
+        do not for a later one: what is translated by functions that are not registered here raises.
+        """
+        current = super().member(name, None)
+        if at is None or current is None:
+            return current
+        kept = self.history.kept(name, at)
+        if kept is not None and (kept.is_whole or self.history.is_superseded(name, at)):
+            return kept.member
+        return None if self.history.has_ended(name, at) else current
+
+    def way_in(self, target: str, at: int | None = None) -> Callable[[Any], Any]:
+        """As any; `Astray` where others have made the context what nobody here can know."""
+        unknown = None if at is None else self.history.why_unknown(target, at)
+        if unknown is not None:
+            raise Astray(target, unknown)
+        return super().way_in(target, at)
+
+    def publisher(self, name: str, at: int | None) -> Member | None:
+        """The context of a publisher, as it is now: the root form is kept with the event."""
+        del at
+        return self.members.get(name)

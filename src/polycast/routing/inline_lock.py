@@ -1,0 +1,191 @@
+"""Whose turn it is to run callbacks in its own thread, and the newest position.
+
+One event at a time goes through the callbacks that run in the publisher's thread, in log order.
+Taking the turn must cost next to nothing, so it is a flag in a closure cell, which the generated
+code reads and sets itself (see codegen). Everything here is the slow side: waiting for the turn,
+handing it over, and doing what was published from inside a callback.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from polycast.routing.deadlock_detection import OWNERS, frames_with_a_turn, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CellType, FrameType
+
+__all__ = ["Turn"]
+
+
+class Turn:
+    """The right to run callbacks in this thread; what comes meanwhile waits in `pending`.
+
+    The generated code gives the turn back itself if nothing is pending. No other thread runs
+    between that look and the release, so who comes later finds the turn free, and who came
+    before is seen.
+    """
+
+    def __init__(self) -> None:  # noqa: C901 - functions that share cells
+        busy, position, latest = False, 0, 0.0
+        owners, mark = OWNERS, object()
+        # Calls that the thread with the turn has put off, and a knock for each thread that waits.
+        pending: deque[Callable[[], None] | None] = deque()
+
+        # A signal handler or a finaliser may interrupt this thread, but not here, where nothing
+        # is called: so it always finds that the turn is free, or whose it is.
+
+        def take(thread: int) -> bool:
+            nonlocal busy
+            if busy:
+                return False
+            busy = True
+            owners[mark] = thread
+            return True
+
+        def give_if_quiet() -> bool:
+            nonlocal busy
+            if pending:
+                return False
+            busy = False
+            del owners[mark]
+            return True
+
+        def disown(thread: int) -> None:
+            try:
+                if owners[mark] == thread:  # else who has it now has said so
+                    del owners[mark]
+            except KeyError:
+                pass
+
+        def advance() -> int:
+            nonlocal position
+            position += 1
+            return position
+
+        def newest() -> int:
+            return position
+
+        def moment(now: float) -> float:
+            nonlocal latest
+            if now > latest:
+                latest = now
+            return latest
+
+        self.pending, self.mark = pending, mark
+        self._take, self._give_if_quiet, self._disown = take, give_if_quiet, disown
+        self.advance, self.newest, self.moment = advance, newest, moment
+        self.cells: dict[str, CellType] = {}
+        for function in (take, advance, moment):
+            cells = function.__closure__ or ()
+            self.cells.update(zip(function.__code__.co_freevars, cells, strict=True))
+        self._tickets: deque[threading.Lock] = deque()  # of the threads that wait, in their order
+
+    def is_mine(self) -> bool:
+        """Whether this thread is inside a callback that was called with the turn."""
+        if OWNERS.get(self.mark) == threading.get_ident():
+            return True
+        return any(map(self.runs, frames_with_a_turn(sys._getframe(1))))
+
+    def runs(self, frame: FrameType) -> bool:
+        """Whether a frame with a turn has this one: its globals tell whose route it is."""
+        return bool(frame.f_globals["give_turn"] == self.give)
+
+    def take(self) -> bool:
+        """Wait for the turn and take it; False, at once, if this thread has it already."""
+        me = threading.get_ident()
+        if self._take(me):
+            return True
+        if self.is_mine():
+            return False
+        with waiting(self):
+            self._wait(me)
+        return True
+
+    def own(self) -> None:
+        """Note that this thread has the turn and will give it back by `give`."""
+        OWNERS[self.mark] = threading.get_ident()
+
+    def _wait(self, me: int) -> None:
+        ticket = threading.Lock()
+        ticket.acquire()
+        self._tickets.append(ticket)
+        self.pending.append(None)
+        if self._take(me):  # it was given back before the knock could be heard
+            self._tickets.remove(ticket)
+            return
+        try:
+            ticket.acquire()
+        except BaseException:  # Ctrl-C
+            try:
+                self._tickets.remove(ticket)
+            except ValueError:  # the turn was handed to this thread meanwhile
+                self.give()
+            raise
+        self.own()
+
+    def give(self) -> None:
+        """Give the turn back, or to who waits for it, after doing what was put off."""
+        interrupts: list[BaseException] = []
+        while True:
+            self.own()
+            while self.pending:
+                self._do(self.pending.popleft(), interrupts)
+            if self._hand_over():
+                break
+            if self._give_if_quiet():
+                break
+        if interrupts:
+            raise interrupts[0]
+
+    def _do(self, work: Callable[[], None] | None, interrupts: list[BaseException]) -> None:
+        try:
+            if work is not None:
+                work()
+        except BaseException as interrupt:  # the others do not suffer for it
+            interrupts.append(interrupt)
+
+    def _hand_over(self) -> bool:
+        """Give the turn to the first who waits, if anybody does."""
+        try:
+            ticket = self._tickets.popleft()
+        except IndexError:
+            return False
+        if self._tickets:
+            self.pending.append(None)  # the knocks of those who go on waiting were heard
+        ticket.release()
+        self._disown(threading.get_ident())
+        return True
+
+    def leave(self) -> None:
+        """In a process that was forked: what was put off is done by its parent."""
+        self.pending.clear()
+        self._tickets.clear()
+
+    def put_off(self, work: Callable[[], None]) -> None:
+        """Do something when the current event has gone to all; this thread has the turn."""
+        self.pending.append(work)
+
+    @contextmanager
+    def hold(self) -> Iterator[bool]:
+        """Have the turn for a while; True if this thread had it before, inside a callback."""
+        if not self.take():
+            yield True
+            return
+        try:
+            yield False
+        finally:
+            self.give()
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Do something with the turn: now, or when the current event has gone to all."""
+        with self.hold() as nested:
+            if nested:
+                self.put_off(work)
+            else:
+                work()

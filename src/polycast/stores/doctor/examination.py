@@ -1,0 +1,204 @@
+"""The examination of a store: everything is looked at as far as it can be read."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from polycast.config import SystemClock
+from polycast.stores.doctor.problems import problems_of
+from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.report import (
+    LetterFigures,
+    LogFigures,
+    PinFigures,
+    Problem,
+    Report,
+    RetentionFigures,
+    RoutingFigures,
+    SyncCost,
+    TypeFigures,
+)
+from polycast.stores.doctor.subscribers import buses_in, subscriptions_in
+from polycast.stores.doctor.verifier import Verifier
+from polycast.stores.retention import PIPELINE, pins, retention_of
+from polycast.stores.sqlite.interning import Names
+from polycast.stores.sqlite.row_format import fetch, fetch_one
+from polycast.stores.sqlite.schema import STEPS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from polycast.config import Clock
+    from polycast.stores.contract import EventType, OpenBus, Store, View
+    from polycast.stores.doctor.readonly_store import ReadOnlyStore
+    from polycast.stores.retention import Pin
+
+__all__ = ["examine", "sync_cost"]
+
+T = TypeVar("T")
+
+_SYNCS, _SYNC_SECONDS = 20, 2.0  # as many as that, unless they take too long
+
+
+def examine(
+    path: str | os.PathLike[str],
+    *,
+    clock: Clock | None = None,
+    has_died: Callable[[OpenBus], bool] = lambda bus: False,
+    sync_test: bool = True,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Report:
+    """Look at all of a store, which may be open and written, and change nothing.
+
+    `NotAStore` if there is none, or one that is too new; all else that is wrong is in the report.
+    """
+    now = (clock if clock is not None else SystemClock()).time()
+    with looking(path, current=False) as store:
+        report = _begun(store, now)
+        examination = _Examination(store, report)
+        with store.snapshot():
+            examination.look_at_state(now, has_died)
+        examination.verify(progress)
+    if sync_test:
+        report.sync = sync_cost(report.path)
+    report.problems += problems_of(report)
+    return report
+
+
+def _begun(store: ReadOnlyStore, now: float) -> Report:
+    version: int | None = None
+    with suppress(Exception):  # the beginning of the file is damaged; that is told below
+        version = fetch_one(store.connection, "PRAGMA user_version")
+    wal = 0
+    with suppress(OSError):
+        wal = os.path.getsize(f"{store.path}-wal")
+    return Report(
+        os.path.abspath(store.path), now, version, len(STEPS), os.path.getsize(store.path), wal
+    )
+
+
+class _Examination:
+    """Fills a report, part by part; a part that cannot be read becomes a problem."""
+
+    def __init__(self, store: ReadOnlyStore, report: Report) -> None:
+        self._store, self._report = store, report
+        self._described: set[str] | None = None
+        self._unreadable: list[Problem] = report.problems
+
+    def _part(self, what: str, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except Exception as error:  # whatever a damaged file holds must not end the examination
+            what, advice = f"{what} cannot be read: {error}", "Restore a back-up"
+            self._unreadable.append(Problem("damage", what, advice))
+            return None
+
+    def look_at_state(self, now: float, has_died: Callable[[OpenBus], bool]) -> None:
+        """All but the log, of one moment."""
+        report, store = self._report, cast("Store", self._store)
+        with store.view() as view:
+            report.buses = (
+                self._part("the list of buses", lambda: buses_in(view, now=now, has_died=has_died))
+                or []
+            )
+            report.subscriptions = (
+                self._part(
+                    "the list of subscriptions",
+                    lambda: subscriptions_in(view, report.buses, now=now),
+                )
+                or []
+            )
+            report.retention = self._part("the rule of retention", self._retention)
+            found = self._part("what holds the log back", lambda: pins(store)) or []
+            report.pins = [
+                PinFigures(each.name, each.position, each.behind) for each in found if each.pinned
+            ]
+            report.routing = self._part("the state of the pipeline", lambda: _routing(view, found))
+            report.letters = self._part("the list of dead letters", self._letters) or []
+            described = self._part("the descriptions of classes", view.descriptions)
+            if described is not None:
+                self._described = {each.hash for each in described}
+
+    def _retention(self) -> RetentionFigures:
+        rule = retention_of(cast("Store", self._store))
+        used = None if rule.size is None else self._store.size() / rule.size
+        return RetentionFigures(rule.age, rule.size, rule.delivered, used)
+
+    def _letters(self) -> list[LetterFigures]:
+        # Each row is verified later; here, one that is damaged must only be no hindrance.
+        sql = (
+            "SELECT subscription, reason, count(*) FROM letters "
+            "WHERE typeof(subscription) = 'text' AND typeof(reason) = 'text' "
+            "GROUP BY subscription, reason ORDER BY count(*) DESC, subscription, reason"
+        )
+        return [LetterFigures(*row) for row in fetch(self._store.connection, sql)]
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def verify(self, progress: Callable[[str, int, int], None]) -> None:
+        """Read every record; what is counted is what was read."""
+        counts: Counter[int] = Counter()
+        verifier = Verifier(self._store.connection, progress, version=self._report.version)
+        self._report.integrity = verifier.verify(counts)
+        self._report.log = self._part("the log", lambda: self._log(counts, verifier.roots))
+
+    def _log(self, counts: Counter[int], roots: Collection[int | None]) -> LogFigures:
+        with self._store.snapshot() as connection:
+            ends = "SELECT position, time FROM log ORDER BY position"
+            oldest = fetch(connection, f"{ends} LIMIT 1")
+            newest = fetch(connection, f"{ends} DESC LIMIT 1")
+            names = Names()  # those that are damaged are told where all rows are verified
+            names.load(connection)
+        types = [
+            TypeFigures(named.name, named.version, named.hash, counts[number])
+            for number, named in names.types.items()
+            if counts[number]
+        ]
+        types.sort(key=lambda each: (-each.events, each.name, each.version))
+        self._see_descriptions([*types, *(each for n, each in names.types.items() if n in roots)])
+        first, last = (rows[0] if rows else (None, None) for rows in (oldest, newest))
+        return LogFigures(
+            sum(counts.values()), first[0] or 1, last[0] or 0, first[1], last[1], types
+        )
+
+    def _see_descriptions(self, types: list[TypeFigures | EventType]) -> None:
+        if self._described is None:
+            return
+        for each in {each.hash: each for each in types}.values():
+            if each.hash not in self._described:
+                what = f"no description of {each.name} version {each.version} is kept"
+                advice = "Only processes that have the class can read its events"
+                self._unreadable.append(Problem("warning", what, advice))
+
+
+def _routing(view: View, found: list[Pin]) -> RoutingFigures | None:
+    routed, end = view.routed(), view.newest() + 1
+    names = {route.name for route in view.routes() if route.until is None}
+    if not names and not routed.token:
+        return None
+    pinned = any(pin.name == PIPELINE and pin.position == routed.high for pin in found)
+    return RoutingFigures(len(names), routed.high, max(0, end - routed.high), pinned)
+
+
+def sync_cost(path: str) -> SyncCost | None:
+    """Write and sync a page of a file beside the store, some times; None if that cannot be."""
+    took: list[float] = []
+    folder, name = os.path.split(os.path.abspath(path))
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix=f"{name}.sync-") as file:
+            began = time.perf_counter()
+            while len(took) < _SYNCS and time.perf_counter() - began < _SYNC_SECONDS:
+                file.write(bytes(4096))
+                file.flush()
+                start = time.perf_counter()
+                os.fsync(file.fileno())
+                took.append(time.perf_counter() - start)
+    except OSError:
+        return None
+    return SyncCost(len(took), statistics.median(took), max(took))

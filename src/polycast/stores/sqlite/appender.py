@@ -1,0 +1,130 @@
+"""Putting records into the log, within the transaction of the writer."""
+
+from __future__ import annotations
+
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from polycast.errors import NotSerialisable, StoreDamaged
+from polycast.stores.sqlite.row_format import fetch_one, insert_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from polycast.stores.sqlite.interning import Columns, Numbers, Source, Type
+    from polycast.stores.sqlite.write_queue import Appending
+
+__all__ = ["Appender"]
+
+# By SQLite: an identity that is in the log, a number of more than 64 bits, what is no number.
+_REFUSED = (apsw.ConstraintError, OverflowError, TypeError)
+_INTO_LOG = "INSERT INTO log(sequence, type, root, epoch, time, body)"
+
+
+class Appender:
+    """Knows the end of the log while the writer has its transaction."""
+
+    def __init__(self, connection: apsw.Connection, path: str, numbers: Numbers) -> None:
+        self._connection, self._path, self._numbers = connection, path, numbers
+        self._newest, self._latest = 0, 0.0
+
+    def start(self, newest: int, latest: float) -> None:
+        """Begin a transaction at this end of the log."""
+        self._newest, self._latest = newest, latest
+
+    def append(self, jobs: Sequence[Appending]) -> None:
+        """Append what several have submitted; what became of it is put down in each."""
+        for job in jobs:
+            # Another process may have appended since, and time never goes back in the log.
+            if job.moment < self._latest:
+                job.encode(self._latest)
+            self._latest = max(self._latest, job.moment)
+        try:
+            columns = [self._numbers.known(job.types, job.roots, job.sources) for job in jobs]
+        except KeyError:
+            self._append_named(jobs)
+            return
+        try:
+            self._insert(jobs, columns)
+        except _REFUSED:
+            self._connection.execute("DELETE FROM log WHERE position > ?", (self._newest,))
+            for job in jobs:
+                self._append_carefully(job)
+
+    def _append_named(self, jobs: Sequence[Appending]) -> None:
+        """The same where a type or a publisher is new, and has to be undone with the rest."""
+        execute = self._connection.execute
+        execute("SAVEPOINT run")
+        try:
+            given = self._numbers.given
+            self._insert(jobs, [given(job.types, job.roots, job.sources) for job in jobs])
+        except _REFUSED:
+            execute("ROLLBACK TO run")
+            self._numbers.forget_new()
+            for job in jobs:
+                self._append_carefully(job)
+        execute("RELEASE run")
+
+    def _insert(self, jobs: Sequence[Appending], columns: Sequence[Columns]) -> None:
+        """The usual case: nothing of it is in the log."""
+        values: list[Any] = []
+        for job, (types, roots, sources) in zip(jobs, columns, strict=True):
+            bodies, moment = iter(job.bodies), repeat(job.moment)
+            for kind, root, source, sequences in zip(
+                types, roots, sources, job.sequences, strict=True
+            ):
+                # The sequences end first, so that no body of the next run is taken.
+                rows = zip(sequences, repeat(kind), repeat(root), repeat(source), moment, bodies)
+                values.extend(chain.from_iterable(rows))
+        if values:
+            insert_rows(self._connection, _INTO_LOG, values, width=6)
+        newest = self._newest
+        for job in jobs:
+            job.result = list(range(newest + 1, newest + 1 + job.records))
+            newest += job.records
+        if values and self._connection.last_insert_rowid() != newest:
+            raise StoreDamaged(
+                self._path,
+                place=f"position {newest}",
+                why=f"SQLite put the record at {self._connection.last_insert_rowid()}",
+            )
+        self._newest = newest
+
+    def _append_carefully(self, job: Appending) -> None:
+        """Record by record, leaving out those whose identity is in the log."""
+        execute, newest = self._connection.execute, self._newest
+        execute("SAVEPOINT one")
+        try:
+            job.result = [self._append_one(job.moment, *each) for each in job.one_by_one()]
+        except _REFUSED as error:
+            job.error = NotSerialisable(job.drafts, path="Record", why=str(error))
+            execute("ROLLBACK TO one")
+            self._numbers.forget_new()
+            self._newest = newest
+        execute("RELEASE one")
+
+    def _append_one(
+        self,
+        moment: float,
+        kind: Type,
+        root: Type | None,
+        source: Source,
+        sequence: int,
+        body: bytes,
+    ) -> int:
+        *_, (epoch,) = self._numbers.given([], [], [source])
+        found = fetch_one(
+            self._connection,
+            "SELECT position FROM log WHERE epoch = ? AND sequence = ?",
+            epoch,
+            sequence,
+        )
+        if found is not None:
+            return int(found)
+        (number,), (other,), _ = self._numbers.given([kind], [root], [])
+        row = (sequence, number, other, epoch, moment, body)
+        self._connection.execute(f"{_INTO_LOG} VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._newest += 1
+        return self._newest

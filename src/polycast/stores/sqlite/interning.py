@@ -1,0 +1,125 @@
+"""The numbers that stand in the log for types and for the openings of publishers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polycast.stores.contract import EventType
+from polycast.stores.sqlite.row_format import SEALED, fetch_one
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import apsw
+
+    from polycast.stores.sqlite.row_format import Flaw, Sealed
+
+__all__ = ["Names", "Numbers", "rooted"]
+
+Type = tuple[str, int, str]
+Source = tuple[str, int]
+Columns = tuple[list[int], list[int | None], list[int]]
+"""Of types, of the types of root forms, of sources."""
+
+_TYPES, _EPOCHS = SEALED["types"], SEALED["epochs"]
+
+
+class Names:
+    """What the numbers in the log stand for; shared by all readers of a store.
+
+    A number never changes its meaning, so what was read once is true for good.
+    """
+
+    def __init__(self) -> None:
+        self.types: dict[int, EventType] = {}
+        self.sources: dict[int, Source] = {}
+        self.flaws: dict[str, Flaw] = {}  # damaged types; by place, as they are seen repeatedly
+
+    def load(self, connection: apsw.Connection) -> None:
+        """Read those that are new. What is damaged stands for nothing: its records are refused."""
+        # Several threads may be here at once; an update is one step for all others.
+        new = "WHERE number > ?"
+        rows, flaws = _TYPES.sort(connection, new, (max(self.types, default=0),))
+        self.types.update({number: EventType(*named) for number, *named in rows})
+        self.flaws.update({flaw[0]: flaw for flaw in flaws})
+        rows, _ = _EPOCHS.sort(connection, new, (max(self.sources, default=0),))
+        self.sources.update({number: (publisher, epoch) for number, publisher, epoch in rows})
+
+
+class Numbers:
+    """The writer's side: numbers for names, new ones where there are none yet.
+
+    New ones count only once they are committed: `keep_new` and `forget_new` say which it was.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._types: dict[Type, int] = {}
+        self._sources: dict[Source, int] = {}
+        self._new_types: dict[Type, int] = {}
+        self._new_sources: dict[Source, int] = {}
+
+    def known(
+        self, types: Sequence[Type], roots: Sequence[Type | None], sources: Sequence[Source]
+    ) -> Columns:
+        """The numbers of these; `KeyError` if one is not committed."""
+        return (
+            list(map(self._types.__getitem__, types)),
+            [None if each is None else self._types[each] for each in roots],
+            list(map(self._sources.__getitem__, sources)),
+        )
+
+    def given(
+        self, types: Sequence[Type], roots: Sequence[Type | None], sources: Sequence[Source]
+    ) -> Columns:
+        """The numbers of these, new ones for those that have none."""
+        pairs = [
+            (self._type(kind), self._root(root)) for kind, root in zip(types, roots, strict=True)
+        ]
+        numbers = [self._source(each) for each in sources]
+        return [kind for kind, _ in pairs], [root for _, root in pairs], numbers
+
+    def keep_new(self) -> None:
+        """The new ones are committed."""
+        self._types.update(self._new_types)
+        self._sources.update(self._new_sources)
+        self.forget_new()
+
+    def forget_new(self) -> None:
+        """The new ones may have been undone."""
+        self._new_types.clear()
+        self._new_sources.clear()
+
+    def _type(self, named: Type) -> int:
+        number = self._types.get(named) or self._new_types.get(named)
+        if number is None:
+            which = "WHERE name = ? AND version = ? AND hash = ?"
+            number = self._new_types[named] = self._number(_TYPES, which, named)
+        return number
+
+    def _root(self, named: Type | None) -> int | None:
+        return None if named is None else self._type(named)
+
+    def _source(self, source: Source) -> int:
+        number = self._sources.get(source) or self._new_sources.get(source)
+        if number is None:
+            which = "WHERE publisher = ? AND epoch = ?"
+            number = self._new_sources[source] = self._number(_EPOCHS, which, source)
+        return number
+
+    def _number(self, table: Sealed, which: str, named: tuple[Any, ...]) -> int:
+        rows = table.fetch(self._connection, self._connection.filename, which, named)
+        if rows:
+            return int(rows[0][0])
+        last = fetch_one(self._connection, f"SELECT max(number) FROM {table.table}")
+        number = int(last or 0) + 1
+        table.put(self._connection, number, *named)
+        return number
+
+
+def rooted(connection: apsw.Connection, types: Sequence[int]) -> list[int]:
+    """Those of some types that are the type of a root form of another type."""
+    there = "SELECT 1 FROM log INDEXED BY log_by_root WHERE root"
+    if fetch_one(connection, f"{there} IS NOT NULL LIMIT 1") is None:  # as without contexts
+        return []
+    return [each for each in types if fetch_one(connection, f"{there} = ? LIMIT 1", each)]

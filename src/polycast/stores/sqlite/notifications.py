@@ -1,0 +1,236 @@
+"""Telling other stores over the same file that something was written, and hearing it from them.
+
+Every open store has a datagram socket that is listed in the file; one byte to it is enough. Where
+that cannot be, and to be safe while others are listed, it looks every 50 ms whether the file has
+changed. A store that is alone neither sends nor looks.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import stat
+import tempfile
+import threading
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+import apsw
+
+from polycast.errors import StoreError
+from polycast.stores.sqlite.row_format import fetch, fetch_one
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from polycast.stores.sqlite.connections import Readers
+
+__all__ = ["Listener", "Peers", "answers"]
+
+LOOK_SECONDS = 0.05
+_LONGEST = 100  # bytes of a socket's path; the systems allow a few more
+
+
+class Peers:
+    """The other stores that are open, as the writer knows them; used in its thread only."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._known = -1
+        self._others: list[tuple[int, str, int]] = []
+        self._socket = _socket()
+
+    def refresh(self, connection: apsw.Connection, listening: int) -> None:
+        """Read the list again if it has changed."""
+        if listening != self._known:
+            self._known = listening
+            self._others = [
+                row
+                for row in fetch(connection, "SELECT number, address, process FROM listeners")
+                if row[1] and row[1] != self.address
+            ]
+
+    def register(self, connection: apsw.Connection) -> None:
+        """List this store, and take those off that died and had no socket to tell it."""
+        for number, address, process in fetch(connection, "SELECT * FROM listeners"):
+            if not address and not _lives(process):
+                connection.execute("DELETE FROM listeners WHERE number = ?", (number,))
+        connection.execute(
+            "INSERT INTO listeners(address, process) VALUES (?, ?)", (self.address, os.getpid())
+        )
+        connection.execute("UPDATE counters SET listening = listening + 1")
+
+    def unregister(self, connection: apsw.Connection) -> None:
+        """Take this store off the list."""
+        connection.execute(
+            "DELETE FROM listeners WHERE number = (SELECT number FROM listeners "
+            "WHERE address = ? AND process = ? LIMIT 1)",
+            (self.address, os.getpid()),
+        )
+        connection.execute("UPDATE counters SET listening = listening + 1")
+
+    def notify(self) -> list[int]:
+        """Wake the others, without waiting for any; the numbers of those that are dead."""
+        if self._socket is None:
+            return []
+        gone = [row for row in self._others if not _send(self._socket, row[1], row[2])]
+        for row in gone:
+            self._others.remove(row)
+        return [number for number, _, _ in gone]
+
+    def remove(self, connection: apsw.Connection, numbers: Sequence[int]) -> None:
+        """Take the dead off the list."""
+        connection.executemany(
+            "DELETE FROM listeners WHERE number = ?", [(number,) for number in numbers]
+        )
+        connection.execute("UPDATE counters SET listening = listening + 1")
+
+    def close(self) -> None:
+        """Send no more."""
+        if self._socket is not None:
+            self._socket.close()
+
+
+def _socket() -> socket.socket | None:
+    try:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    except (AttributeError, OSError):
+        return None
+    made.setblocking(False)
+    return made
+
+
+def _send(sender: socket.socket, address: str, process: int) -> bool:
+    """Send a byte; whether there may be somebody."""
+    try:
+        sender.sendto(b"\0", address)
+    except ConnectionRefusedError:  # its process died and left the file
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.lstat(address).st_mode):  # never what a harmed list may name
+                os.unlink(address)
+        return False
+    except FileNotFoundError:
+        return _lives(process)  # if so, in a folder that is not seen from here; it looks by itself
+    except OSError:
+        return True  # its queue is full: it will wake up anyway
+    except ValueError:
+        return False  # no address at all
+    return True
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def answers(address: str, process: int) -> bool:
+    """Wake a listed store; whether it is alive."""
+    sender = _socket()
+    if sender is None or not address:
+        return _lives(process)
+    with sender:
+        return _send(sender, address, process)
+
+
+class Listener:
+    """Hears from other stores, and has those called who watch this one."""
+
+    def __init__(self, path: str, readers: Readers, watchers: list[Callable[[], None]]) -> None:
+        self._readers, self._watchers = readers, watchers
+        self._stopped = False
+        self.looking = True  # whether it looks at the file by itself
+        self._socket, self.address = _bound(path)
+        self._thread = threading.Thread(target=self._run, name="polycast-wake", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def stop(self, *, wait: bool) -> None:
+        """End the thread, and remove the socket from its folder."""
+        self._stopped = True
+        if self.address:
+            answers(self.address, os.getpid())
+            with suppress(OSError):
+                os.unlink(self.address)
+        if wait and threading.current_thread() is not self._thread and self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._hear()
+        finally:
+            if self._socket is not None:
+                self._socket.close()
+
+    def _hear(self) -> None:
+        try:
+            connection = self._readers.open()
+        except (apsw.Error, StoreError, OSError):
+            return  # own commits still wake; there is nothing to look at
+        with closing(connection):
+            self._listen(connection)
+
+    def _listen(self, connection: apsw.Connection) -> None:
+        seen = -1
+        while True:
+            woken = self._wait(LOOK_SECONDS if self.looking else None)
+            if self._stopped:
+                return
+            try:
+                version = fetch_one(connection, "PRAGMA data_version")
+                if version == seen and not woken:
+                    continue
+                seen, self.looking = version, self._must_look(connection)
+            except apsw.Error:
+                continue  # a file that cannot be read is told by those who read
+            for watcher in tuple(self._watchers):
+                with suppress(Exception):  # a watcher that raises must not stop the others
+                    watcher()
+
+    def _must_look(self, connection: apsw.Connection) -> bool:
+        if not self.address:
+            return True
+        listed = [row[0] for row in fetch(connection, "SELECT address FROM listeners")]
+        return listed != [self.address]  # until it is listed itself, nobody can wake it
+
+    def _wait(self, seconds: float | None) -> bool:
+        """Wait for a byte; whether one came."""
+        if self._socket is None:
+            threading.Event().wait(LOOK_SECONDS)
+            return False
+        self._socket.settimeout(seconds)
+        try:
+            self._socket.recv(1)
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+        self._socket.setblocking(False)
+        with suppress(OSError):  # one look serves all that have come
+            while True:
+                self._socket.recv(1)
+        return True
+
+
+def _bound(path: str) -> tuple[socket.socket | None, str]:
+    """A socket under a short name in the folder for temporary files, if that can be."""
+    name = f"pc-{os.getpid():x}-{secrets.token_hex(4)}"
+    address = os.path.join(tempfile.gettempdir(), name)
+    made = _socket() if len(os.fsencode(address)) <= _LONGEST else None
+    if made is None:
+        return None, ""
+    try:
+        made.bind(address)
+        # Who may write to the store may wake the others.
+        os.chmod(address, stat.S_IMODE(os.stat(path).st_mode))
+    except OSError:
+        made.close()
+        return None, ""
+    return made, address

@@ -1,0 +1,114 @@
+"""Opening the file of a store only to read it, also where nothing can be written.
+
+Whoever reads a store that is open somewhere shares the index of its write-ahead log, the `-shm`
+file. A store that nobody has open has none, and on a read-only file system none can be made. Then
+the file is read without locks; that nobody has written meanwhile is looked at after each read.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import NamedTuple
+from urllib.parse import quote
+
+import apsw
+
+from polycast.errors import StoreError
+from polycast.stores.sqlite.row_format import fetch
+
+__all__ = ["Guard", "Peek", "peek"]
+
+_BUSY = 5_000  # milliseconds
+
+
+class Guard:
+    """Files that are read without locks, which nobody may write meanwhile."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._seen = self._look()
+
+    def _look(self) -> list[tuple[int, ...] | None]:
+        found: list[tuple[int, ...] | None] = []
+        for end in ("", "-wal", "-shm"):
+            try:
+                now = os.stat(self._path + end)
+            except OSError:
+                found.append(None)
+            else:
+                found.append((now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns))
+        return found
+
+    def check(self) -> None:
+        """`StoreError` if somebody has begun to write: what was read may be of no one moment."""
+        if self._look() != self._seen:
+            raise StoreError(
+                f"somebody has written to {self._path} while it was read where nothing can be "
+                f"locked; ask again"
+            )
+
+
+class Peek(NamedTuple):
+    """A connection that only reads, and what is to be checked after each read, if anything."""
+
+    connection: apsw.Connection
+    guard: Guard | None
+
+
+def peek(path: str) -> Peek:
+    """Open a file that is there; no other file is left beside it, and nothing is changed."""
+    path = os.path.realpath(path)  # what SQLite keeps beside a file is where links lead
+    guard = Guard(path)
+    if _size(f"{path}-wal") and not os.path.exists(f"{path}-shm"):
+        return Peek(_with_own_index(path), guard)  # copied with its log: nobody has it open
+    connection = _settled(apsw.Connection(path, flags=_flags(path)))
+    try:
+        fetch(connection, "SELECT 1 FROM sqlite_schema LIMIT 1")
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        connection.close()
+        if _size(f"{path}-wal"):
+            return Peek(_with_own_index(path), guard)
+        return Peek(_as_it_is(path), guard)
+    except (apsw.NotADBError, apsw.CorruptError, apsw.IOError):
+        pass  # whoever reads is told
+    except BaseException:
+        connection.close()
+        raise
+    return Peek(connection, None)
+
+
+def _settled(connection: apsw.Connection) -> apsw.Connection:
+    connection.set_busy_timeout(_BUSY)
+    connection.execute("PRAGMA query_only = 1")
+    return connection
+
+
+def _as_it_is(path: str) -> apsw.Connection:
+    """All is in the file itself: there is no log beside it, or an empty one."""
+    name = f"file:{quote(os.path.abspath(path))}?immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return _settled(apsw.Connection(name, flags=flags))
+
+
+def _with_own_index(path: str) -> apsw.Connection:
+    """With the log beside it, whose index is in memory; SQLite does that only without locks."""
+    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs="unix-none")
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return _settled(connection)
+
+
+def _flags(path: str) -> int:
+    """Only one that could write removes the files beside a store that it has made by opening it.
+
+    So it could, if there is nothing in the write-ahead log that it would move into the file.
+    """
+    may_write = not _size(f"{path}-wal") and os.access(path, os.W_OK)
+    return apsw.SQLITE_OPEN_READWRITE if may_write else apsw.SQLITE_OPEN_READONLY
+
+
+def _size(path: str) -> int:
+    with suppress(OSError):
+        return os.path.getsize(path)
+    return 0

@@ -1,0 +1,96 @@
+"""Rows that are in effect from one position of the log to another: routes and contexts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec.structs import astuple, replace
+
+from polycast.stores.contract import ContextVersion, Route
+from polycast.stores.sqlite.row_format import SEALED
+
+if TYPE_CHECKING:
+    from polycast.stores.sqlite.row_format import State
+
+__all__ = ["CONTEXTS", "IN_EFFECT", "LAST_TURN", "ROUTES", "Versions"]
+
+V = TypeVar("V", Route, ContextVersion)
+
+
+class Versions(Generic[V]):
+    """A table with number, name, a body, start and until.
+
+    It is read by its indexes, not by its rows: a row that has another end by damage is seen, and
+    told.
+    """
+
+    def __init__(self, table: str, kind: type[V]) -> None:
+        self._table = SEALED[table]
+        self._kind: type[V] = kind
+        self._lasts = f"INDEXED BY {table}_that_last WHERE name = ? AND until IS NULL"
+        self._starts = f"INDEXED BY {table}_by_start WHERE start"
+        self._ends = f"INDEXED BY {table}_by_until WHERE until"
+
+    def _read(self, state: State, rest: str, *values: Any) -> list[V]:
+        return [self._kind(*row) for row in state.checked(self._table, rest, *values)]
+
+    def lasting(self, state: State, name: str) -> V | None:
+        """The one of a name from now on."""
+        return next(iter(self._read(state, self._lasts, name)), None)
+
+    def all(self, state: State, *, at: int | None) -> list[V]:
+        """All of them, or those in effect at a position, by number."""
+        if at is None:
+            return self._read(state, "ORDER BY number")
+        # Those that have ended are few: they are forgotten when nobody needs them any more.
+        begun = self._read(state, f"{self._starts} <= ?", at)
+        there = [each for each in begun if each.until is None or at < each.until]
+        return sorted(there, key=lambda each: each.number)
+
+    def turns(self, state: State, low: int, high: int) -> set[int]:
+        """The positions between two, both exclusive, at which one begins or ends."""
+        begin = self._read(state, f"{self._starts} > ? AND start < ?", low, high)
+        end = self._read(state, f"{self._ends} > ? AND until < ?", low, high)
+        ends = {each.until for each in end if each.until is not None}
+        return {each.start for each in begin} | ends
+
+    def put(self, state: State, version: V) -> V:
+        """Put one in place of what has its number."""
+        self._table.put(state.connection, *astuple(version))
+        return version
+
+    def end(self, state: State, name: str, end: int) -> bool:
+        """End the one of a name at the end of the log; whether there was one."""
+        version = self.lasting(state, name)
+        if version is None:
+            return False
+        if version.start == end:  # it was never in effect
+            sql = f"DELETE FROM {self._table.table} WHERE number = ?"
+            state.connection.execute(sql, (version.number,))
+        else:
+            self.put(state, replace(version, until=end))
+        return True
+
+    def forget(self, state: State, before: int) -> None:
+        """Remove those that ended at a position or earlier."""
+        if self._read(state, f"{self._ends} <= ?", before):  # none has ended by damage only
+            sql = f"DELETE FROM {self._table.table} WHERE until <= ?"
+            state.connection.execute(sql, (before,))
+
+
+ROUTES = Versions("routes", Route)
+CONTEXTS = Versions("contexts", ContextVersion)
+
+_THERE = "WHERE start <= ?1 AND (until IS NULL OR ?1 < until)"
+
+# Without checksums, as it is asked for each batch: who reads the rows themselves is told.
+IN_EFFECT = f"""
+SELECT * FROM (SELECT count(*), max(number) FROM routes {_THERE})
+CROSS JOIN (SELECT count(*), max(number) FROM contexts {_THERE})
+"""
+LAST_TURN = """
+SELECT max(coalesce((SELECT max(start) FROM routes WHERE start <= ?1), 0),
+    coalesce((SELECT max(until) FROM routes WHERE until <= ?1), 0),
+    coalesce((SELECT max(start) FROM contexts WHERE start <= ?1), 0),
+    coalesce((SELECT max(until) FROM contexts WHERE until <= ?1), 0))
+"""

@@ -1,0 +1,132 @@
+"""What is waiting to be written: records to append, and changes to make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from polycast.events import encode_record, record_encoder, rooted_encoder
+from polycast.locks import Outcome
+from polycast.stores.contract import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import apsw
+
+    from polycast.events import Root
+    from polycast.stores.contract import Draft
+    from polycast.stores.sqlite.interning import Source, Type
+
+__all__ = ["Appending", "Change", "Job"]
+
+T = TypeVar("T")
+
+_CHANGE = 100  # how many records a change counts as, where a group is measured
+
+
+class Job(Generic[T]):
+    """Something to write, what became of it, and who waits to hear it."""
+
+    __slots__ = ("error", "future", "result")
+
+    result: T
+    records: int  # by which groups are measured
+    size: int
+
+    def __init__(self) -> None:
+        self.future: Outcome[T] = Outcome()
+        self.future.set_running_or_notify_cancel()  # what is submitted cannot be taken back
+        self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Tell who waits."""
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+class Change(Job[T]):
+    """A function that changes the state, or lets go of records, in the writer's transaction."""
+
+    __slots__ = ("work",)
+
+    records = _CHANGE
+    size = 0
+
+    def __init__(self, work: Callable[[apsw.Connection], T]) -> None:
+        super().__init__()
+        self.work = work
+
+
+class Appending(Job[list[int]]):
+    """Drafts in the form in which they are inserted: what a run has in common is there once.
+
+    It is made in the thread that submits, so that the writer has little to do per record.
+    """
+
+    __slots__ = (
+        "also",
+        "bodies",
+        "drafts",
+        "moment",
+        "records",
+        "roots",
+        "sequences",
+        "size",
+        "sources",
+        "types",
+    )
+
+    def __init__(self, drafts: Sequence[Draft | Run]) -> None:
+        super().__init__()
+        self.drafts = tuple(drafts)
+        self.also: Callable[[apsw.Connection, list[int]], None] | None = None
+        """What changes with it; told the positions."""
+        self.types: list[Type] = []
+        self.roots: list[Type | None] = []  # of root forms, where these are others
+        self.sources: list[Source] = []
+        self.sequences: list[range] = []
+        for each in self.drafts:
+            first = each.first if isinstance(each, Run) else each.identity
+            count = len(each.payloads) if isinstance(each, Run) else 1
+            self.types.append((each.name, each.version, each.hash))
+            self.roots.append(None if each.root is None else _other_class(each.root, each))
+            self.sources.append((first.publisher, first.epoch))
+            self.sequences.append(range(first.sequence, first.sequence + count))
+        self.records = sum(map(len, self.sequences))
+
+    def one_by_one(self) -> Iterator[tuple[Type, Type | None, Source, int, bytes]]:
+        """Type, that of the root form, source, sequence and bytes of each record."""
+        bodies = iter(self.bodies)
+        about = zip(self.types, self.roots, self.sources, self.sequences, strict=True)
+        for kind, root, source, sequences in about:
+            for sequence in sequences:
+                yield kind, root, source, sequence, next(bodies)
+
+    def encode(self, moment: float) -> None:
+        """Make the bytes of the records as they are at a moment."""
+        self.moment = moment
+        self.bodies: list[bytes] = []
+        encoders: dict[Any, Callable[..., bytes]] = {}  # types may take turns
+        for each in self.drafts:
+            if not isinstance(each, Run):
+                self.bodies.append(encode_record(each.at(moment)))
+                continue
+            first = each.first.sequence
+            sequences = range(first, first + len(each.payloads))
+            named = (each.name, each.version, each.hash, each.first.publisher, each.first.epoch)
+            about = (each.topic, each.priority, each.expires, id(each.headers))
+            key = (*named, *about, each.context, each.root, each.roots is None)
+            encode = encoders.get(key)
+            if each.roots is not None:
+                encode = encode or encoders.setdefault(key, rooted_encoder(each.model(moment)))
+                self.bodies += map(encode, sequences, each.payloads, each.roots)
+                continue
+            encode = encode or encoders.setdefault(key, record_encoder(each.model(moment)))
+            self.bodies += map(encode, sequences, each.payloads)
+        self.size = sum(map(len, self.bodies))
+
+
+def _other_class(root: Root, event: Draft | Run) -> Type | None:
+    return None if root.is_of(event) else (root.name, root.version, root.hash)

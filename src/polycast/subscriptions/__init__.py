@@ -1,0 +1,1 @@
+"""Who is subscribed: in this process, and as a store keeps it."""

@@ -1,0 +1,177 @@
+"""The options of publish and subscribe, checked and made whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+
+from polycast.config import Isolation, Settings, check_name, level_named, seconds
+from polycast.errors import BadOption
+from polycast.events import Identity
+from polycast.matching import check_topic
+from polycast.routing.publish_metadata import Label
+
+if TYPE_CHECKING:
+    from polycast.config import Clock, Dispatch, LevelName, Overflow
+    from polycast.delivery import Callback
+
+__all__ = [
+    "EngineName",
+    "Options",
+    "PublishOptions",
+    "check_isolation",
+    "check_options",
+    "label_of",
+    "settings_for",
+]
+
+EngineName = Literal["direct", "spark"]
+ENGINES: tuple[EngineName, ...] = ("direct", "spark")
+
+
+class Options(TypedDict, total=False):
+    """How to subscribe."""
+
+    exact: bool
+    topic: str
+    group: str
+    durable: str
+    replace: bool
+    since: Literal["beginning"] | int | datetime
+    lease: float | timedelta
+    level: LevelName
+    dispatch: Dispatch
+    queue: int
+    overflow: Overflow
+    block_for: float | timedelta
+    ack: Literal["auto", "manual"]
+    ack_within: float | timedelta
+    attempts: int
+    backoff: float | timedelta
+    engine: EngineName
+    pinned: bool
+    copy: bool
+
+
+class PublishOptions(TypedDict, total=False):
+    """What to publish an event with."""
+
+    topic: str | None
+    priority: int
+    expires: float | timedelta | datetime | None
+    headers: Mapping[str, str] | None
+    identity: Identity | None
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse what nobody knows and what is not there yet."""
+    for name, value in options.items():
+        if name not in Options.__annotations__:
+            raise BadOption.unknown(name, value, [*Options.__annotations__, "where"])
+    for name in ("group", "durable"):
+        if options.get(name) is not None:
+            check_name(name, options[name])
+    for name in ("exact", "replace", "pinned", "copy"):
+        if not isinstance(options.get(name, False), bool):
+            raise BadOption(name, options[name], accepted="True or False")
+    if options.get("replace") and options.get("durable") is None:
+        raise BadOption("replace", True, accepted="it goes with durable='name'")
+    engine = options.get("engine", "direct")
+    if engine not in ENGINES:
+        raise BadOption.choice("engine", engine, ENGINES)
+    if engine == "spark" and options.get("durable") is None:
+        why = "the pipeline routes for names that are kept in the store"
+        raise BadOption("engine", "spark", accepted="it goes with durable='name'", why=why)
+    if options.get("ack", "auto") not in ("auto", "manual"):
+        raise BadOption.choice("ack", options["ack"], ["auto", "manual"])
+
+
+def check_isolation(given: object) -> bool:
+    """Whether all subscribers of a bus in memory have copies."""
+    if given not in get_args(Isolation):
+        raise BadOption.choice("isolation", given, get_args(Isolation))
+    return given == "copy"
+
+
+def settings_for(
+    options: Mapping[str, Any], *, pull: Literal["fifo", "lifo"] | None, copy: bool = False
+) -> Settings:
+    """The settings of a subscription, with the defaults of its level."""
+    grouped = options.get("group") is not None
+    level = level_named(options.get("level", "strong_set" if grouped else "sorted_set"))
+    overflow: Overflow = "cut_off" if level.reliable else "drop_oldest"
+    if options.get("durable") is not None:
+        overflow = "spill"
+    within = options.get("ack_within")
+    return Settings(
+        level=level,
+        dispatch=options.get("dispatch", "pool"),
+        queue=options.get("queue", 10_000),
+        overflow=options.get("overflow", overflow),
+        block_for=seconds("block_for", options.get("block_for", 5.0)),
+        manual_ack=options.get("ack", "auto") == "manual",
+        ack_within=None if within is None else seconds("ack_within", within),
+        attempts=options.get("attempts", 5),
+        backoff=seconds("backoff", options.get("backoff", 0.1)),
+        pull=pull,
+        copy=copy,
+    )
+
+
+def check_dispatch(settings: Settings, callback: Callback) -> None:
+    """A coroutine function cannot run in the publisher's thread."""
+    if callback.is_async and settings.dispatch == "inline":
+        accepted = "'pool' for an async callback, which runs in an event loop in any case"
+        raise BadOption("dispatch", "inline", accepted=accepted)
+
+
+def label_of(options: Mapping[str, Any], clock: Clock, context: str | None) -> Label:
+    """The checked options of one publish, as the dispatcher takes them."""
+    for name, value in options.items():
+        if name not in PublishOptions.__annotations__:
+            raise BadOption.unknown(name, value, PublishOptions.__annotations__)
+    topic, headers = options.get("topic"), options.get("headers")
+    return Label(
+        None if topic is None else check_topic(topic),
+        _priority(options.get("priority", 0)),
+        _expiry(options.get("expires"), clock),
+        None if headers is None else _headers(headers),
+        _identity(options.get("identity")),
+        context,
+    )
+
+
+def _priority(given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise BadOption("priority", given, accepted="a whole number; 0 is ordinary, more is sooner")
+    return given
+
+
+def _expiry(given: object, clock: Clock) -> float | None:
+    """When it expires, by the wall clock."""
+    if given is None:
+        return None
+    if isinstance(given, datetime):
+        if given.tzinfo is None:
+            raise BadOption("expires", given, accepted="a datetime with a time zone")
+        return given.timestamp()
+    if isinstance(given, int | float | timedelta):
+        return clock.time() + seconds("expires", given)
+    accepted = "seconds from now, a timedelta, or a datetime with a time zone"
+    raise BadOption("expires", given, accepted=accepted)
+
+
+def _headers(given: object) -> dict[str, str]:
+    if not isinstance(given, Mapping) or not all(
+        isinstance(each, str) for pair in given.items() for each in pair
+    ):
+        raise BadOption("headers", given, accepted="a mapping from strings to strings")
+    return dict(given)
+
+
+def _identity(given: object) -> Identity | None:
+    if given is not None and not isinstance(given, Identity):
+        accepted = "the identity of a receipt, or of PublishUnknown"
+        raise BadOption("identity", given, accepted=accepted)
+    return given

@@ -1,0 +1,240 @@
+"""What subscribe returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from polycast.config import seconds
+from polycast.errors import BadOption, Cancelled, CutOff, LeaseExpired, SubscriptionEnded, TakenOver
+from polycast.matching import definition_of
+from polycast.routing.explanation import (
+    BROKER,
+    PIPELINE,
+    Explanation,
+    asked_in_words,
+    called_in_words,
+    judged,
+    meaning_of,
+    opaque_in_words,
+    seen_now,
+    verdict_in_words,
+    wish_of,
+)
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from types import TracebackType
+
+    from polycast.delivery import Consumer, Mailbox
+    from polycast.matching import Interest
+    from polycast.routing.explanation import Seen
+    from polycast.subscriptions.subscription_registry import Roster
+
+__all__ = ["Subscription"]
+
+T_co = TypeVar("T_co", covariant=True)
+_NOTHING: Any = object()
+_WAITS = {
+    "paused": "the event waits until resume()",
+    "detached": "the event waits for whoever attaches to its name",
+}
+_ENDS = {
+    Cancelled: "cancelled",
+    LeaseExpired: "expired",
+    TakenOver: "taken over",
+    CutOff: "cut off",
+    SubscriptionEnded: "closed",
+}
+
+
+class Subscription(Generic[T_co]):
+    """One subscription of this process; usable as a context manager that cancels it."""
+
+    def __init__(self, roster: Roster, consumer: Consumer) -> None:
+        self._roster, self._consumer = roster, consumer
+        self._bus = roster.owner()  # who has a subscription has the bus
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """Where its events wait."""
+        return self._consumer.mailbox
+
+    @property
+    def interest(self) -> Interest:
+        """What it wants, as data."""
+        return self._consumer.interest
+
+    @property
+    def consumer(self) -> Consumer:
+        """Who is called back."""
+        return self._consumer
+
+    @property
+    def name(self) -> str:
+        """Its durable name, or one that tells it from others on this bus."""
+        return self.mailbox.name
+
+    @property
+    def durable(self) -> bool:
+        """Whether it has a durable name."""
+        return self.interest.durable is not None
+
+    @property
+    def ended(self) -> SubscriptionEnded | None:
+        """Why it is over, or None."""
+        return self._consumer.ended or self.mailbox.ended
+
+    @property
+    def state(self) -> str:
+        """One of active, paused, detached, cancelled, expired, taken over, cut off, closed, forked.
+
+        It is forked in a process that was forked from that of its bus.
+        """
+        if self._is_elsewhere:
+            return "forked"
+        if self.ended is not None:
+            return _ENDS[type(self.ended)]
+        if self._consumer.detached:
+            return "detached"
+        return "paused" if self.mailbox.paused or self._consumer.paused else "active"
+
+    def explain(self, event: Any = _NOTHING, *, topic: str | None = None) -> Explanation:
+        """What it means; with an event, why it gets it or not."""
+        self.check_home("explain()")
+        if event is _NOTHING:
+            return Explanation(None, tuple(self._meaning()))
+        crossing = self._roster.dispatcher.crossing
+        seen = seen_now(event, self.interest.context, crossing)
+        if isinstance(seen, str):
+            return Explanation(False, (seen, verdict_in_words(False)))
+        passes, reasons = judged(wish_of(self.interest), seen, topic)
+        if passes:
+            passes, limits = self._limits(seen, topic)
+            reasons += limits
+        elif self.state != "active":
+            reasons.append(f"the subscription is {self.state}")
+        if passes is not None:
+            reasons.append(verdict_in_words(passes))
+        return Explanation(passes, tuple(reasons))
+
+    def _meaning(self) -> list[str]:
+        """What it means, in words."""
+        interest, mailbox = self.interest, self.mailbox
+        definition, durable = definition_of(interest), None
+        asked = self._roster.asked_elsewhere(self._consumer)
+        who = BROKER if mailbox.route is None else PIPELINE
+        if interest.durable is not None:
+            is_kept = mailbox.services.source is not None
+            life = "kept in the store" if is_kept else "for the life of this process"
+            durable = f"durable as {interest.durable!r}, {life}"
+        reasons = meaning_of(
+            definition,
+            place=f"in effect from position {interest.start}; {self.state}",
+            durable=durable,
+            is_gone=self._roster.dispatcher.crossing.is_gone(interest.context),
+            wants=opaque_in_words(interest.where),
+            asked=None if asked is None else asked_in_words(asked, definition, who=who),
+            called=called_in_words(mailbox.settings),
+        )
+        if mailbox.route is not None:
+            reasons.append(f"routed by the pipeline: {self._routed()}")
+            if mailbox.settings.overflow == "block":
+                why = "what does not fit waits in the log"
+                reasons.append(f"nobody who publishes waits for it: {why}")
+        return reasons
+
+    def _limits(self, seen: Seen, topic: str | None) -> tuple[bool | None, list[str]]:
+        """What becomes of an event that it wants."""
+        state, start = self.state, self.interest.start
+        if state not in ("active", *_WAITS):
+            return False, [f"the subscription is {state}"]
+        if start > self._roster.published() + 1:
+            return False, [f"it begins at position {start}, which is still to come"]
+        reasons = [] if state == "active" else [f"the subscription is {state}: {_WAITS[state]}"]
+        if self._has_rivals(seen, topic):
+            told = f"one member of the group {self.interest.group!r} gets it, perhaps another one"
+            return None, [*reasons, told]
+        return True, reasons
+
+    def _has_rivals(self, seen: Seen, topic: str | None) -> bool:
+        """Whether another member of its group may get an event instead."""
+        if self.interest.group is None:
+            return False
+        here = [each for each in self.mailbox.consumers() if each is not self._consumer]
+        wants = (judged(wish_of(each.interest), seen, topic)[0] for each in here)
+        return any(wants) or self._roster.has_members_elsewhere(self.mailbox)
+
+    def _routed(self) -> str:
+        """How far the pipeline has come, in words."""
+        pipeline = self._roster.pipeline()
+        return "how far it has come is not known" if pipeline is None else str(pipeline)
+
+    def check_home(self, operation: str) -> None:
+        """Refuse an operation in a process that was forked from that of its bus."""
+        self._roster.dispatcher.home.check(operation)
+
+    def cancel(self) -> None:
+        """It is over, and so is its durable name; what waits is let go. Twice is once."""
+        self._check_free("cancel()")
+        if self.ended is None:
+            self._roster.cancel(self._consumer, Cancelled(self.mailbox.title))
+
+    def detach(self) -> None:
+        """Go away and let the durable subscription collect events until somebody attaches."""
+        self.check("detach()")
+        if not self.durable:
+            accepted = "detach() is for durable subscriptions; cancel() ends this one"
+            raise BadOption("durable", None, accepted=accepted)
+        self._roster.detach(self._consumer)
+
+    def renew(self, lease: float | timedelta) -> None:
+        """Prolong its lease: it ends so many seconds from now."""
+        self.check("renew()")
+        self._roster.set_lease(self._consumer, seconds("lease", lease))
+
+    def pause(self) -> None:
+        """Be called back no more until resume(); what comes meanwhile waits in its queue."""
+        self.check("pause()")
+        self._roster.pause(self._consumer)
+
+    def resume(self) -> None:
+        """Be called back again."""
+        self.check("resume()")
+        self._consumer.paused = False
+        self.mailbox.resume()
+
+    def check(self, operation: str) -> None:
+        """Refuse an operation on a subscription that is over."""
+        ended = self.ended
+        if ended is not None:
+            raise type(ended)(self.mailbox.title, detail=f"{operation} came too late")
+        self._check_free(operation)
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether it is of the process that this one was forked from."""
+        return self._roster.dispatcher.home.is_elsewhere()
+
+    def _check_free(self, operation: str) -> None:
+        self._roster.check_free(operation, self.mailbox)
+
+    def __enter__(self) -> Subscription[T_co]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._is_elsewhere:
+            self.cancel()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Subscription) and self._consumer is other._consumer
+
+    def __hash__(self) -> int:
+        return hash(self._consumer)
+
+    def __repr__(self) -> str:
+        return f"<Subscription to {self.mailbox.title}: {self.state}>"

@@ -1,0 +1,166 @@
+"""Types that a client describes to harm its broker: they get nothing there, and stop nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import polycast as pc
+from polycast.broker.server.broker import Broker
+from polycast.broker.server.run import Serving
+from polycast.broker.server.type_ancestry import MOST_ABOVE
+from polycast.errors import NotDecodable
+from polycast.events import Identity
+from polycast.matching import Definition
+from polycast.matching.definitions import SelectedType
+from polycast.stores import Run
+from polycast.typesystem import Attribute, Description, Registry, TypeExpression
+from polycast.typesystem import Member as Offered
+
+OpenBus = Callable[..., pc.Bus]
+Eventually = Callable[[Callable[[], object]], None]
+INT, TEXT = (TypeExpression("class", f"builtins.{name}") for name in ("int", "str"))
+
+
+@dataclass
+class Tool:
+    """A class that the program of the broker happens to have."""
+
+    path: str
+
+    def run(self) -> bool:
+        Path(self.path).write_text("it ran")
+        return True
+
+
+@dataclass(frozen=True)
+class Payment:
+    number: int
+
+
+def hostile(bus: pc.Bus, *descriptions: Description, payload: bytes, filtering: str = "") -> None:
+    """Describe types, subscribe to the first with a filter, and publish an event of it."""
+    store: Any = bus._engine.store  # type: ignore[attr-defined]
+    store.describe(list(descriptions)).result()
+    first = descriptions[0]
+    types = (SelectedType(first.name, first.version, first.hash),)
+    if filtering:
+        data = {"format": 1, "filter": filtering}
+        wanted = Definition(first.name, "sorted_set", types, where=filtering, filter=data)
+        store.want("hostile", [wanted.encoded()])
+    identity = Identity(bus.publisher, 1, 1)
+    run = Run(first.name, first.version, first.hash, identity, "json", [payload])
+    store.submit([run]).result()
+
+
+@pytest.fixture
+def buses(
+    serve: Callable[..., Serving],
+    tokens: Callable[..., tuple[Any, dict[str, str]]],
+    open_bus: OpenBus,
+) -> tuple[pc.Bus, pc.Bus]:
+    """An honest bus, and one of a tenant that may only use names of its own."""
+    every = ('publish = ["{0}"]', 'subscribe = ["{0}"]', 'describe = ["{0}"]')
+    shop = "\n".join(every).format(f"{Payment.__module__}.Payment")
+    known, secrets = tokens(shop=shop, evil="\n".join(every).format("evil.*"))
+    url = serve(tokens=known).url
+    return open_bus(url, token=secrets["shop"]), open_bus(url, token=secrets["evil"])
+
+
+def test_a_type_gets_no_methods_of_a_class_that_the_broker_has(
+    buses: tuple[pc.Bus, pc.Bus], tmp_path: Path
+) -> None:
+    honest, evil = buses
+    trace = tmp_path / "trace"
+    above = f"{Tool.__module__}.Tool"
+    attributes = (Attribute("path", TEXT),)
+    derived = Description("evil.Tool", supertypes=(above,), attributes=attributes)
+    payload = msgspec.json.encode({"path": str(trace)})
+    hostile(evil, derived, payload=payload, filtering="event.run()")
+    honest.publish(Payment(1))
+    assert honest.flush(10)
+    assert not trace.exists()
+
+
+def chain(length: int) -> list[Description]:
+    """Types of which each derives from the next."""
+    return [
+        Description(
+            f"evil.S{n}",
+            kind="dataclass",
+            supertypes=(f"evil.S{n + 1}",),
+            attributes=(Attribute("x", INT),),
+            members=(Offered("x", "field", INT),),
+        )
+        for n in range(length)
+    ]
+
+
+def test_an_event_of_a_long_line_of_supertypes_stops_nobody(
+    buses: tuple[pc.Bus, pc.Bus], eventually: Eventually
+) -> None:
+    honest, evil = buses
+    got: list[int] = []
+    honest.subscribe(Payment, lambda payment: got.append(payment.number))
+    hostile(evil, *chain(90), payload=b'{"x":1}')
+    with pytest.raises(pc.LimitReached, match="more than 100 supertypes and aliases above it"):
+        hostile(evil, *chain(400), payload=b'{"x":1}')
+    honest.publish_many([Payment(1), Payment(2)])
+    eventually(lambda: got == [1, 2])
+    assert not honest.health().problems
+
+
+def test_who_has_too_many_supertypes_is_received_as_itself_alone() -> None:
+    """Nobody looks through thousands of them between two events of others."""
+    broker = Broker()
+    above = [Description(f"evil.A{n}") for n in range(MOST_ABOVE + 1)]
+    below = Description("evil.B", supertypes=tuple(each.name for each in above))
+    fewer = Description("evil.C", supertypes=below.supertypes[: MOST_ABOVE - 1])
+    broker.vocabulary.add([*above, below, fewer])
+    assert broker.vocabulary.names("evil.B", below.hash) == ("evil.B",)
+    assert len(broker.vocabulary.names("evil.C", fewer.hash)) == MOST_ABOVE
+
+
+def nested(depth: int) -> TypeExpression:
+    found = INT
+    for _ in range(depth):
+        found = TypeExpression("class", "builtins.list", arguments=(found,))
+    return found
+
+
+def test_types_in_each_other_have_a_depth() -> None:
+    Description("evil.Flat", attributes=(Attribute("x", nested(90)),))
+    with pytest.raises(ValueError, match="over 100 deep"):
+        Description("evil.Deep", attributes=(Attribute("x", nested(120)),))
+    value: Any = 0
+    for _ in range(120):
+        value = [value]
+    with pytest.raises(ValueError, match="over 100 deep"):
+        Description("evil.Deep", attributes=(Attribute("x", INT, default=value),))
+
+
+def test_a_registry_lends_the_classes_it_is_given_and_no_others() -> None:
+    name = f"{Tool.__module__}.Tool"
+    assert Registry().resolve(name) is Tool
+    assert Registry(classes=(Tool,)).resolve(name) is Tool
+    assert Registry(classes=(Payment,)).resolve(name) is None
+    assert Registry(classes=()).resolve(name) is None
+
+
+@pytest.mark.parametrize("name", ["polycast.broker.server.broker.Broker", "uvicorn.config.Config"])
+def test_no_class_that_is_no_event_is_brought_to_life(name: str) -> None:
+    assert Registry().resolve(name) is None
+
+
+def test_whatever_making_a_class_raises_the_type_cannot_be_decoded() -> None:
+    registry = Registry()
+    found = chain(400)
+    for each in found:
+        registry.add(each)
+    with pytest.raises(NotDecodable, match="one above the other"):
+        registry.made(found[0])
