@@ -88,7 +88,7 @@ def main() -> None:
         print("\nA mistake is told at once:\n")
         try:
             bus.subscribe(Quote, print, where=lambda q: q.prize > 10)  # type: ignore[attr-defined]
-        except pc.FilterMistake as mistake:
+        except pc.FilterMistakeError as mistake:
             print(mistake)
 
     print("\nThe same filters, over yesterday's quotes as one batch:\n")

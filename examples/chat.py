@@ -21,7 +21,9 @@ class ChatMsg:
     text: str
 
 
-IN_ORDER: pc.Options = {"dispatch": "inline"}  # in the publisher's thread: a story has an order
+IN_ORDER: pc.SubscribeOptions = {
+    "dispatch": "inline"
+}  # in the publisher's thread: a story has an order
 
 
 class Participant:

@@ -38,7 +38,7 @@ def work(folder: str, name: str) -> None:
             if fresh:
                 done.execute("INSERT INTO work VALUES (?, ?)", (order.number, name))
 
-    with pc.Bus(f"sqlite:///{folder}/shop.db", alive_for=2) as bus:
+    with pc.Bus(f"sqlite:///{folder}/shop.db", heartbeat_timeout=2) as bus:
         bus.subscribe(Order, handle, group="workers", durable="work", since="beginning")
         sys.stdin.read()  # until the shop closes
 
@@ -53,7 +53,7 @@ def bill(folder: str, name: str) -> None:
             if fresh:
                 books.execute("INSERT INTO booked VALUES (?)", (order.number,))
 
-    with pc.Bus(f"sqlite:///{folder}/shop.db", alive_for=2) as bus:
+    with pc.Bus(f"sqlite:///{folder}/shop.db", heartbeat_timeout=2) as bus:
         bus.subscribe(
             Order,
             book,

@@ -82,7 +82,9 @@ PROGRAMME: list[Talk | Defence] = [
     Defence("Rachid Guerraoui", "Objects and transactions"),
 ]
 
-IN_ORDER: pc.Options = {"dispatch": "inline"}  # in the publisher's thread: a story has an order
+IN_ORDER: pc.SubscribeOptions = {
+    "dispatch": "inline"
+}  # in the publisher's thread: a story has an order
 
 
 def say(who: str, what: str) -> None:

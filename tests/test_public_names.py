@@ -10,7 +10,9 @@ import pytest
 
 import polycast
 import polycast.testing
-from polycast import errors
+from polycast import errors, lazy_names
+from polycast.languages.etcl.writer import etcl_text
+from polycast.languages.xpath.writer import xpath_text
 
 COLLECTIONS = [
     "DAArray",
@@ -24,73 +26,73 @@ COLLECTIONS = [
     "DAWeakSet",
 ]
 ERRORS = [
-    "AccessDenied",
+    "AccessDeniedError",
     "AccessError",
-    "BadCallback",
-    "BadCertificate",
-    "BadCheckpoint",
-    "BadContext",
+    "BadCallbackError",
+    "BadCertificateError",
+    "BadCheckpointError",
+    "BadContextError",
     "BadResultError",
     "ContextConflictError",
     "EventTooDeepError",
-    "BadFrame",
-    "BadGrant",
-    "BadOption",
-    "BadTokens",
-    "BadTopic",
+    "BadFrameError",
+    "BadGrantError",
+    "BadOptionError",
+    "BadTokensError",
+    "BadTopicError",
     "BrokerError",
-    "BrokerRefused",
-    "BrokerUnreachable",
-    "BusClosed",
-    "Cancelled",
+    "BrokerRefusedError",
+    "BrokerUnreachableError",
+    "BusClosedError",
+    "SubscriptionCancelledError",
     "ContextError",
-    "ContextFrozen",
-    "ContextRefused",
-    "CutOff",
-    "DurableChanged",
-    "Exposed",
+    "ContextFrozenError",
+    "ContextRefusedError",
+    "CutOffError",
+    "DurableChangedError",
+    "ExposedError",
     "FilterError",
-    "FilterMistake",
+    "FilterMistakeError",
     "FilterSyntaxError",
-    "FilterTooCostly",
+    "FilterTooCostlyError",
     "FilterTypeError",
     "ForkedError",
-    "HistoryGone",
-    "LeaseExpired",
-    "LimitReached",
-    "MethodNotHere",
-    "NameClash",
-    "NoHistory",
-    "NoRow",
-    "NoSparkForm",
-    "NoSparkType",
-    "NotAPullCollection",
-    "NotAStore",
-    "NotAType",
-    "NotAvailable",
+    "HistoryGoneError",
+    "LeaseExpiredError",
+    "LimitReachedError",
+    "MethodNotHereError",
+    "NameClashError",
+    "NoHistoryError",
+    "NoRowError",
+    "NoSparkFormError",
+    "NoSparkTypeError",
+    "NotAPullCollectionError",
+    "NotAStoreError",
+    "NotATypeError",
+    "NotAvailableError",
     "NotAwaitedError",
-    "NotDecodable",
-    "NotRoutable",
-    "NotSerialisable",
-    "NotSettled",
-    "NotShareable",
-    "NotTranslated",
+    "NotDecodableError",
+    "NotRoutableError",
+    "NotSerialisableError",
+    "NotSettledError",
+    "NotShareableError",
+    "NotTranslatedError",
     "PipelineError",
-    "PipelineFailed",
-    "PipelineTakenOver",
+    "PipelineFailedError",
+    "PipelineTakenOverError",
     "PolycastError",
     "PublishBufferFullError",
-    "PublishUnknown",
-    "QueueFull",
-    "StoreClosed",
-    "StoreDamaged",
+    "PublishUnknownError",
+    "QueueFullError",
+    "StoreClosedError",
+    "StoreDamagedError",
     "StoreError",
-    "StoreFailed",
+    "StoreFailedError",
     "StoreReplacedError",
-    "SubscriptionEnded",
-    "TakenOver",
+    "SubscriptionEndedError",
+    "TakenOverError",
     "TokenExposedError",
-    "WouldDeadlock",
+    "WouldDeadlockError",
 ]
 OTHERS = [
     "Advertisement",
@@ -107,7 +109,7 @@ OTHERS = [
     "Identity",
     "Matcher",
     "Opaque",
-    "Options",
+    "SubscribeOptions",
     "PublishOptions",
     "Receipt",
     "Retention",
@@ -124,23 +126,22 @@ OTHERS = [
     "conditions",
     "conforming",
     "directly_conforming",
-    "etcl_text",
     "event",
     "filterable_xml",
     "from_xmlrpc",
-    "identity",
     "impure",
     "interface_of",
     "lift",
     "maps_to",
     "parse_filter",
+    "rules",
     "structured",
     "to_xmlrpc",
     "topic",
     "transform_with",
     "unchecked",
-    "xpath_text",
 ]
+HEAVY = ["Broker", "Pipeline", "TestBus"]
 TESTING = ["ManualClock", "Recorder", "TestBus"]
 
 
@@ -175,6 +176,50 @@ def test_the_names_for_tests_are_exactly_these() -> None:
 @pytest.mark.parametrize("name", polycast.__all__)
 def test_a_public_name_exists_and_says_what_it_is(name: str) -> None:
     assert own_docstring(getattr(polycast, name))
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_a_heavy_name_is_there_when_it_is_asked_for(name: str) -> None:
+    assert own_docstring(getattr(polycast, name))
+
+
+def test_the_heavy_names_are_exactly_these() -> None:
+    assert sorted(lazy_names.HEAVY) == HEAVY
+
+
+@pytest.mark.parametrize(("name", "new"), sorted(lazy_names.RENAMED.items()))
+def test_an_old_name_of_an_error_is_the_new_one_and_warns(name: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"polycast\.{name} is called polycast\.{new} now"):
+        assert getattr(polycast, name) is getattr(polycast, new)
+
+
+@pytest.mark.parametrize(
+    ("name", "new"),
+    [
+        ("identity", polycast.rules.identity),
+        ("Options", polycast.SubscribeOptions),
+        ("etcl_text", etcl_text),
+        ("xpath_text", xpath_text),
+    ],
+)
+def test_an_old_name_that_has_moved_is_what_it_was_and_warns(name: str, new: object) -> None:
+    with pytest.warns(DeprecationWarning, match="goes with the next release"):
+        assert getattr(polycast, name) is new
+
+
+def test_an_old_name_warns_where_it_is_used() -> None:
+    with pytest.warns(DeprecationWarning, match="SubscriptionCancelledError") as seen:
+        _ = polycast.Cancelled  # type: ignore[attr-defined]
+    assert seen[0].filename == __file__
+
+
+def test_a_name_that_never_was_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Buss'"):
+        _ = polycast.Buss  # type: ignore[attr-defined]
+
+
+def test_every_error_is_called_one() -> None:
+    assert [name for name in errors.__all__ if not name.endswith("Error")] == []
 
 
 @pytest.mark.parametrize("name", polycast.testing.__all__)

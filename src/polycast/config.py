@@ -7,21 +7,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, Protocol, get_args
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 
 __all__ = [
     "LEVELS",
     "Clock",
+    "DeliveryName",
     "Dispatch",
     "Isolation",
     "Level",
     "LevelName",
+    "OrderName",
     "Overflow",
     "Settings",
     "SystemClock",
     "check_count",
     "check_name",
     "level_named",
+    "level_of",
     "seconds",
 ]
 
@@ -36,6 +39,8 @@ LevelName = Literal[
     "sorted_bag",
     "sorted_set",
 ]
+DeliveryName = Literal["best_effort", "at_most_once", "at_least_once", "exactly_once"]
+OrderName = Literal["none", "publisher", "total"]
 Dispatch = Literal["pool", "inline"]
 Overflow = Literal["drop_oldest", "drop_newest", "block", "spill", "cut_off"]
 Isolation = Literal["none", "copy"]
@@ -99,11 +104,41 @@ LEVELS: dict[str, Level] = {
 }
 
 
+DELIVERIES: dict[DeliveryName, tuple[bool, bool]] = {
+    "best_effort": (False, False),
+    "at_most_once": (False, True),
+    "at_least_once": (True, False),
+    "exactly_once": (True, True),
+}
+"""Whether nothing is lost, and whether nothing comes twice."""
+ORDERS: dict[OrderName, Order] = {"none": "none", "publisher": "fifo", "total": "total"}
+
+
+def level_of(delivery: object, order: object, *, default: LevelName) -> Level:
+    """The level that `delivery=` and `order=` name together; what is not said is the default's."""
+    if delivery is not None and delivery not in tuple(DELIVERIES):
+        raise BadOptionError.choice("delivery", delivery, DELIVERIES)
+    if order is not None and order not in tuple(ORDERS):
+        raise BadOptionError.choice("order", order, ORDERS)
+    usual = LEVELS[default]
+    promise = (usual.reliable, usual.unique)
+    if delivery is not None:
+        promise = DELIVERIES[delivery]
+    wanted = usual.order if order is None else ORDERS[order]
+    if order is None and not promise[0]:
+        wanted = "none"
+    for level in LEVELS.values():
+        if (level.reliable, level.unique) == promise and level.order == wanted:
+            return level
+    accepted = "'none' with best_effort and at_most_once, which lose events and so keep no order"
+    raise BadOptionError("order", order, accepted=accepted)
+
+
 def level_named(name: str) -> Level:
     """The level of that name, or an error that lists them."""
     level = LEVELS.get(name) if isinstance(name, str) else None
     if level is None:
-        raise BadOption.choice("level", name, LEVELS)
+        raise BadOptionError.choice("level", name, LEVELS)
     return level
 
 
@@ -117,7 +152,7 @@ class Settings:
     overflow: Overflow = "cut_off"
     block_for: float = 5.0
     manual_ack: bool = False
-    ack_within: float | None = None
+    ack_timeout: float | None = None
     attempts: int = 5
     backoff: float = 0.1
     pull: Literal["fifo", "lifo"] | None = None
@@ -138,28 +173,28 @@ def seconds(option: str, given: float | timedelta) -> float:
     """A duration in seconds, from a number or a timedelta; it must be positive."""
     number = given.total_seconds() if isinstance(given, timedelta) else given
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < FOREVER:
-        raise BadOption(option, given, accepted="a positive number of seconds, or a timedelta")
+        raise BadOptionError(option, given, accepted="a positive number of seconds, or a timedelta")
     return float(number)
 
 
 def check_count(option: str, given: object, *, of: str) -> None:
     """A whole number that is not negative."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise BadOption(option, given, accepted=f"how many {of}: a whole number of at least 0")
+        raise BadOptionError(option, given, accepted=f"how many {of}: a whole number of at least 0")
 
 
 def check_name(option: str, given: object) -> str:
     """A string that is not empty."""
     if not isinstance(given, str) or not given:
-        raise BadOption(option, given, accepted="a name: a string that is not empty")
+        raise BadOptionError(option, given, accepted="a name: a string that is not empty")
     return given
 
 
 def _one_of(option: str, given: object, choices: tuple[str, ...]) -> None:
     if given not in choices:
-        raise BadOption.choice(option, given, choices)
+        raise BadOptionError.choice(option, given, choices)
 
 
 def _positive_whole(option: str, given: object) -> None:
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise BadOption(option, given, accepted="a whole number of at least 1")
+        raise BadOptionError(option, given, accepted="a whole number of at least 1")

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from polycast.errors import WouldDeadlock
+from polycast.errors import WouldDeadlockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -124,9 +124,9 @@ class Outcome(Future[T]):
         super().add_done_callback(fn)
 
 
-def interrupted(operation: str) -> WouldDeadlock:
+def interrupted(operation: str) -> WouldDeadlockError:
     """The error for what interrupts the bus in its own thread."""
-    return WouldDeadlock(
+    return WouldDeadlockError(
         operation,
         why="it was called by a signal handler or a finaliser that has interrupted the bus in this "
         "very thread, and nothing was done. Only note there what is to be done, as in a "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.bus import Bus
 from polycast.delivery import LoopThread, Pool, Services, Timers
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ class ManualClock:
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         if seconds < 0:
-            raise BadOption("seconds", seconds, accepted="0 or more: time does not go back")
+            raise BadOptionError("seconds", seconds, accepted="0 or more: time does not go back")
         self._passed += seconds
 
     def step(self, seconds: float) -> None:
@@ -90,12 +90,12 @@ class TestBus(Bus):
             publisher=publisher, history=history, isolation=isolation, clock=self.clock
         )
 
-    def _make_services(self, stuck_after: float, dead_letters: DeadLetters) -> Services:
+    def _make_services(self, stuck_timeout: float, dead_letters: DeadLetters) -> Services:
         roster = self._roster
         return Services(
             clock=self._clock,
             timers=Timers(self._clock, threaded=False),
-            pool=_StillPool(self._clock, stuck_after=stuck_after),
+            pool=_StillPool(self._clock, stuck_timeout=stuck_timeout),
             loop=_StillLoop(),
             dead_letters=dead_letters,
             in_turn=self._dispatcher.turn.run,
@@ -146,8 +146,8 @@ class TestBus(Bus):
 class _StillPool(Pool):
     """A pool without threads: jobs wait until somebody runs them."""
 
-    def __init__(self, clock: Any, *, stuck_after: float) -> None:
-        super().__init__(clock, stuck_after=stuck_after)
+    def __init__(self, clock: Any, *, stuck_timeout: float) -> None:
+        super().__init__(clock, stuck_timeout=stuck_timeout)
         self._jobs: deque[Job] = deque()
 
     def submit(self, job: Job) -> None:

@@ -204,3 +204,27 @@ def test_a_planted_machine_path_is_found(folder: str) -> None:
 )
 def test_another_path_is_left_alone(text: str) -> None:
     assert lines_with_a_machine_path(text) == []
+
+
+NAMED_PATH = re.compile(r"`((?:[a-z_]+/)*[a-z_]+(?:\.py|/))`")
+
+
+def paths_that_are_not_there(page: str) -> list[str]:
+    """The modules and folders that a page names, and that are neither below polycast nor here."""
+    named = NAMED_PATH.findall(page)
+    return [
+        path
+        for path in named
+        if not any((at / path).exists() for at in (SOURCE / "polycast", SOURCE, ROOT))
+    ]
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_a_page_about_the_source_names_only_what_is_there(page: str) -> None:
+    assert paths_that_are_not_there(text_of(ROOT / page)) == []
+
+
+def test_a_path_that_is_not_there_is_found() -> None:
+    assert paths_that_are_not_there("`bus/bus.py`, `bus/roster.py` and `docs/`") == [
+        "bus/roster.py"
+    ]

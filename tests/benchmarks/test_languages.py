@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import languages
 import pytest
 from languages_figures import tables
 from languages_setting import FORMS, TESTS, TYPED
 from measure import Effort
+
+import languages
 
 BRIEF = Effort(rounds=1, slice=0.0001, longest=0.01)
 

@@ -33,7 +33,7 @@ class Inner:
 def main(url: str, how: str, dispatch: Any, lasting: float) -> None:
     """Publish for a while, and say what has become of it."""
     faulthandler.dump_traceback_later(DEADLINE, exit=True)
-    bus = pc.Bus(url, publisher="main", publish_within=20)
+    bus = pc.Bus(url, publisher="main", publish_timeout=20)
     got: list[Any] = []
     slowest, inside = [0.0], [False]
     accepted: list[tuple[str, int]] = []
@@ -51,7 +51,7 @@ def main(url: str, how: str, dispatch: Any, lasting: float) -> None:
         try:
             bus.publish(Inner(number))
             accepted.append(("inner", number))
-        except pc.WouldDeadlock:
+        except pc.WouldDeadlockError:
             refused.append("inner")
         finally:
             slowest[0] = max(slowest[0], time.monotonic() - began)

@@ -44,13 +44,13 @@ def local_class(fields: str) -> type:
 
 def test_a_different_class_of_the_same_name_clashes_at_subscribe(bus: TestBus) -> None:
     bus.publish(local_class("one")())
-    with pytest.raises(pc.NameClash, match="different"):
+    with pytest.raises(pc.NameClashError, match="different"):
         bus.subscribe(local_class("two"), print)
 
 
 def test_a_different_class_of_the_same_name_clashes_at_publish(bus: TestBus) -> None:
     bus.subscribe(local_class("one"), print)
-    with pytest.raises(pc.NameClash):
+    with pytest.raises(pc.NameClashError):
         bus.publish(local_class("two")())
 
 

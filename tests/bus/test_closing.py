@@ -46,7 +46,7 @@ def test_close_delivers_to_async_callbacks_too() -> None:
 def test_leaving_the_with_block_closes() -> None:
     with pc.Bus() as bus:
         pass
-    with pytest.raises(pc.BusClosed):
+    with pytest.raises(pc.BusClosedError):
         bus.publish(Note())
 
 
@@ -172,7 +172,7 @@ def test_a_closed_bus_refuses_to_be_used(use: Callable[[pc.Bus], object]) -> Non
     bus.publish(Note())
     bus.publish(Note(), topic="/a")
     bus.close()
-    with pytest.raises(pc.BusClosed, match="open another"):
+    with pytest.raises(pc.BusClosedError, match="open another"):
         use(bus)
 
 
@@ -189,7 +189,7 @@ def test_subscriptions_of_a_closed_bus_are_closed() -> None:
     sub = bus.subscribe(Note, print)
     bus.close()
     assert sub.state == "closed"
-    with pytest.raises(pc.SubscriptionEnded, match=r"bus was closed|too late"):
+    with pytest.raises(pc.SubscriptionEndedError, match=r"bus was closed|too late"):
         sub.pause()
 
 
@@ -223,7 +223,7 @@ def test_who_is_called_back_while_the_bus_drains_may_still_publish() -> None:
     while True:
         try:
             bus.publish("are you still open?")
-        except pc.BusClosed:
+        except pc.BusClosedError:
             break
     gate.set()
     closing.join(WAIT)

@@ -106,7 +106,7 @@ def test_a_detached_subscription_says_so(bus: TestBus) -> None:
 
 def test_only_durables_can_be_detached(bus: TestBus) -> None:
     sub = bus.subscribe(Sale, print)
-    with pytest.raises(pc.BadOption, match="durable"):
+    with pytest.raises(pc.BadOptionError, match="durable"):
         sub.detach()
 
 
@@ -186,14 +186,14 @@ def test_another_definition_under_the_same_name_is_refused(
     bus: TestBus, changed: dict[str, Any], field: str
 ) -> None:
     attach(bus)
-    with pytest.raises(pc.DurableChanged, match="replace=True") as caught:
+    with pytest.raises(pc.DurableChangedError, match="replace=True") as caught:
         attach(bus, **changed)
     assert (caught.value.name, field in caught.value.difference) == ("billing", True)
 
 
 def test_a_refused_definition_leaves_the_attachment_alone(bus: TestBus) -> None:
     sub, seen = attach(bus)
-    with pytest.raises(pc.DurableChanged):
+    with pytest.raises(pc.DurableChangedError):
         attach(bus, Refund)
     bus.publish(Sale(0))
     bus.run_until_idle()
@@ -242,7 +242,7 @@ def test_replace_accepts_any_other_definition(bus: TestBus, changed: dict[str, A
 def test_after_replace_the_old_definition_is_refused(bus: TestBus) -> None:
     attach(bus)
     attach(bus, where=big, replace=True)
-    with pytest.raises(pc.DurableChanged):
+    with pytest.raises(pc.DurableChangedError):
         attach(bus)
 
 
@@ -260,7 +260,7 @@ def test_a_second_attachment_takes_over(bus: TestBus) -> None:
 def test_the_first_attachment_ends_with_taken_over(bus: TestBus) -> None:
     first, _ = attach(bus)
     attach(bus)
-    with pytest.raises(pc.TakenOver):
+    with pytest.raises(pc.TakenOverError):
         first.pause()
 
 
@@ -279,7 +279,7 @@ def test_the_first_cannot_acknowledge_any_more(bus: TestBus) -> None:
     bus.run_until_idle()
     attach(bus, ack="manual")
     bus.run_until_idle()
-    with pytest.raises(pc.NotSettled):
+    with pytest.raises(pc.NotSettledError):
         before.deliveries[0].ack()
 
 

@@ -93,19 +93,19 @@ def test_since_a_position_to_come_begins_there(kept: TestBus) -> None:
 
 @pytest.mark.parametrize("since", [3, 1])
 def test_an_older_position_is_gone(kept: TestBus, since: int) -> None:
-    with pytest.raises(pc.HistoryGone, match="position 4") as caught:
+    with pytest.raises(pc.HistoryGoneError, match="position 4") as caught:
         kept.subscribe(Sale, print, since=since)
     assert caught.value.oldest == 4
 
 
 def test_an_older_moment_is_gone(kept: TestBus) -> None:
-    with pytest.raises(pc.HistoryGone) as caught:
+    with pytest.raises(pc.HistoryGoneError) as caught:
         kept.subscribe(Sale, print, since=moment(kept, 2))
     assert caught.value.oldest == 4
 
 
 def test_a_refused_since_leaves_no_subscription_behind(kept: TestBus) -> None:
-    with pytest.raises(pc.HistoryGone):
+    with pytest.raises(pc.HistoryGoneError):
         kept.subscribe(Sale, print, since=1)
     assert kept.health().subscriptions == ()
 
@@ -118,13 +118,13 @@ def test_a_moment_before_all_events_is_the_beginning_if_nothing_was_let_go() -> 
 
 
 def test_without_history_since_is_refused(bus: TestBus) -> None:
-    with pytest.raises(pc.NoHistory, match=r"pc\.Bus\(history=n\)"):
+    with pytest.raises(pc.NoHistoryError, match=r"pc\.Bus\(history=n\)"):
         bus.subscribe(Sale, print, since="beginning")
 
 
 @pytest.mark.parametrize("since", ["yesterday", 1.5, True, datetime(2026, 1, 1), object()])
 def test_what_is_no_place_is_refused(kept: TestBus, since: Any) -> None:
-    with pytest.raises(pc.BadOption, match="since"):
+    with pytest.raises(pc.BadOptionError, match="since"):
         kept.subscribe(Sale, print, since=since)
 
 
@@ -267,7 +267,7 @@ def test_history_that_goes_while_it_is_asked_for_is_an_error_not_a_gap(hasty: No
                     dispatch="inline",
                     overflow="spill",
                 ).cancel()
-            except pc.HistoryGone:
+            except pc.HistoryGoneError:
                 continue
             if first and first[0] != since:
                 gaps.append((since, first[0]))

@@ -57,7 +57,7 @@ def test_publishing_in_the_midst_of_publishing_neither_waits_for_ever_nor_loses_
     assert told["inner"] + told["refused"] > 0, "nothing was interrupted"
     wrong = {name: told[name] for name in ("lost", "doubled", "more") if told[name]}
     assert (wrong, told["quiet"]) == ({}, True)
-    assert told["slowest"] < 10  # else it was the limit of publish_within that ended it
+    assert told["slowest"] < 10  # else it was the limit of publish_timeout that ended it
 
 
 class Farewell:
@@ -99,7 +99,7 @@ def test_what_interrupts_the_order_of_the_log_is_refused_by_name(live: pc.Bus) -
     ]
     with live._dispatcher.order:
         for operation in operations:
-            with pytest.raises(pc.WouldDeadlock, match="signal handler or a finaliser"):
+            with pytest.raises(pc.WouldDeadlockError, match="signal handler or a finaliser"):
                 operation()
     assert live.publish(Note()).position == 2
 
@@ -107,7 +107,7 @@ def test_what_interrupts_the_order_of_the_log_is_refused_by_name(live: pc.Bus) -
 def test_what_interrupts_the_thread_that_speaks_with_a_broker_is_refused_by_name(
     tmp_path: Path,
 ) -> None:
-    refused: list[pc.WouldDeadlock] = []
+    refused: list[pc.WouldDeadlockError] = []
     with (
         Serving(Broker(f"sqlite:///{tmp_path / 'events.db'}")) as serving,
         pc.Bus(serving.url) as bus,
@@ -120,7 +120,7 @@ def test_what_interrupts_the_thread_that_speaks_with_a_broker_is_refused_by_name
             if not refused:
                 try:
                     bus.publish(Note("by a finaliser"))
-                except pc.WouldDeadlock as error:
+                except pc.WouldDeadlockError as error:
                     refused.append(error)
             return messages()
 
@@ -134,9 +134,9 @@ def test_what_interrupts_the_thread_that_speaks_with_a_broker_is_refused_by_name
 )
 def test_what_interrupts_a_subscription_is_refused_by_name(live: pc.Bus, use: Any) -> None:
     subscription = live.subscribe(Note, lambda note: None)
-    with subscription.mailbox.locked(), pytest.raises(pc.WouldDeadlock):
+    with subscription.mailbox.locked(), pytest.raises(pc.WouldDeadlockError):
         use(subscription)
-    with subscription.mailbox.locked(), pytest.raises(pc.WouldDeadlock):
+    with subscription.mailbox.locked(), pytest.raises(pc.WouldDeadlockError):
         live.publish(Note())
     assert subscription.state == "active"
 

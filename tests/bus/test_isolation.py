@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.errors import BadOption, NotSerialisable
+from polycast.errors import BadOptionError, NotSerialisableError
 from polycast.testing import Recorder, TestBus
 
 
@@ -274,9 +274,9 @@ def test_what_cannot_be_copied_is_refused_and_goes_to_nobody(form: str) -> None:
     seen = Recorder[Any]()
     bus.subscribe(Guarded, seen)
     bus.subscribe(Guarded, seen, copy=True, dispatch="inline")
-    with pytest.raises(NotSerialisable, match=r"Guarded\.lock"):
+    with pytest.raises(NotSerialisableError, match=r"Guarded\.lock"):
         bus.publish(Guarded(1))
-    with pytest.raises(NotSerialisable, match=r"Guarded\.lock"):
+    with pytest.raises(NotSerialisableError, match=r"Guarded\.lock"):
         bus.publish_many([Guarded(1, lock=None), Guarded(2)])
     bus.run_until_idle()
     assert seen.events == []
@@ -295,7 +295,7 @@ def test_what_nobody_copies_may_hold_anything(bus: TestBus) -> None:
 def test_history_that_cannot_be_copied_is_refused_at_subscribe() -> None:
     bus = TestBus(history=10)
     bus.publish(Guarded(1))
-    with pytest.raises(NotSerialisable, match=r"Guarded\.lock"):
+    with pytest.raises(NotSerialisableError, match=r"Guarded\.lock"):
         bus.subscribe(Guarded, print, since="beginning", copy=True)
     assert bus.health().subscriptions == ()
 
@@ -315,6 +315,6 @@ WRONG: list[tuple[Callable[[TestBus], object], str]] = [
 def test_what_makes_no_sense_is_refused(
     bus: TestBus, wrong: Callable[[TestBus], object], said: str
 ) -> None:
-    with pytest.raises(BadOption) as caught:
+    with pytest.raises(BadOptionError) as caught:
         wrong(bus)
     assert said in str(caught.value)

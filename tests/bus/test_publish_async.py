@@ -62,7 +62,7 @@ def test_publish_async_called_after_close_is_refused() -> None:
     async def main() -> None:
         await bus.publish_async(Talk())
 
-    with pytest.raises(pc.BusClosed):
+    with pytest.raises(pc.BusClosedError):
         asyncio.run(main())
 
 

@@ -155,7 +155,7 @@ def test_an_event_keeps_the_identity_it_was_given(bus: TestBus) -> None:
 
 def test_an_identity_that_this_opening_has_yet_to_give_is_refused(bus: TestBus) -> None:
     own = bus.publish(Talk()).identity
-    with pytest.raises(pc.BadOption, match="identity"):
+    with pytest.raises(pc.BadOptionError, match="identity"):
         bus.publish(Talk(), identity=pc.Identity(own.publisher, own.epoch, own.sequence + 3))
 
 
@@ -238,7 +238,7 @@ def test_publish_many_with_one_refused_event_publishes_nothing(bus: TestBus) -> 
     bus.subscribe(object, seen)
     bus.publish(clashing(first=True)())
     bus.run_until_idle()
-    with pytest.raises(pc.NameClash):
+    with pytest.raises(pc.NameClashError):
         bus.publish_many([Talk(), clashing(first=False)()])
     bus.run_until_idle()
     assert not any(isinstance(event, Talk) for event in seen.events)
@@ -249,14 +249,14 @@ def test_publish_many_that_meets_a_full_queue_publishes_nothing(bus: TestBus) ->
     bus.subscribe(Talk, seen)
     full = bus.subscribe(Lecture, print, queue=1, overflow="block", block_for=0.01)
     full.pause()
-    with pytest.raises(pc.QueueFull):
+    with pytest.raises(pc.QueueFullError):
         bus.publish_many([Talk(), Lecture(), Lecture()])
     bus.run_until_idle()
     assert seen.events == []
 
 
 def test_publish_many_takes_no_identity(bus: TestBus) -> None:
-    with pytest.raises(pc.BadOption, match="one event"):
+    with pytest.raises(pc.BadOptionError, match="one event"):
         bus.publish_many([Talk(), Talk()], identity=pc.Identity("p", 1, 1))
 
 

@@ -121,7 +121,7 @@ def test_a_stream_that_was_cut_off_says_so() -> None:
             while True:
                 await anext(stream)
 
-    with pytest.raises(pc.CutOff):
+    with pytest.raises(pc.CutOffError):
         run(main())
 
 

@@ -118,12 +118,12 @@ def test_a_filter_that_fails_is_not_a_failed_delivery(bus: TestBus, dispatch: st
 
 
 def test_a_filter_that_cannot_be_right_is_refused_at_once(bus: TestBus) -> None:
-    with pytest.raises(pc.FilterMistake) as caught:
+    with pytest.raises(pc.FilterMistakeError) as caught:
         bus.subscribe(Offer, print, where=lambda o: o.prize > 3)  # type: ignore[attr-defined]
     assert "did you mean `price`?" in str(caught.value)
-    with pytest.raises(pc.FilterMistake, match=r"`event.price` is int and `'3'` is str"):
+    with pytest.raises(pc.FilterMistakeError, match=r"`event.price` is int and `'3'` is str"):
         bus.subscribe(Offer, print, where=lambda o: o.price < "3")  # type: ignore[operator]
-    with pytest.raises(pc.FilterMistake):
+    with pytest.raises(pc.FilterMistakeError):
         pc.DAStrongSet(Offer, bus).contains(print, lambda o: o.prize)  # type: ignore[attr-defined]
     assert bus.health().subscriptions == ()
 

@@ -135,7 +135,7 @@ def test_cancelling_twice_is_cancelling_once(bus: TestBus) -> None:
 def test_a_cancelled_subscription_refuses_to_be_used(bus: TestBus, use: str) -> None:
     sub = bus.subscribe(Tick, print)
     sub.cancel()
-    with pytest.raises(pc.Cancelled, match="subscribe again"):
+    with pytest.raises(pc.SubscriptionCancelledError, match="subscribe again"):
         getattr(sub, use)()
 
 
@@ -230,7 +230,7 @@ def test_a_lease_takes_a_timedelta(bus: TestBus) -> None:
 def test_renewing_after_the_end_is_refused(bus: TestBus) -> None:
     sub = bus.subscribe(Tick, print, lease=60)
     bus.advance(60)
-    with pytest.raises(pc.LeaseExpired, match="lease"):
+    with pytest.raises(pc.LeaseExpiredError, match="lease"):
         sub.renew(60)
 
 

@@ -143,7 +143,7 @@ def test_a_topic_subscription_made_after_publishing_there_gets_what_follows(bus:
 
 @pytest.mark.parametrize("topic", ["Chat", "", "/Chat/*", "/**", "/Chat//x", "/Chat/", 7, ["/a"]])
 def test_what_is_no_topic_cannot_be_published_to(bus: TestBus, topic: object) -> None:
-    with pytest.raises(pc.BadTopic, match="A topic looks like"):
+    with pytest.raises(pc.BadTopicError, match="A topic looks like"):
         bus.publish(1, topic=topic)  # type: ignore[arg-type]
 
 
@@ -155,7 +155,7 @@ def test_what_is_no_pattern_cannot_be_subscribed_to(bus: TestBus, pattern: str) 
 
 @pytest.mark.parametrize("pattern", ["Chat", "/Chat//x", "/Ch*t", 7])
 def test_what_is_no_pattern_cannot_be_the_topic_of_a_type(bus: TestBus, pattern: object) -> None:
-    with pytest.raises(pc.BadTopic, match="A topic looks like"):
+    with pytest.raises(pc.BadTopicError, match="A topic looks like"):
         bus.subscribe(ChatMsg, print, topic=pattern)  # type: ignore[call-overload]
 
 
@@ -165,6 +165,6 @@ def test_a_topic_cannot_be_asked_for_twice(bus: TestBus) -> None:
 
 
 def test_a_refused_topic_takes_no_position(bus: TestBus) -> None:
-    with pytest.raises(pc.BadTopic):
+    with pytest.raises(pc.BadTopicError):
         bus.publish(1, topic="nowhere")
     assert bus.publish(1).position == 1

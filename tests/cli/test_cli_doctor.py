@@ -200,7 +200,7 @@ def test_a_group_without_members_is_named(run: Any, tmp_path: Path) -> None:
 
 def test_what_should_have_been_tried_long_ago_is_named(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    with pc.Bus(url(path), alive_for=100_000) as bus:
+    with pc.Bus(url(path), heartbeat_timeout=100_000) as bus:
         bus.subscribe(Sale, fail, durable="billing", backoff=5_000)
         bus.publish(Sale(1))
         wait_for_flight(run, path)
@@ -233,7 +233,7 @@ def test_a_lease_is_for_who_is_attached_to_end_whatever_the_clock_here_says(
     run: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.db"
-    with pc.Bus(url(path), alive_for=100_000) as bus:
+    with pc.Bus(url(path), heartbeat_timeout=100_000) as bus:
         bus.subscribe(Sale, print, durable="billing", lease=60)
         assert run("doctor", path, "--json", clock=Later(100)).data["problems"] == []
 

@@ -18,7 +18,7 @@ from shop_events import BigSale, Refund, Sale, url
 
 import polycast as pc
 from polycast.delivery.replay import MOST
-from polycast.errors import BadOption, PipelineError
+from polycast.errors import BadOptionError, PipelineError
 from polycast.routing.search import History, search_for
 from polycast.stores import open_store
 from polycast.stores.doctor import looking
@@ -458,7 +458,7 @@ def test_history_is_delivered_from_python(store: Path, spark: SparkSession) -> N
     assert deliver(spark, url(store), Sale, **again).count == 2
     assert deliver(spark, url(store), to="billing", limit=1).count == 1
     assert received(store) == [0, 2, 3, 4, 5, 6, 7]
-    with pytest.raises(BadOption, match="cannot be looked into"):
+    with pytest.raises(BadOptionError, match="cannot be looked into"):
         deliver(
             spark, url(store), Sale, to="billing", where=lambda sale: is_odd(sale) and sale.number
         )
@@ -479,6 +479,6 @@ def test_damage_that_a_worker_meets_is_told_as_what_it_is(store: Path, spark: Sp
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("UPDATE log SET body = x'00' WHERE position = 3")
         connection.commit()
-    with pytest.raises(PipelineError, match=r"StoreDamaged: .*position 3"):
+    with pytest.raises(PipelineError, match=r"StoreDamagedError: .*position 3"):
         deliver(spark, url(store), to="billing")
     assert in_flight(store) == []

@@ -195,7 +195,7 @@ def test_clear_of_a_callback_nobody_subscribed_does_nothing(bus: TestBus, kind: 
 
 @each
 def test_options_of_subscribe_are_taken(bus: TestBus, kind: Any) -> None:
-    sub = kind(Talk, bus).contains_all(print, durable="billing", lease=60, ack_within=30)
+    sub = kind(Talk, bus).contains_all(print, durable="billing", lease=60, ack_timeout=30)
     bus.advance(60)
     assert (sub.name, sub.state) == ("billing", "expired")
 
@@ -203,7 +203,7 @@ def test_options_of_subscribe_are_taken(bus: TestBus, kind: Any) -> None:
 @each
 def test_level_and_exact_are_the_collections_own(bus: TestBus, kind: Any) -> None:
     for option in ({"level": "weak_bag"}, {"exact": True}):
-        with pytest.raises(pc.BadOption, match="decide"):
+        with pytest.raises(pc.BadOptionError, match="decide"):
             kind(Talk, bus).contains(print, **option)
 
 
@@ -214,5 +214,5 @@ def test_it_is_an_abstract_collection(bus: TestBus, kind: Any) -> None:
 
 @each
 def test_adding_what_does_not_conform_is_refused(bus: TestBus, kind: Any) -> None:
-    with pytest.raises(pc.NotAType, match="Talk"):
+    with pytest.raises(pc.NotATypeError, match="Talk"):
         kind(Talk, bus).add("text")

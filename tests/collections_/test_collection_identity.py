@@ -230,7 +230,7 @@ def test_a_supplier_is_asked_no_more_after_close() -> None:
 
 @pytest.mark.parametrize("every", [0, -1, "1"])
 def test_a_supplier_needs_a_time_between(bus: TestBus, every: Any) -> None:
-    with pytest.raises(pc.BadOption, match="positive"):
+    with pytest.raises(pc.BadOptionError, match="positive"):
         pc.DAStrongSet(Talk, bus).supply(lambda: None, every=every)
 
 

@@ -37,7 +37,7 @@ def likeness(context: pc.Context) -> Any:
 def test_a_dump_is_xml() -> None:
     us = logistics.make_us()
     us.rule("Money", "-")
-    us.rule("InvoiceLine.note", pc.identity)
+    us.rule("InvoiceLine.note", pc.rules.identity)
     us.whole(logistics.InvoiceLine, logistics.signed)
     assert us.dump() == (
         """\
@@ -91,7 +91,7 @@ MAPPINGS = st.sampled_from(
     ]
 )
 FUNCTIONS: list[Any] = [
-    *("-", pc.identity, logistics.to_us, logistics.to_eu, logistics.to_dollars),
+    *("-", pc.rules.identity, logistics.to_us, logistics.to_eu, logistics.to_dollars),
     *(logistics.ItemSpecification.to_upper, logistics.ItemSpecification.to_plain),
     *(logistics.loosely, logistics.to_todays_dollars, logistics.USItemSpecification),
 ]
@@ -154,7 +154,7 @@ def local_function(money: logistics.Money) -> logistics.Money:
 def test_what_has_no_name_is_not_dumped(function: Any, why: str) -> None:
     us = logistics.make_us()
     us.rule("Money", function)
-    with pytest.raises(pc.BadContext) as raised:
+    with pytest.raises(pc.BadContextError) as raised:
         us.dump()
     text = str(raised.value)
     assert text.startswith("us: in the rule 'Money' was ")
@@ -165,7 +165,7 @@ def test_a_type_without_a_name_is_not_dumped() -> None:
     class Local:
         pass
 
-    with pytest.raises(pc.BadContext, match="Local is local to another function"):
+    with pytest.raises(pc.BadContextError, match="Local is local to another function"):
         pc.Context("us", types=[Local]).dump()
 
 
@@ -226,7 +226,7 @@ def test_marks_come_back() -> None:
 def test_a_function_that_nobody_could_find_is_refused() -> None:
     us = pc.Context("us", parent=logistics.make_root())
     us.rule("Money", pc.unchecked(lambda money: print(money)))
-    with pytest.raises(pc.BadContext) as raised:
+    with pytest.raises(pc.BadContextError) as raised:
         state_of(us)
     text = str(raised.value)
     assert text.startswith("us: in the rule 'Money' was unchecked(")
@@ -249,6 +249,6 @@ def test_a_function_that_nobody_could_find_is_refused() -> None:
     ],
 )
 def test_a_state_that_is_none_is_refused(state: bytes, said: str) -> None:
-    with pytest.raises(pc.BadContext) as raised:
+    with pytest.raises(pc.BadContextError) as raised:
         restored(state, logistics.make_us())
     assert str(raised.value).startswith(said)

@@ -23,7 +23,7 @@ def test_wrong_patterns_and_unknown_functions_come_at_once(write: Write) -> None
       </rules>
     </context>
     """
-    with pytest.raises(pc.BadContext) as refused:
+    with pytest.raises(pc.BadContextError) as refused:
         load(write(text))
     assert [(each.code, each.where) for each in refused.value.errors] == [
         ("unknown-attribute", "us.xml:3"),
@@ -43,7 +43,7 @@ def test_wrong_patterns_and_unknown_functions_come_at_once(write: Write) -> None
     ids=["types", "rules"],
 )
 def test_a_hundred_errors_are_enough(write: Write, text: str) -> None:
-    with pytest.raises(pc.BadContext) as refused:
+    with pytest.raises(pc.BadContextError) as refused:
         load(write(text))
     assert len(refused.value.errors) == 100
     assert "these 100 errors, and perhaps more: the rest of the file was" in str(refused.value)
@@ -52,11 +52,11 @@ def test_a_hundred_errors_are_enough(write: Write, text: str) -> None:
 def test_an_encoding_that_nobody_knows(tmp_path: Path) -> None:
     path = tmp_path / "us.xml"
     path.write_bytes(b'<?xml version="1.0" encoding="klingon"?><context/>')
-    with pytest.raises(pc.BadContext, match="no well-formed XML: unknown encoding: klingon"):
+    with pytest.raises(pc.BadContextError, match="no well-formed XML: unknown encoding: klingon"):
         load(path)
 
 
 def test_what_is_no_path() -> None:
     given: Any = 5
-    with pytest.raises(pc.BadContext, match=r"was 5 \(int\); accepted: a path"):
+    with pytest.raises(pc.BadContextError, match=r"was 5 \(int\); accepted: a path"):
         load(given)

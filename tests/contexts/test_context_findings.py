@@ -197,7 +197,7 @@ def test_a_name_that_is_two_types() -> None:
 
 def test_a_name_that_is_an_attribute_and_a_type() -> None:
     us = make_us()
-    us.rule("Bill.Money", pc.identity)
+    us.rule("Bill.Money", pc.rules.identity)
     us.rule("Bill.:Money", to_dollars)
     assert said(us, "attribute-or-type") == [
         "warning: us, rule 'Bill.Money': 'Money' in 'Bill.Money' is an attribute and a type; it is "
@@ -502,7 +502,7 @@ def test_types_without_a_mapping() -> None:
 
 def test_a_rule_that_never_wins() -> None:
     us = make_us()
-    us.rule("Bill.first", pc.identity)
+    us.rule("Bill.first", pc.rules.identity)
     assert said(us, "never-wins") == [
         "observation: us, rule 'Bill.first': Bill.first > identity never wins at any path of any "
         "mapping"
@@ -521,7 +521,7 @@ def test_a_rule_that_wins_in_both_directions() -> None:
 def test_a_rule_that_is_shadowed() -> None:
     us = make_us()
     us.rule("Line.price", to_dollars)
-    us.rule("Line.price.amount", pc.identity)
+    us.rule("Line.price.amount", pc.rules.identity)
     assert said(us, "shadowed") == [
         "observation: us, rule 'Line.price.amount': 'Line.price.amount' wins at Line.price.amount, "
         "but 'Line.price' wins further out and ends the descent there"
@@ -530,8 +530,8 @@ def test_a_rule_that_is_shadowed() -> None:
 
 def test_a_decision_by_declared_order_alone() -> None:
     us = make_us()
-    us.rule("Big", pc.identity)
-    us.rule("Heavy", pc.identity)
+    us.rule("Big", pc.rules.identity)
+    us.rule("Heavy", pc.rules.identity)
     assert said(us, "declared-order")[0] == (
         "observation: us, rule 'Big': at Line.item 'Big' wins over 'Heavy' only because its "
         "supertype is declared first"
@@ -540,7 +540,7 @@ def test_a_decision_by_declared_order_alone() -> None:
 
 def test_a_rule_whose_result_is_thrown_away() -> None:
     us = make_us()
-    us.rule("Line.count", pc.identity)
+    us.rule("Line.count", pc.rules.identity)
     assert said(us, "unused-result") == [
         "warning: us, rule 'Line.count': Line.count > identity wins at Line.count, and what it "
         "gives is thrown away: USLine has no attribute 'count'",
@@ -550,7 +550,7 @@ def test_a_rule_whose_result_is_thrown_away() -> None:
 
 def test_a_rule_that_is_never_called() -> None:
     us = make_us()
-    us.rule("int", pc.identity)
+    us.rule("int", pc.rules.identity)
     assert said(us, "unused-result") == [
         "warning: us, rule 'int': int > identity wins at Line.count, and is never called: "
         "Line => USLine ? has no place for it"
@@ -601,7 +601,7 @@ def test_all_errors_come_at_once() -> None:
     us.rule("Line.price", to_text)
     us.map(Line, Line, "?")
     fed = pc.Federation(us.root)
-    with pytest.raises(pc.ContextRefused) as raised:
+    with pytest.raises(pc.ContextRefusedError) as raised:
         fed.add(us)
     assert [each.code for each in raised.value.errors] == [  # type: ignore[attr-defined]
         *("unknown-type", "bad-direction", "bad-result")

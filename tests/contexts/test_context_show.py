@@ -20,7 +20,7 @@ def text_of(shown: Any) -> list[str]:
 def test_each_path_has_its_rule_and_why() -> None:
     us = logistics.make_us()
     us.rule("Money", logistics.to_todays_dollars)
-    us.rule("Money.amount", pc.identity)
+    us.rule("Money.amount", pc.rules.identity)
     assert text_of(us.show(logistics.InvoiceLine)) == [
         "InvoiceLine in context 'us'",
         "incoming: InvoiceLine => USInvoiceLine ?  declared in us",
@@ -88,7 +88,7 @@ def boxes() -> pc.Context:
     root = pc.Context("root", types=[Box, Size])
     us = pc.Context("us", parent=root, types=[USBox, USSize])
     us.rule("Box.size2", size_of)
-    us.rule("Box.size2.width", pc.identity)
+    us.rule("Box.size2.width", pc.rules.identity)
     return us
 
 
@@ -187,5 +187,5 @@ def test_both_directions_are_shown() -> None:
 
 
 def test_only_a_class_is_shown() -> None:
-    with pytest.raises(pc.BadContext, match="a type was 'Box'"):
+    with pytest.raises(pc.BadContextError, match="a type was 'Box'"):
         boxes().show("Box")  # type: ignore[arg-type]

@@ -106,7 +106,7 @@ def test_a_file_without_a_parent_is_a_root(write: Write) -> None:
 @pytest.mark.parametrize("name", ["identity", "toIdentity", "polycast.identity"])
 def test_identity_has_the_names_of_the_paper_and_its_own(write: Write, name: str) -> None:
     us = load(write(f"<context><rules><rule pattern='Money' function='{name}'/></rules></context>"))
-    assert us.rule_lines[0].function is pc.identity
+    assert us.rule_lines[0].function is pc.rules.identity
 
 
 def test_a_dash_disables(write: Write) -> None:
@@ -157,7 +157,7 @@ def test_errors_of_the_check_have_file_and_line(write: Write) -> None:
 
 def refused(path: Path, **more: Any) -> list[str]:
     """What is said of a file, without the head of the message."""
-    with pytest.raises(pc.BadContext) as raised:
+    with pytest.raises(pc.BadContextError) as raised:
         load(path, **more)
     head, *lines = str(raised.value).splitlines()
     count = len(raised.value.errors)
@@ -400,7 +400,7 @@ def test_a_pattern_that_is_wrong_is_said_where_a_bare_name_needs_it(write: Write
 
 
 def test_modules_that_cannot_be_imported(write: Write) -> None:
-    with pytest.raises(pc.BadContext) as raised:
+    with pytest.raises(pc.BadContextError) as raised:
         load(write(PAPER), modules=["no_such_module"])
     assert str(raised.value) == (
         "us: modules was 'no_such_module' (str); accepted: modules that can be imported (No module "
@@ -410,7 +410,7 @@ def test_modules_that_cannot_be_imported(write: Write) -> None:
 
 @pytest.mark.parametrize("modules", ["logistics", logistics, [3], 3])
 def test_modules_are_a_list(write: Write, modules: Any) -> None:
-    with pytest.raises(pc.BadContext, match="modules, or their names, in a list"):
+    with pytest.raises(pc.BadContextError, match="modules, or their names, in a list"):
         load(write(PAPER), modules=modules)
 
 

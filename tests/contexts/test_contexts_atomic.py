@@ -66,7 +66,7 @@ def test_a_child_that_a_store_cannot_keep_does_not_leave_its_parent_behind(tmp_p
     root, parent, child = family(unimportable())
     fed = pc.Federation(root)
     with pc.Bus(f"sqlite:///{tmp_path}/events.db", federation=fed):
-        with pytest.raises(pc.BadContext, match="can be lifted"):
+        with pytest.raises(pc.BadContextError, match="can be lifted"):
             fed.add(child)
         assert fed.members == {}
         assert not parent.is_frozen
@@ -85,7 +85,7 @@ def test_replacing_by_one_that_a_store_cannot_keep_changes_nothing(tmp_path: Pat
         before = dict(fed.members)
         new = parent.copy()
         new.rule("Sale.price", unimportable())
-        with pytest.raises(pc.BadContext):
+        with pytest.raises(pc.BadContextError):
             fed.replace(new)
         assert fed.members == before
         assert not new.is_frozen
@@ -95,7 +95,7 @@ def test_replacing_by_one_that_a_store_cannot_keep_changes_nothing(tmp_path: Pat
 def test_a_bus_that_cannot_have_a_context_has_no_federation_of_it(tmp_path: Path) -> None:
     root, parent, child = family(unimportable())
     with pc.Bus(f"sqlite:///{tmp_path}/events.db") as bus:
-        with pytest.raises(pc.BadContext):
+        with pytest.raises(pc.BadContextError):
             bus.within(child)
         assert bus.federation is None
         assert not any(each.is_frozen for each in (root, parent, child))
@@ -234,7 +234,7 @@ def test_it_is_a_dead_letter_on_a_bus() -> None:
 
 
 def test_a_store_names_it_too(tmp_path: Path) -> None:
-    with pc.Bus(f"sqlite:///{tmp_path}/events.db") as bus, pytest.raises(pc.NotSerialisable):
+    with pc.Bus(f"sqlite:///{tmp_path}/events.db") as bus, pytest.raises(pc.NotSerialisableError):
         bus.publish(in_itself())
 
 

@@ -161,7 +161,7 @@ def test_a_replacement_that_is_refused_changes_nothing(market: pc.Bus, party: Pa
     wrong = make_us(party.root)
     wrong.rule("Order.nothing", to_dollars)
     seen = recorded(market.within("us"), USOrder)
-    with pytest.raises(pc.ContextRefused):
+    with pytest.raises(pc.ContextRefusedError):
         party.federation.replace(wrong)
     market.publish(order())
     assert market.flush(5)
@@ -210,7 +210,7 @@ def test_a_context_that_is_removed_is_cut_off(market: pc.Bus, party: Parties) ->
     assert market.flush(5)
     assert mine == [us_order(2), us_order(3)]
     assert at_root == [order(1)]
-    with pytest.raises(pc.BadContext):
+    with pytest.raises(pc.BadContextError):
         market.within("us")
 
 
@@ -229,7 +229,7 @@ def test_a_context_that_comes_back_goes_on(market: pc.Bus, party: Parties) -> No
 
 def test_a_parent_is_not_removed_before_its_children(market: pc.Bus, party: Parties) -> None:
     market.within(pc.Context("ca", parent=party.us))
-    with pytest.raises(pc.BadContext, match="ca"):
+    with pytest.raises(pc.BadContextError, match="ca"):
         party.federation.remove("us")
 
 
@@ -268,7 +268,7 @@ def test_a_child_that_its_parent_breaks_keeps_its_code_until_it_is_replaced(
     broken.map(Order, USOrder, "?")  # a rule for the prices is what the child needs
     broken.rule("Order.price", as_dollar_name)
     with caplog.at_level(logging.WARNING, "polycast.contexts"):
-        with pytest.raises(pc.ContextRefused):
+        with pytest.raises(pc.ContextRefusedError):
             party.federation.replace(broken)
         party.federation.replace(_without_prices(party.root))
     assert party.federation.statistics()["ca"].stale

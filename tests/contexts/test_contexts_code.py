@@ -201,7 +201,7 @@ def test_a_function_may_have_any_name(name: str) -> None:
     us.map(Line, USLine, "?")
     us.map(Item, USItem, "?")
     us.rule("Money", double)
-    us.rule("USItem.name", pc.identity)
+    us.rule("USItem.name", pc.rules.identity)
     line = Line(Money(1.0), Item("a"), (Money(2.0),), Money(3.0))
     expected = USLine(Money(2.0), USItem("a"), (Money(4.0),), Money(6.0))
     assert both_ways(us, line) == expected

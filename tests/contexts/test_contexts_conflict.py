@@ -255,7 +255,7 @@ def test_replacing_by_the_federation_stays_the_explicit_way(url: str) -> None:
 def test_all_that_differs_is_said(url: str) -> None:
     with by_bus(url, declared()):
         other = declared(strict=True)
-        other.rule("float", pc.identity)
+        other.rule("float", pc.rules.identity)
         other.map(USSale, Sale, "!")
         with pytest.raises(pc.ContextConflictError) as raised:
             by_bus(url, other)
@@ -271,7 +271,7 @@ def test_in_memory_the_name_is_taken_unless_it_is_replaced() -> None:
     other = pc.Context("us", parent=us.root, types=[USSale])
     other.map(Sale, USSale, "?")
     with pc.Bus(context=us) as bus:
-        with pytest.raises(pc.BadContext, match="replace=True"):
+        with pytest.raises(pc.BadContextError, match="replace=True"):
             bus.within(other)
         bus.within(other, replace=True)
         assert bus.federation is not None

@@ -52,7 +52,7 @@ def copying(held: Any, wanted: Any, *rules: str, default: Any = ...) -> tuple[pc
     us = pc.Context("us", parent=root, types=[target])
     us.map(source, target, "?")
     for each in rules:
-        us.rule(each, pc.identity)
+        us.rule(each, pc.rules.identity)
     return us, source, target
 
 

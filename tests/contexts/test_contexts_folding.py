@@ -80,7 +80,7 @@ def make_context(sides: tuple[list[type], list[type]], module: ModuleType) -> pc
     us = pc.Context("us", parent=pc.Context("root", types=sides[0]), types=sides[1])
     for source, target in zip(*sides, strict=True):
         us.map(source, target, "?")
-        us.rule(f"{source.__name__}.price", pc.identity)
+        us.rule(f"{source.__name__}.price", pc.rules.identity)
     us.rule("Price", pc.unchecked(double))
     return us
 

@@ -98,10 +98,10 @@ def test_a_durable_catches_up_in_its_context(market: pc.Bus, eventually: Eventua
 
 def test_a_durable_of_another_context_is_another_definition(market: pc.Bus) -> None:
     recorded(market.within("us"), Note, durable="books")
-    with pytest.raises(pc.DurableChanged) as caught:
+    with pytest.raises(pc.DurableChangedError) as caught:
         market.within("uk").subscribe(Note, print, durable="books")
     assert caught.value.difference == {"context": ("us", "uk")}
-    with pytest.raises(pc.DurableChanged) as caught:
+    with pytest.raises(pc.DurableChangedError) as caught:
         market.subscribe(Note, print, durable="books")
     assert caught.value.difference == {"context": ("us", "nothing")}
 
@@ -244,11 +244,11 @@ def test_closing_a_view_closes_the_bus_and_all_views(market: pc.Bus) -> None:
     us, uk = market.within("us"), market.within("uk")
     us.close()
     for each in (market, us, uk):
-        with pytest.raises(pc.BusClosed):
+        with pytest.raises(pc.BusClosedError):
             each.publish(Note("x"))
-        with pytest.raises(pc.BusClosed):
+        with pytest.raises(pc.BusClosedError):
             each.publish_many([Note("x")])
-        with pytest.raises(pc.BusClosed):
+        with pytest.raises(pc.BusClosedError):
             each.subscribe(Note, print)
     assert market.health().state == "closed"
 

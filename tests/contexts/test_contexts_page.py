@@ -23,7 +23,7 @@ from polycast.contexts.resolve.inheritance import Settled, settle
 from polycast.contexts.resolve.resolution import Resolver, Row
 from polycast.contexts.run.reflective import reflect
 from polycast.contexts.run.translator import Translator
-from polycast.errors import NotTranslated
+from polycast.errors import NotTranslatedError
 
 LONG = os.environ.get("POLYCAST_STRESS") == "long"
 EXAMPLES = 2_000 if LONG else 12
@@ -71,7 +71,7 @@ def build(world: World) -> Built:
         for source, target, direction in data.mappings:
             context.map(source, target, direction)  # type: ignore[arg-type]
         for pattern, function in data.rules:
-            context.rule(pattern, pc.identity if function is page.identity else function)
+            context.rule(pattern, pc.rules.identity if function is page.identity else function)
         for source, function in data.wholes:
             context.whole(source, function)
         built.contexts[name], built.settled[name] = context, settle(context)
@@ -108,7 +108,7 @@ WAYS = (compiled, reflected, folded)
 def outcome(way: Any, built: Any, event: Any, source: str | None, target: str | None) -> Any:
     try:
         return way(built, event, source, target)
-    except NotTranslated:
+    except NotTranslatedError:
         return CANNOT_LEAVE
 
 

@@ -110,7 +110,7 @@ def context(
     for source, target in PAIRS.items():
         made.map(source, target, "?")
     for each in patterns:
-        made.rule(*((each, pc.identity) if isinstance(each, str) else each))
+        made.rule(*((each, pc.rules.identity) if isinstance(each, str) else each))
     return made
 
 
@@ -223,7 +223,7 @@ def test_a_type_that_a_union_names_twice_is_met_once() -> None:
         spec: ItemSpecification | WeightedItemSpec
 
     made = pc.Context("us", parent=ROOT, types=[Event])
-    made.rule("Event.WeightedItemSpec", pc.identity)
+    made.rule("Event.WeightedItemSpec", pc.rules.identity)
     assert len([row for row in made.resolve(Event) if row.types[-1] is WeightedItemSpec]) == 1
 
 
@@ -244,8 +244,8 @@ def test_the_outermost_winner_ends_the_descent() -> None:
 
 def test_a_disabled_rule_lets_the_next_best_apply_and_identity_does_not() -> None:
     line = InvoiceLine(Money(4.0), Money(4.0), ItemSpecification())
-    parent = context(("InvoiceLine.price", pc.identity), ("Money", double), name="parent")
-    for function, expected in (("-", 8.0), (pc.identity, 4.0)):
+    parent = context(("InvoiceLine.price", pc.rules.identity), ("Money", double), name="parent")
+    for function, expected in (("-", 8.0), (pc.rules.identity, 4.0)):
         child = pc.Context("child", parent=parent)
         child.rule("InvoiceLine.price", function)
         assert seen(child, line).price.amount == expected
@@ -264,7 +264,7 @@ def test_of_two_parents_the_first_decides_and_the_child_over_both() -> None:
         assert seen(child, line).price.amount == expected
         assert [each.code for each in child.check().warnings] == ["parents-differ"]
         child = pc.Context("child", parent=parents)
-        child.rule("Money", pc.identity)
+        child.rule("Money", pc.rules.identity)
         assert seen(child, line).price.amount == 4.0
         assert not child.check().warnings
 
@@ -483,6 +483,6 @@ def test_a_default_that_the_constructor_insists_on_is_given_to_it() -> None:
 
 
 def test_an_unchanged_frozen_object_is_kept_and_not_built_again() -> None:
-    made, federation = boxes(("Dollar", pc.identity))
+    made, federation = boxes(("Dollar", pc.rules.identity))
     part = Part(Money(1.0))
     assert federation.translate(Box(part), target=made).part is part

@@ -305,7 +305,7 @@ def test_what_it_gives_is_looked_at() -> None:
 def test_identity_does_not_make_another_type() -> None:
     us = pc.Context("us", parent=pc.Context("root", types=[S]), types=[T])
     us.map(S, T, "?")
-    us.whole(S, pc.identity)
+    us.whole(S, pc.rules.identity)
     assert [each.code for each in us.check().errors] == ["bad-result"]
 
 

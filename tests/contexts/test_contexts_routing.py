@@ -156,7 +156,7 @@ class Model:
         """What a subscription gets of an event; None if nothing."""
         try:
             there = federation.translate(each.event, source=each.source, target=sub.context)
-        except (parties.Refused, pc.NotTranslated):
+        except (parties.Refused, pc.NotTranslatedError):
             return None
         return there if sub.wants(there, each.topic) else None
 
@@ -191,7 +191,7 @@ class Model:
             return None
         try:
             there = self.before.translate(each.event, source=each.source)
-        except pc.NotTranslated:
+        except pc.NotTranslatedError:
             return None
         except parties.Refused:
             return each.source

@@ -138,7 +138,7 @@ def test_nack_with_a_delay_that_is_none_is_refused(bus: TestBus, delay: Any) -> 
     bus.subscribe(Order, seen, ack="manual")
     bus.publish(Order())
     bus.run_until_idle()
-    with pytest.raises(pc.BadOption, match="delay"):
+    with pytest.raises(pc.BadOptionError, match="delay"):
         seen.deliveries[0].nack(delay)
 
 
@@ -175,20 +175,20 @@ def test_a_delivery_is_settled_once(bus: TestBus, action: str) -> None:
     bus.publish(Order())
     bus.run_until_idle()
     seen.deliveries[0].ack()
-    with pytest.raises(pc.NotSettled, match=action):
+    with pytest.raises(pc.NotSettledError, match=action):
         getattr(seen.deliveries[0], action)()
 
 
 def test_an_acknowledgement_with_a_stale_token_is_refused(bus: TestBus) -> None:
     seen: Recorder[Order] = Recorder()
-    bus.subscribe(Order, seen, ack="manual", ack_within=10)
+    bus.subscribe(Order, seen, ack="manual", ack_timeout=10)
     bus.publish(Order())
     bus.run_until_idle()
     bus.advance(10)
     bus.advance(1)
     first, second = seen.deliveries
     assert second.token > first.token
-    with pytest.raises(pc.NotSettled):
+    with pytest.raises(pc.NotSettledError):
         first.ack()
 
 
@@ -198,7 +198,7 @@ def test_an_acknowledgement_after_the_end_of_the_subscription_is_refused(bus: Te
     bus.publish(Order())
     bus.run_until_idle()
     sub.cancel()
-    with pytest.raises(pc.NotSettled):
+    with pytest.raises(pc.NotSettledError):
         seen.deliveries[0].ack()
 
 
@@ -207,7 +207,7 @@ def test_an_acknowledgement_after_the_end_of_the_subscription_is_refused(bus: Te
 
 def test_a_delivery_not_acknowledged_in_time_is_made_again(bus: TestBus) -> None:
     seen: Recorder[Order] = Recorder()
-    bus.subscribe(Order, seen, ack="manual", ack_within=30)
+    bus.subscribe(Order, seen, ack="manual", ack_timeout=30)
     bus.publish(Order())
     bus.run_until_idle()
     bus.advance(29)
@@ -217,9 +217,9 @@ def test_a_delivery_not_acknowledged_in_time_is_made_again(bus: TestBus) -> None
     assert (before, len(seen.deliveries)) == (1, 2)
 
 
-def test_ack_within_takes_a_timedelta(bus: TestBus) -> None:
+def test_ack_timeout_takes_a_timedelta(bus: TestBus) -> None:
     seen: Recorder[Order] = Recorder()
-    bus.subscribe(Order, seen, ack="manual", ack_within=timedelta(minutes=1))
+    bus.subscribe(Order, seen, ack="manual", ack_timeout=timedelta(minutes=1))
     bus.publish(Order())
     bus.run_until_idle()
     bus.advance(timedelta(seconds=61))
@@ -227,7 +227,7 @@ def test_ack_within_takes_a_timedelta(bus: TestBus) -> None:
 
 
 def test_a_delivery_never_acknowledged_ends_in_the_dead_letters(bus: TestBus) -> None:
-    bus.subscribe(Order, Recorder(), ack="manual", ack_within=1, attempts=3)
+    bus.subscribe(Order, Recorder(), ack="manual", ack_timeout=1, attempts=3)
     bus.publish(Order())
     for _ in range(20):
         bus.advance(1)
@@ -237,7 +237,7 @@ def test_a_delivery_never_acknowledged_ends_in_the_dead_letters(bus: TestBus) ->
 
 def test_one_acknowledged_in_time_is_not_made_again(bus: TestBus) -> None:
     seen: Recorder[Order] = Recorder()
-    bus.subscribe(Order, seen, ack="manual", ack_within=30)
+    bus.subscribe(Order, seen, ack="manual", ack_timeout=30)
     bus.publish(Order())
     bus.run_until_idle()
     seen.deliveries[0].ack()
@@ -261,7 +261,7 @@ def test_a_late_return_does_not_acknowledge_for_the_member_that_has_it_now() -> 
         raise OSError("no")
 
     with pc.Bus(clock=clock) as bus:
-        options: Any = {"group": "g", "ack_within": 10, "attempts": 2}
+        options: Any = {"group": "g", "ack_timeout": 10, "attempts": 2}
         bus.subscribe(Order, slow, **options)
         bus.subscribe(Order, failing, where=lambda order: order.number == 0, **options)
         bus.publish(Order(0))
@@ -278,8 +278,8 @@ def test_a_late_return_does_not_acknowledge_for_the_member_that_has_it_now() -> 
 def test_a_member_that_missed_its_deadline_loses_the_event_to_another(bus: TestBus) -> None:
     one: Recorder[Order] = Recorder()
     other: Recorder[Order] = Recorder()
-    bus.subscribe(Order, one, group="g", ack="manual", ack_within=10)
-    bus.subscribe(Order, other, group="g", ack="manual", ack_within=10)
+    bus.subscribe(Order, one, group="g", ack="manual", ack_timeout=10)
+    bus.subscribe(Order, other, group="g", ack="manual", ack_timeout=10)
     bus.publish(Order())
     bus.run_until_idle()
     bus.advance(10)

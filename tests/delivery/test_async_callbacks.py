@@ -160,14 +160,14 @@ def test_an_async_callback_that_is_cancelled_does_not_stop_its_subscription(live
 def test_an_async_callback_cannot_run_in_the_publishers_thread(bus: TestBus) -> None:
     async def callback(talk: Talk) -> None: ...
 
-    with pytest.raises(pc.BadOption, match="async"):
+    with pytest.raises(pc.BadOptionError, match="async"):
         bus.subscribe(Talk, callback, dispatch="inline")
 
 
 def test_a_refused_async_callback_leaves_no_subscription_behind(bus: TestBus) -> None:
     async def callback(talk: Talk) -> None: ...
 
-    with pytest.raises(pc.BadOption):
+    with pytest.raises(pc.BadOptionError):
         bus.subscribe(Talk, callback, dispatch="inline")
     assert bus.health().subscriptions == ()
 

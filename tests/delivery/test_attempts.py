@@ -153,5 +153,5 @@ def test_a_transaction_needs_a_connection(bus: TestBus) -> None:
     bus.subscribe(Order, seen)
     bus.publish(Order())
     bus.run_until_idle()
-    with pytest.raises(pc.BadOption, match="DB-API connection"):
+    with pytest.raises(pc.BadOptionError, match="DB-API connection"):
         seen.deliveries[0].transaction("not a connection")

@@ -68,7 +68,7 @@ class Crossing:
                 self.met.wait(WAIT)
             try:
                 there.publish(Ball(ball.sender, ball.hops + 1))
-            except pc.WouldDeadlock as error:
+            except pc.WouldDeadlockError as error:
                 self.errors.append(error)
                 raise
 
@@ -205,7 +205,7 @@ def test_what_interrupts_the_thread_that_writes_does_not_wait_for_who_waits_for_
     """A finaliser runs in any thread: here in the one that a callback in line waits for."""
     errors: list[BaseException] = []
     inside = threading.Event()
-    with pc.Bus(f"sqlite:///{tmp_path / 'west.db'}", publish_within=WAIT) as west:
+    with pc.Bus(f"sqlite:///{tmp_path / 'west.db'}", publish_timeout=WAIT) as west:
         store = west._engine.store  # type: ignore[attr-defined]
 
         def across(ball: Ball) -> None:
@@ -216,7 +216,7 @@ def test_what_interrupts_the_thread_that_writes_does_not_wait_for_who_waits_for_
             assert inside.wait(WAIT)
             try:
                 east.publish(Ball("finaliser"))
-            except pc.WouldDeadlock as error:
+            except pc.WouldDeadlockError as error:
                 errors.append(error)
 
         east.subscribe(Ball, across, dispatch="inline", attempts=1)
@@ -243,7 +243,7 @@ def test_what_interrupts_a_change_of_one_bus_does_not_wait_for_the_turn_of_anoth
     with west._dispatcher.changing:
         publishing = in_thread(lambda: east.publish(Ball("program")))
         assert inside.wait(WAIT)
-        with pytest.raises(pc.WouldDeadlock, match="signal handler or a finaliser"):
+        with pytest.raises(pc.WouldDeadlockError, match="signal handler or a finaliser"):
             east.publish(Ball("finaliser"))
         go_on.set()
     publishing.join(WAIT)

@@ -151,12 +151,14 @@ def test_a_class_can_be_a_callback(bus: TestBus) -> None:
     ],
 )
 def test_what_cannot_take_an_event_is_refused(bus: TestBus, callback: Any) -> None:
-    with pytest.raises(pc.BadCallback, match=r"A callback takes \(event\) or \(event, delivery\)"):
+    with pytest.raises(
+        pc.BadCallbackError, match=r"A callback takes \(event\) or \(event, delivery\)"
+    ):
         bus.subscribe(Talk, callback)
 
 
 def test_plain_on_without_annotation_is_refused(bus: TestBus) -> None:
-    with pytest.raises(pc.BadCallback, match=r"@bus\.on\(Type\)"):
+    with pytest.raises(pc.BadCallbackError, match=r"@bus\.on\(Type\)"):
 
         @bus.on
         def announce(talk):  # type: ignore[no-untyped-def]

@@ -233,7 +233,7 @@ def test_closing_inside_refuses_what_comes_after(form: str) -> None:
     bus = pc.Bus()
     inline(bus, form, lambda step: bus.close())
     bus.publish(Step())
-    with pytest.raises(pc.BusClosed):
+    with pytest.raises(pc.BusClosedError):
         bus.publish(Step())
 
 
@@ -242,7 +242,7 @@ def test_flush_inside_is_refused(live: pc.Bus, form: str) -> None:
     refused: list[Exception] = []
 
     def callback(step: Step) -> None:
-        with pytest.raises(pc.WouldDeadlock) as caught:
+        with pytest.raises(pc.WouldDeadlockError) as caught:
             live.flush()
         refused.append(caught.value)
 

@@ -32,7 +32,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.bus = pc.Bus(clock=self.clock, stuck_after=30)
+        self.bus = pc.Bus(clock=self.clock, stuck_timeout=30)
         self.gate = threading.Event()
         self.entered = threading.Semaphore(0)
 
@@ -164,7 +164,7 @@ def test_more_stuck_callbacks_than_the_pool_may_have_threads_hold_up_nobody(
     eventually: Wait,
 ) -> None:
     clock, gate = ManualClock(), threading.Event()
-    pool = Pool(clock, stuck_after=30, most=6)
+    pool = Pool(clock, stuck_timeout=30, most=6)
     jobs = [Hanging(clock, gate) for _ in range(20)]
     for job in jobs:
         pool.submit(job)
@@ -226,13 +226,13 @@ def test_flush_inside_a_callback_is_refused(live: pc.Bus) -> None:
     def callback(job: Job) -> None:
         try:
             live.flush()
-        except pc.WouldDeadlock as error:
+        except pc.WouldDeadlockError as error:
             refused.append(type(error))
 
     live.subscribe(Job, callback)
     live.publish(Job())
     live.flush(WAIT)
-    assert refused == [pc.WouldDeadlock]
+    assert refused == [pc.WouldDeadlockError]
 
 
 def test_flush_inside_an_async_callback_is_refused(live: pc.Bus) -> None:
@@ -241,13 +241,13 @@ def test_flush_inside_an_async_callback_is_refused(live: pc.Bus) -> None:
     async def callback(job: Job) -> None:
         try:
             live.flush()
-        except pc.WouldDeadlock as error:
+        except pc.WouldDeadlockError as error:
             refused.append(type(error))
 
     live.subscribe(Job, callback)
     live.publish(Job())
     live.flush(WAIT)
-    assert refused == [pc.WouldDeadlock]
+    assert refused == [pc.WouldDeadlockError]
 
 
 def test_publishing_inside_a_callback_goes_on(live: pc.Bus) -> None:

@@ -114,7 +114,7 @@ def test_a_cut_off_subscription_gets_nothing_more(bus: TestBus) -> None:
 
 def test_a_cut_off_subscription_says_so_when_it_is_used(bus: TestBus) -> None:
     sub, _ = flooded(bus)
-    with pytest.raises(pc.CutOff, match="queue was full"):
+    with pytest.raises(pc.CutOffError, match="queue was full"):
         sub.resume()
 
 
@@ -164,7 +164,7 @@ def test_block_raises_when_its_deadline_has_passed(live: pc.Bus) -> None:
     sub = live.subscribe(Order, print, queue=1, overflow="block", block_for=0.01)
     sub.pause()
     live.publish(Order())
-    with pytest.raises(pc.QueueFull, match="not accepted") as caught:
+    with pytest.raises(pc.QueueFullError, match="not accepted") as caught:
         live.publish(Order())
     assert (caught.value.queue, caught.value.waited) == (1, 0.01)
 
@@ -176,7 +176,7 @@ def test_a_refused_event_was_accepted_by_nobody(live: pc.Bus) -> None:
     sub = live.subscribe(Order, print, queue=1, overflow="block", block_for=0.01)
     sub.pause()
     live.publish(Order(0))
-    with pytest.raises(pc.QueueFull):
+    with pytest.raises(pc.QueueFullError):
         live.publish(Order(1))
     live.flush(WAIT)
     assert got == [0, 0]
@@ -186,7 +186,7 @@ def test_a_refused_event_takes_no_position(live: pc.Bus) -> None:
     sub = live.subscribe(Order, print, queue=1, overflow="block", block_for=0.01)
     sub.pause()
     before = live.publish(Order())
-    with pytest.raises(pc.QueueFull):
+    with pytest.raises(pc.QueueFullError):
         live.publish(Order())
     assert live.publish("something else").position == before.position + 1
 
@@ -246,7 +246,7 @@ def test_block_never_blocks_inside_a_callback(live: pc.Bus, dispatch: Any) -> No
     def callback(text: str) -> None:
         try:
             live.publish(Order())
-        except pc.QueueFull as error:
+        except pc.QueueFullError as error:
             waited.append(error.waited)
         done.set()
 
@@ -265,7 +265,7 @@ def test_block_never_blocks_inside_an_async_callback(live: pc.Bus) -> None:
     async def callback(text: str) -> None:
         try:
             live.publish(Order())
-        except pc.QueueFull as error:
+        except pc.QueueFullError as error:
             waited.append(error.waited)
 
     live.subscribe(str, callback)

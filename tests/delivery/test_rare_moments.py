@@ -110,7 +110,7 @@ def test_who_waits_for_room_when_the_bus_closes_is_refused() -> None:
     def publish() -> None:
         try:
             outcome.append(bus.publish(Tick(3)))
-        except pc.BusClosed as error:
+        except pc.BusClosedError as error:
             outcome.append(error)
 
     bus = pc.Bus()
@@ -123,7 +123,7 @@ def test_who_waits_for_room_when_the_bus_closes_is_refused() -> None:
     bus.close(0.05)
     release.set()
     waiting.join(10)
-    assert [type(each) for each in outcome] == [pc.BusClosed]
+    assert [type(each) for each in outcome] == [pc.BusClosedError]
 
 
 def test_other_subscriptions_that_come_and_go_do_not_make_a_publisher_ask_again() -> None:
@@ -208,7 +208,7 @@ def test_what_waits_for_another_attempt_counts_against_the_bound() -> None:
 
 def test_deadlines_of_what_is_acknowledged_are_forgotten() -> None:
     with TestBus() as bus:
-        bus.subscribe(Tick, lambda tick: None, ack_within=3_600)
+        bus.subscribe(Tick, lambda tick: None, ack_timeout=3_600)
         for number in range(1_000):
             bus.publish(Tick(number))
         bus.run_until_idle()

@@ -140,7 +140,7 @@ def test_flush_in_the_loop_that_has_to_await_it_is_refused() -> None:
         async with pc.Bus() as bus:
             bus.subscribe(Talk, lambda talk: never(talk))
             bus.publish(Talk())
-            with pytest.raises(pc.WouldDeadlock, match="event loop"):
+            with pytest.raises(pc.WouldDeadlockError, match="event loop"):
                 bus.flush()
             assert await asyncio.to_thread(bus.flush, 10)
 
@@ -233,7 +233,9 @@ class Generating:
     ids=["generator", "async generator", "partial", "object"],
 )
 def test_a_generator_function_is_refused_as_a_callback(bus: TestBus, callback: Any) -> None:
-    with pytest.raises(pc.BadCallback, match="generator function, which runs only if iterated"):
+    with pytest.raises(
+        pc.BadCallbackError, match="generator function, which runs only if iterated"
+    ):
         bus.subscribe(Talk, callback)
 
 
@@ -273,7 +275,7 @@ def test_the_slow_reference_says_the_same_of_such_a_filter() -> None:
 
 @pytest.mark.parametrize("produce", [Desk().__call__, generate_async, generate])
 def test_an_async_supplier_is_refused(bus: TestBus, produce: Any) -> None:
-    with pytest.raises(pc.BadOption, match=r"this one is (async|a generator function)"):
+    with pytest.raises(pc.BadOptionError, match=r"this one is (async|a generator function)"):
         pc.DAStrongSet(Talk, bus).supply(functools.partial(produce, Talk()), every=1)
 
 

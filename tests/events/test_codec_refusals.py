@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_trip import CODECS, Color, Keynote, Point, Program, Right, Talk, Text, round_trip
 
-from polycast.errors import BadOption, NameClash, NotDecodable, NotSerialisable
+from polycast.errors import BadOptionError, NameClashError, NotDecodableError, NotSerialisableError
 from polycast.events import JSON, MSGPACK, Codec, Encoded, codec_for
 from polycast.typesystem import Registry, describe, event, wire_name
 
@@ -61,10 +61,10 @@ class Order:
     ids=lambda value: type(value).__name__,
 )
 def test_a_value_without_a_form_is_named_by_its_path(codec: Codec, value: Any) -> None:
-    with pytest.raises(NotSerialisable) as raised:
+    with pytest.raises(NotSerialisableError) as raised:
         codec.encode(Order([Line(1), Line(2), Line(value)]), registry=Registry())
     assert raised.value.path == "Order.lines[2].handle"
-    with pytest.raises(NotSerialisable) as raised:
+    with pytest.raises(NotSerialisableError) as raised:
         codec.encode(Order([], {"a": Line({"b": (value,)})}), registry=Registry())
     assert raised.value.path == "Order.by_name['a'].handle['b'][0]"
 
@@ -72,20 +72,20 @@ def test_a_value_without_a_form_is_named_by_its_path(codec: Codec, value: Any) -
 def test_a_path_goes_through_objects_that_extend_built_in_classes() -> None:
     text = Text("a")
     text.handle = object()  # type: ignore[attr-defined]
-    with pytest.raises(NotSerialisable) as raised:
+    with pytest.raises(NotSerialisableError) as raised:
         JSON.encode(Line([text]), registry=Registry())
     assert raised.value.path == "Line.handle[0].handle"
 
 
 def test_a_key_without_a_form_is_named_too() -> None:
-    with pytest.raises(NotSerialisable) as raised:
+    with pytest.raises(NotSerialisableError) as raised:
         JSON.encode(Line({object(): 1}), registry=Registry())
     assert raised.value.path == "Line.handle.keys()"
 
 
 @CODECS
 def test_an_open_file_is_refused(codec: Codec, tmp_path: pathlib.Path) -> None:
-    with (tmp_path / "x").open("w") as file, pytest.raises(NotSerialisable):
+    with (tmp_path / "x").open("w") as file, pytest.raises(NotSerialisableError):
         codec.encode(Line(file), registry=Registry())
 
 
@@ -93,7 +93,7 @@ def test_an_open_file_is_refused(codec: Codec, tmp_path: pathlib.Path) -> None:
 def test_what_contains_itself_is_refused(codec: Codec) -> None:
     line = Line(None)
     line.handle = [line]
-    with pytest.raises(NotSerialisable, match="contains itself") as raised:
+    with pytest.raises(NotSerialisableError, match="contains itself") as raised:
         codec.encode(line, registry=Registry())
     assert raised.value.path == "Line.handle[0]"
 
@@ -126,20 +126,20 @@ def boxed(depth: int) -> Any:
 @pytest.mark.parametrize("build", [lists, linked, boxed])
 def test_what_can_be_written_can_be_read_and_deeper_is_refused(codec: Codec, build: Any) -> None:
     assert round_trip(codec, build(100)) == build(100)
-    with pytest.raises(NotSerialisable, match="100 levels"):
+    with pytest.raises(NotSerialisableError, match="100 levels"):
         codec.encode(build(101), registry=Registry())
 
 
 def test_an_attribute_that_looks_like_a_mark_is_refused() -> None:
     line = Line(1)
     setattr(line, "$", 1)
-    with pytest.raises(NotSerialisable, match="mark"):
+    with pytest.raises(NotSerialisableError, match="mark"):
         JSON.encode(line, registry=Registry())
 
 
 def test_a_zone_without_an_offset_is_refused() -> None:
     moment = datetime.time(1, tzinfo=zoneinfo.ZoneInfo("Europe/Zurich"))
-    with pytest.raises(NotSerialisable, match="offset"):
+    with pytest.raises(NotSerialisableError, match="offset"):
         JSON.encode(moment, registry=Registry())
 
 
@@ -154,7 +154,7 @@ def test_a_clash_inside_an_event_is_a_clash() -> None:
     registry = Registry()
     registry.bind(event(name="shop.Thing")(type("A", (), {"__annotations__": {"x": int}})))
     other = event(name="shop.Thing")(type("B", (), {"__annotations__": {"x": str}}))
-    with pytest.raises(NameClash):
+    with pytest.raises(NameClashError):
         JSON.encode(Line(other()), registry=registry)
 
 
@@ -173,7 +173,7 @@ def test_codecs_keep_no_class_alive() -> None:
 def test_a_codec_is_found_by_its_name() -> None:
     assert codec_for("json") is JSON
     assert codec_for("msgpack") is MSGPACK
-    with pytest.raises(BadOption, match="msgpack"):
+    with pytest.raises(BadOptionError, match="msgpack"):
         codec_for("msgpak")
 
 
@@ -211,25 +211,25 @@ def test_only_not_decodable_ever_comes_out_of_damaged_data(
     encoded = Encoded(description.name, 1, description.hash, codec.form, payload)
     try:
         codec.decode(encoded, registry=prepared())
-    except NotDecodable:
+    except NotDecodableError:
         pass
 
 
 def test_an_unknown_description_is_named() -> None:
     encoded = Encoded("far.Away", 2, "ab" * 16, "json", b"{}")
-    with pytest.raises(NotDecodable, match=r"'far\.Away' version 2.*abab"):
+    with pytest.raises(NotDecodableError, match=r"'far\.Away' version 2.*abab"):
         JSON.decode(encoded, registry=Registry())
 
 
 def test_an_unknown_nested_description_is_named() -> None:
     payload = b'{"handle":{"$":"far.Away","x":1}}'
     encoded = Encoded(wire_name(Line), 1, describe(Line).hash, "json", payload)
-    with pytest.raises(NotDecodable, match=r"far\.Away"):
+    with pytest.raises(NotDecodableError, match=r"far\.Away"):
         JSON.decode(encoded, registry=Registry())
 
 
 def test_data_brings_no_class_of_the_standard_library_to_life() -> None:
     payload = b'{"handle":{"$":"subprocess.Popen","args":"x"}}'
     encoded = Encoded(wire_name(Line), 1, describe(Line).hash, "json", payload)
-    with pytest.raises(NotDecodable, match=r"subprocess\.Popen"):
+    with pytest.raises(NotDecodableError, match=r"subprocess\.Popen"):
         JSON.decode(encoded, registry=Registry())

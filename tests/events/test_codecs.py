@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from wire_trip import CODECS, Color, Keynote, Point, Program, Right, Talk, Text, round_trip
 
-from polycast.errors import NotSerialisable
+from polycast.errors import NotSerialisableError
 from polycast.events import JSON, Codec
 from polycast.typesystem import Registry, describe, wire_name
 
@@ -132,7 +132,7 @@ def test_the_exponent_of_a_decimal_is_kept(codec: Codec) -> None:
     ],
 )
 def test_half_a_surrogate_pair_is_refused_where_it_is(codec: Codec, given: Any, path: str) -> None:
-    with pytest.raises(NotSerialisable, match="surrogate") as raised:
+    with pytest.raises(NotSerialisableError, match="surrogate") as raised:
         codec.encode(given, registry=Registry())
     assert raised.value.path == path
 

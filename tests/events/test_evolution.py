@@ -14,7 +14,7 @@ import pydantic
 import pytest
 from wire_trip import CODECS
 
-from polycast.errors import MethodNotHere, NotDecodable
+from polycast.errors import MethodNotHereError, NotDecodableError
 from polycast.events import JSON, Codec, Encoded
 from polycast.typesystem import Registry, conforms, describe, event, wire_name
 
@@ -106,7 +106,7 @@ def test_a_missing_field_without_default_is_named(codec: Codec) -> None:
 
     encoded, elsewhere = sent(codec, event(name="shop.Order")(first())("tea"))
     elsewhere.bind(Order)
-    with pytest.raises(NotDecodable, match="'price'"):
+    with pytest.raises(NotDecodableError, match="'price'"):
         codec.decode(encoded, registry=elsewhere)
 
 
@@ -155,7 +155,7 @@ def test_a_member_that_the_enum_here_lacks_is_named_with_those_it_has(codec: Cod
     new = event(name="shop.Color", version=3)(enum.Enum("Color", {"RED": 1, "BLUE": 2}))
     encoded, elsewhere = sent(codec, [old["PINK"]])
     elsewhere.bind(new)
-    with pytest.raises(NotDecodable, match=r"'PINK'.*RED, BLUE"):
+    with pytest.raises(NotDecodableError, match=r"'PINK'.*RED, BLUE"):
         codec.decode(encoded, registry=elsewhere)
     encoded, elsewhere = sent(codec, old["RED"])
     elsewhere.bind(new)
@@ -168,7 +168,7 @@ def test_bits_that_the_flag_here_lacks_are_not_decodable(codec: Codec) -> None:
     new = event(name="shop.Right", version=2)(enum.Flag("Right", {"READ": 1}))
     encoded, elsewhere = sent(codec, old["WRITE"])
     elsewhere.bind(new)
-    with pytest.raises(NotDecodable, match="READ"):
+    with pytest.raises(NotDecodableError, match="READ"):
         codec.decode(encoded, registry=elsewhere)
 
 
@@ -202,7 +202,7 @@ def test_an_unknown_class_arrives_with_all_fields_as_its_known_supertype(codec: 
     assert isinstance(found, Described)
     assert conforms(type(found), Talk)
     assert (found.speaker, found.fee.amount) == ("me", 5)
-    with pytest.raises(MethodNotHere):
+    with pytest.raises(MethodNotHereError):
         found.describe()
 
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_trip import CODECS, Keynote, Talk, round_trip
 
-from polycast.errors import NotDecodable, NotSerialisable
+from polycast.errors import NotDecodableError, NotSerialisableError
 from polycast.events import JSON, MSGPACK, Codec, Encoded
 from polycast.events.decoder import Reader
 from polycast.events.encoder import Writer
@@ -229,7 +229,7 @@ def decoded(codec: Codec, encoded: Encoded, registry: Registry) -> str:
     registry.bind(Talk)
     try:
         return repr(codec.decode(encoded, registry=registry))
-    except NotDecodable as error:
+    except NotDecodableError as error:
         return str(error)
 
 
@@ -270,7 +270,7 @@ def test_a_failure_deep_inside_is_named_by_its_whole_path() -> None:
     registry = Registry()
     JSON.encode(LINES[0], registry=registry)
     for _ in range(2):
-        with pytest.raises(NotSerialisable) as raised:
+        with pytest.raises(NotSerialisableError) as raised:
             JSON.encode(Line("a", Price(1.0), other=[object()]), registry=registry)
         assert raised.value.path == "Line.other[0]"
 

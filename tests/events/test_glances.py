@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_trip import CODECS
 
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.events import JSON, MSGPACK, Codec, Encoded
 from polycast.typesystem import Registry, describe, is_made
 
@@ -117,9 +117,9 @@ def test_what_is_broken_is_noticed_where_somebody_looks() -> None:
     encoded = JSON.encode(Order(1, Price(2.0)), registry=Registry())
     broken = changed(encoded, {"number": 1, "price": "none"})
     assert glance(JSON, broken, {"number"}, registry).number == 1
-    with pytest.raises(NotDecodable):
+    with pytest.raises(NotDecodableError):
         glance(JSON, broken, {"price"}, registry)
-    with pytest.raises(NotDecodable):
+    with pytest.raises(NotDecodableError):
         glance(JSON, changed(encoded, [1]), {"number"}, registry)
 
 
@@ -129,7 +129,7 @@ def test_bytes_that_are_cut_are_refused(codec: Codec) -> None:
     encoded = codec.encode(Order(1, Price(2.0)), registry=Registry())
     for end in range(len(encoded.payload)):
         cut = msgspec.structs.replace(encoded, payload=encoded.payload[:end])
-        with pytest.raises(NotDecodable):
+        with pytest.raises(NotDecodableError):
             glance(codec, cut, {"number"}, registry)
 
 
@@ -153,7 +153,7 @@ def test_a_description_of_another_name_is_nothing_to_glance_by() -> None:
     registry = elsewhere(Order)
     encoded = JSON.encode(Price(1.0), registry=Registry())
     wrong = msgspec.structs.replace(encoded, hash=describe(Order).hash)
-    with pytest.raises(NotDecodable):
+    with pytest.raises(NotDecodableError):
         glance(JSON, wrong, {"amount"}, registry)
 
 

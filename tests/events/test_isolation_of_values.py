@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polycast.errors import NotSerialisable
+from polycast.errors import NotSerialisableError
 from polycast.events import MSGPACK
 from polycast.events.isolation import Copies, copied, copier, is_fixed, snapshot
 from polycast.typesystem import Registry
@@ -311,7 +311,7 @@ def test_a_snapshot_of_what_nobody_can_change_is_not_needed() -> None:
 
 
 def test_a_snapshot_of_what_does_not_go_over_a_wire_is_refused() -> None:
-    with pytest.raises(NotSerialisable, match=r"Open\.x"):
+    with pytest.raises(NotSerialisableError, match=r"Open\.x"):
         snapshot(Open(object()), registry=Registry())
 
 

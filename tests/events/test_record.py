@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polycast.errors import NotDecodable, NotSerialisable
+from polycast.errors import NotDecodableError, NotSerialisableError
 from polycast.events import FORMAT, Identity, Record, decode_record, encode_record
 
 RECORD = Record(
@@ -75,7 +75,7 @@ def test_any_buffer_will_do() -> None:
 
 @pytest.mark.parametrize("length", range(len(encode_record(RECORD))))
 def test_a_record_cut_anywhere_is_not_decodable(length: int) -> None:
-    with pytest.raises(NotDecodable):
+    with pytest.raises(NotDecodableError):
         decode_record(encode_record(RECORD)[:length])
 
 
@@ -84,7 +84,7 @@ def test_a_record_with_any_bit_flipped_is_not_decodable() -> None:
     for at in range(len(data) * 8):
         flipped = bytearray(data)
         flipped[at // 8] ^= 1 << at % 8
-        with pytest.raises(NotDecodable):
+        with pytest.raises(NotDecodableError):
             decode_record(flipped)
 
 
@@ -93,7 +93,7 @@ def sealed(body: bytes) -> bytes:
 
 
 def test_a_newer_format_is_named_with_what_is_accepted() -> None:
-    with pytest.raises(NotDecodable, match="format version 9 found, 1 and 2 accepted"):
+    with pytest.raises(NotDecodableError, match="format version 9 found, 1 and 2 accepted"):
         decode_record(sealed(b"\x09" + encode_record(RECORD)[1:-4]))
 
 
@@ -101,7 +101,7 @@ def test_a_newer_format_is_named_with_what_is_accepted() -> None:
 @settings(max_examples=300, deadline=None)
 def test_only_not_decodable_comes_out_of_any_bytes(data: bytes) -> None:
     for given_bytes in (data, bytes((FORMAT,)) + data, sealed(bytes((FORMAT,)) + data)):
-        with pytest.raises(NotDecodable):
+        with pytest.raises(NotDecodableError):
             decode_record(given_bytes)
 
 
@@ -115,22 +115,22 @@ _tree: Any = st.recursive(
 @given(_tree)
 @settings(max_examples=150, deadline=None)
 def test_a_body_with_a_right_checksum_and_a_wrong_shape_is_not_decodable(tree: Any) -> None:
-    with pytest.raises(NotDecodable):
+    with pytest.raises(NotDecodableError):
         decode_record(sealed(bytes((FORMAT,)) + msgspec.msgpack.encode(tree)))
 
 
 def test_trailing_bytes_and_further_fields_are_not_decodable() -> None:
     data = encode_record(RECORD)
-    with pytest.raises(NotDecodable):
+    with pytest.raises(NotDecodableError):
         decode_record(sealed(data[:-4] + b"\x00"))
     fields = [*msgspec.msgpack.decode(data[1:-4]), "more"]
-    with pytest.raises(NotDecodable):
+    with pytest.raises(NotDecodableError):
         decode_record(sealed(bytes((FORMAT,)) + msgspec.msgpack.encode(fields)))
 
 
 @pytest.mark.parametrize("change", [{"priority": 2**70}, {"topic": "\ud800"}])
 def test_what_does_not_fit_an_envelope_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(NotSerialisable):
+    with pytest.raises(NotSerialisableError):
         encode_record(msgspec.structs.replace(RECORD, **change))
 
 

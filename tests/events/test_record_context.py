@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from polycast.errors import NotDecodable, NotSerialisable
+from polycast.errors import NotDecodableError, NotSerialisableError
 from polycast.events import (
     CONTEXT_FORMAT,
     FORMAT,
@@ -74,13 +74,13 @@ def test_a_record_of_a_context_with_any_bit_flipped_is_not_decodable() -> None:
     for at in range(len(data) * 8):
         flipped = bytearray(data)
         flipped[at // 8] ^= 1 << at % 8
-        with pytest.raises(NotDecodable):
+        with pytest.raises(NotDecodableError):
             decode_record(flipped)
 
 
 @pytest.mark.parametrize("length", range(len(encode_record(MAPPED))))
 def test_a_record_of_a_context_cut_anywhere_is_not_decodable(length: int) -> None:
-    with pytest.raises(NotDecodable):
+    with pytest.raises(NotDecodableError):
         decode_record(encode_record(MAPPED)[:length])
 
 
@@ -95,14 +95,14 @@ CONTRADICTIONS = {
 
 @pytest.mark.parametrize(("record", "why"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
 def test_what_contradicts_itself_is_neither_written_nor_read(record: Record, why: str) -> None:
-    with pytest.raises(NotSerialisable, match=why):
+    with pytest.raises(NotSerialisableError, match=why):
         encode_record(record)
-    with pytest.raises(NotDecodable, match=why):
+    with pytest.raises(NotDecodableError, match=why):
         decode_record(sealed(bytes((CONTEXT_FORMAT,)) + msgspec.msgpack.encode(record)))
 
 
 def test_the_later_version_without_a_context_is_not_decodable() -> None:
-    with pytest.raises(NotDecodable, match="no context"):
+    with pytest.raises(NotDecodableError, match="no context"):
         decode_record(sealed(bytes((CONTEXT_FORMAT,)) + msgspec.msgpack.encode(PLAIN)))
 
 
@@ -111,20 +111,20 @@ def test_the_later_version_without_a_context_is_not_decodable() -> None:
 )
 def test_each_version_has_its_own_number_of_fields(version: int, fields: int) -> None:
     values = msgspec.msgpack.decode(msgspec.msgpack.encode(MAPPED))[:fields]
-    with pytest.raises(NotDecodable, match=f"no array of {13 if version == 2 else 11} fields"):
+    with pytest.raises(NotDecodableError, match=f"no array of {13 if version == 2 else 11} fields"):
         decode_record(sealed(bytes((version,)) + msgspec.msgpack.encode(values)))
 
 
 @pytest.mark.parametrize("root", [["a", 1, "h"], ["a", 1, "h", b"", 5], ["a", "1", "h", b""], 7])
 def test_a_root_form_of_another_shape_is_not_decodable(root: Any) -> None:
     values = [*msgspec.msgpack.decode(msgspec.msgpack.encode(MAPPED))[:12], root]
-    with pytest.raises(NotDecodable):
+    with pytest.raises(NotDecodableError):
         decode_record(sealed(bytes((CONTEXT_FORMAT,)) + msgspec.msgpack.encode(values)))
 
 
 @pytest.mark.parametrize("change", [{"context": "\ud800"}, {"root": replace(FORM, version=2**70)}])
 def test_what_does_not_fit_the_new_fields_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(NotSerialisable):
+    with pytest.raises(NotSerialisableError):
         encode_record(replace(MAPPED, **change))
 
 
@@ -157,12 +157,12 @@ def test_so_does_the_quick_way_with_root_forms(
     if form:
         assert rooted_encoder(record)(sequence, payload, form) == encode_record(one)
     else:
-        with pytest.raises(NotSerialisable, match="no payload and another class"):
+        with pytest.raises(NotSerialisableError, match="no payload and another class"):
             rooted_encoder(record)(sequence, payload, form)
 
 
 def test_the_quick_way_with_root_forms_refuses_what_the_plain_way_refuses() -> None:
     for record in (LOCAL, replace(MAPPED, context=None), replace(MAPPED, context="\ud800")):
-        with pytest.raises(NotSerialisable):
+        with pytest.raises(NotSerialisableError):
             rooted_encoder(record)
     assert rooted_encoder(OWN)(42, PLAIN.payload, b"") == encode_record(OWN)

@@ -121,20 +121,20 @@ def test_a_durable_subscription_keeps_it(
     ],
 )
 def test_what_is_no_structured_event_is_refused(arguments: Any) -> None:
-    with pytest.raises(pc.BadOption, match=next(iter(arguments))):
+    with pytest.raises(pc.BadOptionError, match=next(iter(arguments))):
         pc.StructuredEvent(**arguments)
 
 
 @pytest.mark.parametrize("more", [{"labels": [1]}, {"default_member": 5}])
 def test_what_is_no_union_is_refused(more: Any) -> None:
-    with pytest.raises(pc.BadOption, match=next(iter(more))):
+    with pytest.raises(pc.BadOptionError, match=next(iter(more))):
         pc.TaggedUnion(1, "a", 1, **more)
-    with pytest.raises(pc.BadOption, match="member"):
+    with pytest.raises(pc.BadOptionError, match="member"):
         pc.TaggedUnion(1, 5, 1)  # type: ignore[arg-type]
 
 
 def test_a_value_needs_an_active_member() -> None:
-    with pytest.raises(pc.BadOption, match="value"):
+    with pytest.raises(pc.BadOptionError, match="value"):
         pc.TaggedUnion(1, None, 5)
 
 

@@ -154,9 +154,9 @@ def test_only_identifiers_become_names_of_generated_code(name: str, node: Any) -
 @pytest.mark.parametrize("name", [n for n in HOSTILE_NAMES if not n.strip().isidentifier()])
 def test_paths_of_conditions_take_only_names(name: str) -> None:
     if name.strip("/"):
-        with pytest.raises(pc.BadOption):
+        with pytest.raises(pc.BadOptionError):
             Invoke(f"/{name}")
-        with pytest.raises(pc.BadOption):
+        with pytest.raises(pc.BadOptionError):
             Equals(f"/a/{name}", 1)
 
 

@@ -8,14 +8,14 @@ import pytest
 from test_checking import Keynote, Panel, Talk, codes
 
 import polycast as pc
-from polycast.errors import FilterError, FilterMistake
+from polycast.errors import FilterError, FilterMistakeError
 from polycast.filters.checking import check, problems
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse
 
 
 def message(where: Any, *types: type, every: bool = False) -> str:
-    with pytest.raises(FilterMistake) as caught:
+    with pytest.raises(FilterMistakeError) as caught:
         check(pc.lift(where).tree, types or (Talk,), every=every)
     return str(caught.value)
 
@@ -108,7 +108,7 @@ def test_the_place_in_a_long_filter_is_shown_with_what_is_around_it() -> None:
 def test_the_error_is_a_filter_error_and_carries_its_data() -> None:
     with pytest.raises(FilterError) as caught:
         check(parse("event.absent == 3"), (Talk,))
-    assert isinstance(caught.value, FilterMistake)
+    assert isinstance(caught.value, FilterMistakeError)
     [problem] = caught.value.problems
     assert (problem.part, problem.code) == ("event.absent", "no-attribute")
     check(parse("event.stars == 3"), (Talk,))

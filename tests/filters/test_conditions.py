@@ -134,5 +134,5 @@ def test_a_condition_of_ones_own_may_say_its_tree() -> None:
     ],
 )
 def test_a_condition_that_makes_no_sense_is_refused(make: Any) -> None:
-    with pytest.raises(pc.BadOption):
+    with pytest.raises(pc.BadOptionError):
         make()

@@ -52,25 +52,25 @@ class Nothing(c.Condition):
 
 @pytest.mark.parametrize("where", [Talk, int, generator, later, Later(), 3, "text", Nothing()])
 def test_what_would_match_everything_or_nothing_is_refused(where: Any) -> None:
-    with pytest.raises(pc.BadOption):
+    with pytest.raises(pc.BadOptionError):
         pc.lift(where)
-    with TestBus() as bus, pytest.raises(pc.BadOption):
+    with TestBus() as bus, pytest.raises(pc.BadOptionError):
         bus.subscribe(Talk, print, where=where)
 
 
 def test_lift_takes_the_type_first() -> None:
-    with pytest.raises(pc.BadOption, match="class"):
+    with pytest.raises(pc.BadOptionError, match="class"):
         pc.lift(Talk)  # type: ignore[arg-type]
-    with pytest.raises(pc.BadOption, match="type first"):
+    with pytest.raises(pc.BadOptionError, match="type first"):
         pc.lift(lambda t: t.stars > 3, Talk)  # type: ignore[call-overload]
-    with pytest.raises(pc.BadOption):
+    with pytest.raises(pc.BadOptionError):
         pc.lift(Talk, None)  # type: ignore[call-overload]
 
 
 def test_the_class_of_the_events_is_a_class() -> None:
     good = pc.lift(Talk, lambda t: t.stars > 2)
     for ask in (good.explain, good.to_python, good.check, good.to_spark):
-        with pytest.raises(pc.BadOption, match="the class of the events"):
+        with pytest.raises(pc.BadOptionError, match="the class of the events"):
             ask(Talk())  # type: ignore[operator]
     good.check(Talk | int)  # type: ignore[arg-type]
 
@@ -118,7 +118,7 @@ def test_conditions_are_checked_when_they_are_made() -> None:
         lambda: c.Equals("/a", 1) & 3,  # type: ignore[operator]
         lambda: ~c.Equals("/a", 1) | Talk,
     ):
-        with pytest.raises(pc.BadOption):
+        with pytest.raises(pc.BadOptionError):
             make()
 
 

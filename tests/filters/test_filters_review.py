@@ -194,7 +194,7 @@ def test_classes_of_other_libraries_are_not_refused(cls: type, where: Where) -> 
 def test_what_cannot_be_right_is_refused_with_what_would_be(
     cls: type, where: Where, told: str
 ) -> None:
-    with pytest.raises(pc.FilterMistake) as caught:
+    with pytest.raises(pc.FilterMistakeError) as caught:
         pc.Bus().subscribe(cls, print, where=where)
     assert told in str(caught.value)
     assert "^" in str(caught.value)

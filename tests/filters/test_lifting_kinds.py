@@ -190,12 +190,12 @@ def test_a_function_that_does_not_return_one_expression_is_opaque(function: Any)
 
 
 def test_a_generator_is_refused() -> None:
-    with pytest.raises(pc.BadOption, match="generator"):
+    with pytest.raises(pc.BadOptionError, match="generator"):
         pc.lift(yields)
 
 
 def test_an_async_function_is_refused_and_never_lifted() -> None:
-    with pytest.raises(pc.BadOption, match="async"):
+    with pytest.raises(pc.BadOptionError, match="async"):
         pc.lift(later)
     assert "Opaque" in type(lift_function(later)).__name__
 
@@ -262,7 +262,7 @@ def test_partials_are_looked_through(function: Any, expected: str) -> None:
 
 
 def test_a_partial_that_gives_the_event_away_is_refused() -> None:
-    with pytest.raises(pc.BadOption):
+    with pytest.raises(pc.BadOptionError):
         pc.lift(functools.partial(below, 1, t=3))
     assert "Opaque" in type(lift_function(functools.partial(below, 1, t=3))).__name__
 

@@ -195,7 +195,7 @@ def test_every_kind_of_class_may_have_opaque_attributes(cls: type) -> None:
 def test_values_nested_without_end_are_refused() -> None:
     values: dict[str, Any] = {"number": 1}
     values["name"] = values
-    with pytest.raises(pc.NotDecodable):
+    with pytest.raises(pc.NotDecodableError):
         pc.from_xmlrpc(values, of=Part)
 
 
@@ -299,7 +299,7 @@ def deep(levels: int) -> list[Any]:
 )
 def test_what_has_no_form_is_refused_with_its_place(value: object, problem: str) -> None:
     for write in (pc.to_xmlrpc, pc.filterable_xml):
-        with pytest.raises(pc.NotSerialisable, match=problem) as found:
+        with pytest.raises(pc.NotSerialisableError, match=problem) as found:
             write({"x": value})
         assert found.value.path.startswith("event.x")
 
@@ -331,7 +331,7 @@ def test_defaults_stand_for_what_was_not_sent() -> None:
     ],
 )
 def test_what_is_no_object_of_the_class_is_refused(values: dict[str, Any], problem: str) -> None:
-    with pytest.raises(pc.NotDecodable, match=problem):
+    with pytest.raises(pc.NotDecodableError, match=problem):
         pc.from_xmlrpc(values, of=Part)
 
 
@@ -377,13 +377,13 @@ BOMB = """<!DOCTYPE s [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]><string>&b;</str
     ids=lambda value: str(value)[:30],
 )
 def test_hostile_xml_is_refused(xml: str | bytes, problem: str) -> None:
-    with pytest.raises(pc.NotDecodable, match=problem):
+    with pytest.raises(pc.NotDecodableError, match=problem):
         pc.from_xmlrpc(xml)
 
 
 @pytest.mark.parametrize("source", [None, 3, ["<int>1</int>"]])
 def test_what_is_neither_xml_nor_values_is_refused(source: Any) -> None:
-    with pytest.raises(pc.BadOption, match="XML as str or bytes"):
+    with pytest.raises(pc.BadOptionError, match="XML as str or bytes"):
         pc.from_xmlrpc(source)
 
 
@@ -406,5 +406,5 @@ def test_plain_values_come_back_from_xml(value: object) -> None:
 def test_any_text_is_values_or_a_declared_error(source: str | bytes) -> None:
     try:
         pc.from_xmlrpc(source)
-    except pc.NotDecodable as error:
+    except pc.NotDecodableError as error:
         assert "cannot decode an XML-RPC event" in str(error)  # noqa: PT017

@@ -135,14 +135,14 @@ def test_a_decimal_keeps_its_sign_and_its_places() -> None:
     ids=str,
 )
 def test_what_may_have_been_something_else_is_refused(hint: Any, value: Any, problem: str) -> None:
-    with pytest.raises(pc.NotDecodable, match=f"x: .*{problem}"):
+    with pytest.raises(pc.NotDecodableError, match=f"x: .*{problem}"):
         trip(hint, value)
 
 
 @pytest.mark.parametrize("days", [999_999_999, 200_000])
 def test_a_timedelta_that_a_double_cannot_hold_is_refused(days: int) -> None:
     length = datetime.timedelta(days, microseconds=1)
-    with pytest.raises(pc.NotSerialisable, match="microseconds"):
+    with pytest.raises(pc.NotSerialisableError, match="microseconds"):
         pc.to_xmlrpc({"x": length})
     assert not pc.parse_filter("//double or not(//double)", "xpath").matches({"x": length})
 
@@ -152,7 +152,7 @@ def test_a_timedelta_that_a_double_cannot_hold_is_refused(days: int) -> None:
 def test_a_timedelta_is_kept_or_refused(length: datetime.timedelta) -> None:
     try:
         assert trip(datetime.timedelta, length) == length
-    except pc.NotSerialisable:
+    except pc.NotSerialisableError:
         assert abs(length) > datetime.timedelta(days=90_000)
 
 
@@ -184,7 +184,7 @@ def test_no_filter_sees_what_is_opaque_on_any_level(text: str) -> None:
 
 def test_a_number_that_compares_with_nothing_is_no_member_of_an_enum() -> None:
     holder = make_dataclass("Holder", [("x", Mixed)])
-    with pytest.raises(pc.NotDecodable):
+    with pytest.raises(pc.NotDecodableError):
         pc.from_xmlrpc({"x": decimal.Decimal("sNaN")}, of=holder)
 
 
@@ -196,7 +196,7 @@ def test_blocks_beside_the_filterable_one_are_whole() -> None:
 def test_the_opaque_part_of_a_level_3_event_has_its_own_block() -> None:
     found = pc.to_xmlrpc({"filterable": Inner(1, "s"), "contents": 2})
     assert found == {"filterable": {"seen": 1}, "contents": 2, "opaque": {"secret": "s"}}
-    with pytest.raises(pc.NotSerialisable, match="a member 'opaque' of its own"):
+    with pytest.raises(pc.NotSerialisableError, match="a member 'opaque' of its own"):
         pc.to_xmlrpc({"filterable": Inner(1, "s"), "opaque": 2})
 
 
@@ -250,7 +250,7 @@ def test_an_event_as_another_system_lays_it_out_is_matched_and_read() -> None:
     ],
 )
 def test_blocks_that_do_not_go_together_are_refused(more: dict[str, Any], problem: str) -> None:
-    with pytest.raises(pc.NotDecodable, match=problem):
+    with pytest.raises(pc.NotDecodableError, match=problem):
         pc.from_xmlrpc({"filterable": {"seen": 1}, **more}, of=Inner)
 
 
@@ -265,7 +265,7 @@ def test_bytes_are_bytes_however_they_were_received() -> None:
 
 @pytest.mark.parametrize("name", ["utf-7", "idna", "shift_jis", "hex", "undefined", "punycode"])
 def test_an_encoding_that_is_not_for_xml_is_refused(name: str) -> None:
-    with pytest.raises(pc.NotDecodable, match="encoding"):
+    with pytest.raises(pc.NotDecodableError, match="encoding"):
         pc.from_xmlrpc(f"<?xml version='1.0' encoding='{name}'?><value>a</value>".encode())
 
 
@@ -282,13 +282,13 @@ def test_an_encoding_that_is_not_for_xml_is_refused(name: str) -> None:
     ],
 )
 def test_text_that_means_nothing_is_refused(xml: str) -> None:
-    with pytest.raises(pc.NotDecodable):
+    with pytest.raises(pc.NotDecodableError):
         pc.from_xmlrpc(xml)
 
 
 @pytest.mark.parametrize("xml", ["<{0}/>", "<{0} a='1'/>", "<data><{0}/></data>"])
 def test_an_error_does_not_repeat_a_long_name(xml: str) -> None:
-    with pytest.raises(pc.NotDecodable) as found:
+    with pytest.raises(pc.NotDecodableError) as found:
         pc.from_xmlrpc(xml.format("a" * 1_000_000))
     assert len(str(found.value)) < 500
 
@@ -311,14 +311,14 @@ def test_what_can_be_written_can_be_walked_and_read() -> None:
 def test_what_is_deeper_is_neither_written_nor_walked_nor_read() -> None:
     event = {"filterable": nested(65)}
     for write in (pc.filterable_xml, pc.to_xmlrpc):
-        with pytest.raises(pc.NotSerialisable, match="64 levels"):
+        with pytest.raises(pc.NotSerialisableError, match="64 levels"):
             write(event)
     assert not pc.parse_filter("//array", "xpath").matches(event)
     xml = "<array><data><value>" * 66 + "</value></data></array>" * 66
-    with pytest.raises(pc.NotDecodable, match="64 levels"):
+    with pytest.raises(pc.NotDecodableError, match="64 levels"):
         pc.from_xmlrpc(xml)
 
 
 def test_the_name_of_a_block_is_checked() -> None:
-    with pytest.raises(pc.NotSerialisable, match=r"U\+0000"):
+    with pytest.raises(pc.NotSerialisableError, match=r"U\+0000"):
         pc.to_xmlrpc({"filterable": 1, "\0": 2})

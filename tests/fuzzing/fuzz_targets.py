@@ -33,7 +33,7 @@ from polycast.broker.wire.frames import (
     frames,
 )
 from polycast.contexts.declare.context_state import read_state
-from polycast.errors import BadFrame, NotDecodable, PolycastError
+from polycast.errors import BadFrameError, NotDecodableError, PolycastError
 from polycast.formats.xmlrpc import filterable_xml, from_xmlrpc
 from polycast.typesystem import Description, Registry
 
@@ -97,20 +97,20 @@ def _agrees(where: pc.Filter[Any]) -> None:
 def frame(data: bytes) -> None:
     """Frames of clients and brokers, records, batches, and the arguments of calls."""
     for decode in (decode_from_client, decode_from_broker):
-        with suppress(BadFrame):
+        with suppress(BadFrameError):
             said = decode(data)
             once = b"".join(frames(map(encode, said), 10**9))
             again = decode(once) if said else said
             assert b"".join(frames(map(encode, again), 10**9)) == once
-    with suppress(BadFrame):
+    with suppress(BadFrameError):
         found = decode_records(data)
         assert encode_records(decode_records(encode_records(found))) == encode_records(found)
-    with suppress(BadFrame):
+    with suppress(BadFrameError):
         batch = decode_batch(data)
         assert encode_batch(decode_batch(encode_batch(batch))) == encode_batch(batch)
     verb = _VERBS[data[0] % len(_VERBS)] if data else _VERBS[0]
     for read in (verb.given, verb.result):
-        with suppress(BadFrame):
+        with suppress(BadFrameError):
             read(data[1:])
 
 
@@ -185,12 +185,12 @@ def _context(data: bytes, above: pc.Context) -> pc.Context:
 def xmlrpc(data: bytes) -> None:
     """Events as XML-RPC values in XML."""
     for given in (data, _text(data)):
-        with suppress(NotDecodable):
+        with suppress(NotDecodableError):
             values = from_xmlrpc(given)
             if isinstance(values, dict):
                 _same_again(values)
     for cls in (Sample, Part, pc.StructuredEvent):
-        with suppress(NotDecodable):
+        with suppress(NotDecodableError):
             from_xmlrpc(data, of=cls)
 
 

@@ -224,7 +224,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
             pytest.skip("the kernel is not built")
         try:
             use(name.split(", ")[1])
-        except pc.BadOption:
+        except pc.BadOptionError:
             pytest.skip("this processor has no such instructions")
     if name == "anchored":
         monkeypatch.setattr(layout, "FEW", 0)

@@ -91,13 +91,13 @@ def test_removed_keys_are_found_no_more() -> None:
 def test_a_key_is_added_once_and_removed_once() -> None:
     m: pc.Matcher[str] = pc.Matcher()
     m.add("a", Talk)
-    with pytest.raises(pc.BadOption, match="`remove` it first"):
+    with pytest.raises(pc.BadOptionError, match="`remove` it first"):
         m.add("a", Talk)
-    with pytest.raises(pc.BadOption, match=r"'b'.*was added"):
+    with pytest.raises(pc.BadOptionError, match=r"'b'.*was added"):
         m.remove("b")
-    with pytest.raises(pc.NotAType):
+    with pytest.raises(pc.NotATypeError):
         m.add("c", "no topic")
-    with pytest.raises(pc.BadOption, match="where"):
+    with pytest.raises(pc.BadOptionError, match="where"):
         m.add("c", Talk, 3)  # type: ignore[call-overload]
     assert list(m) == ["a"]
 
@@ -197,10 +197,10 @@ def test_values_of_other_classes_are_asked_themselves() -> None:
 def test_what_is_not_a_list_of_events_is_refused() -> None:
     m: pc.Matcher[int] = pc.Matcher()
     for events in ("abc", b"abc", {"a": 1}):
-        with pytest.raises(pc.BadOption, match="a list of events"):
+        with pytest.raises(pc.BadOptionError, match="a list of events"):
             m.match_batch(events)
     for topic in (5, [], "no topic"):
-        with pytest.raises(pc.BadTopic):
+        with pytest.raises(pc.BadTopicError):
             m.match(Talk(), topic=topic)  # type: ignore[arg-type]
 
 
@@ -516,11 +516,11 @@ def test_columns_need_their_class() -> None:
     pa = pytest.importorskip("pyarrow")
     m: pc.Matcher[int] = pc.Matcher()
     batch = pa.record_batch({"stars": [1]})
-    with pytest.raises(pc.BadOption, match="of=Talk"):
+    with pytest.raises(pc.BadOptionError, match="of=Talk"):
         m.match_batch(batch)
-    with pytest.raises(pc.BadOption, match="RecordBatch"):
+    with pytest.raises(pc.BadOptionError, match="RecordBatch"):
         m.match_batch([Talk()], of=Talk)  # type: ignore[call-overload]
-    with pytest.raises(pc.BadOption, match=r"column starz.*speaker, stars"):
+    with pytest.raises(pc.BadOptionError, match=r"column starz.*speaker, stars"):
         m.match_batch(pa.record_batch({"starz": [1]}), of=Talk)
 
 

@@ -54,7 +54,7 @@ def test_without_the_kernel_everything_is_matched_in_python(
 
 def test_a_choice_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYCAST_NATIVE", "sometimes")
-    with pytest.raises(pc.BadOption, match=r"POLYCAST_NATIVE='sometimes'.*auto, require, off"):
+    with pytest.raises(pc.BadOptionError, match=r"POLYCAST_NATIVE='sometimes'.*auto, require, off"):
         pc.Matcher()
 
 
@@ -133,7 +133,7 @@ def scan(request: pytest.FixtureRequest) -> Iterator[str]:
         pytest.skip("the kernel is not built")
     try:
         yield use(request.param)
-    except pc.BadOption:
+    except pc.BadOptionError:
         pytest.skip("this processor has no such instructions")
     finally:
         use("best")
@@ -200,9 +200,9 @@ def test_how_threads_share_is_checked() -> None:
     pa = pytest.importorskip("pyarrow")
     m: pc.Matcher[int] = pc.Matcher()
     batch = pa.record_batch({"name": ["a"], "size": [1], "price": [1.0]})
-    with pytest.raises(pc.BadOption, match="threads=0"):
+    with pytest.raises(pc.BadOptionError, match="threads=0"):
         m.match_batch(batch, of=Trade, threads=0)
-    with pytest.raises(pc.BadOption, match="share='rows'"):
+    with pytest.raises(pc.BadOptionError, match="share='rows'"):
         m.match_batch(batch, of=Trade, threads=2, share="rows")  # type: ignore[call-overload]
 
 

@@ -60,9 +60,9 @@ def test_every_name_may_be_written_in_several_ways() -> None:
         assert pc.structured(domain, kind) == everything
     assert everything == pc.topic("/x", everything) or everything.topic is None
     for domain in ("Finance", "F*"):
-        with pytest.raises(pc.BadOption, match="%ALL"):
+        with pytest.raises(pc.BadOptionError, match="%ALL"):
             pc.structured(domain, "%ALL")
-    with pytest.raises(pc.BadOption, match="domain_name"):
+    with pytest.raises(pc.BadOptionError, match="domain_name"):
         pc.structured(5, "x")  # type: ignore[arg-type]
 
 
@@ -132,7 +132,7 @@ def test_a_durable_one_is_the_same_again(tmp_path: Path, eventually: Eventually)
     with pc.Bus(url) as second:
         second.publish(pc.StructuredEvent("Finance", "Quote"))
         second.publish(pc.StructuredEvent("Finance", "Quotes"))
-        with pytest.raises(pc.DurableChanged):
+        with pytest.raises(pc.DurableChangedError):
             second.subscribe(pc.structured("Finance", "Q*"), seen.append, durable="d")
         second.subscribe(pc.structured("Finance", "Q*e"), seen.append, durable="d")
         eventually(lambda: seen)
@@ -144,7 +144,7 @@ def test_a_collection_takes_only_its_own(bus: pc.Bus, eventually: Eventually) ->
     seen: list[pc.StructuredEvent] = []
     quotes.contains(seen.append)
     quotes.add(pc.StructuredEvent("Finance", "Quote"))
-    with pytest.raises(pc.NotAType):
+    with pytest.raises(pc.NotATypeError):
         quotes.add(pc.StructuredEvent("Finance", "Trade"))
     bus.publish(pc.StructuredEvent("Finance", "Trade"))
     eventually(lambda: seen)

@@ -287,11 +287,11 @@ def test_no_hostile_name_is_a_function_of_a_file(tmp_path: Path, pattern: str) -
     ours = {"is_urgent", f"{MODULE}.is_urgent"}
     spelt = {each.replace(":", ".").strip() for each in HOSTILE if each.isprintable()}
     spelt |= {each.rpartition(".")[2] for each in spelt} | {*filter(str.isprintable, HOSTILE)}
-    with pytest.raises(pc.BadContext):
+    with pytest.raises(pc.BadContextError):
         loaded(tmp_path, pattern, "system", RULES, MODULE)
     with nothing_happens():
         for name in sorted(spelt - ours):
-            with pytest.raises(pc.BadContext):
+            with pytest.raises(pc.BadContextError):
                 loaded(tmp_path, pattern, name, RULES, MODULE)
 
 
@@ -312,5 +312,5 @@ def test_a_file_names_no_method_of_what_an_attribute_holds(
     tmp_path: Path, pattern: str, function: str
 ) -> None:
     """Only of a class that the modules or the contexts above define themselves."""
-    with pytest.raises(pc.BadContext, match="unknown-function"):
+    with pytest.raises(pc.BadContextError, match="unknown-function"):
         loaded(tmp_path, pattern, function)

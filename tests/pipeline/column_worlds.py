@@ -48,8 +48,8 @@ INTS: list[Choice] = [
     (bool, bool),
     (abs, int),
     (Decimal, Decimal),
-    (pc.identity, float),
-    (pc.identity, int | None),
+    (pc.rules.identity, float),
+    (pc.rules.identity, int | None),
 ]
 FLOATS: list[Choice] = [
     (lambda x: x * 2.2, float),
@@ -65,7 +65,7 @@ FLOATS: list[Choice] = [
     (int, int),
     (bool, bool),
     (abs, float),
-    (pc.identity, float),
+    (pc.rules.identity, float),
 ]
 TEXTS: list[Choice] = [
     (lambda x: x + "!", str),
@@ -91,18 +91,24 @@ LINES: list[Choice] = [
     (lambda x: x, Line),
 ]
 OTHERS: dict[str, list[Choice]] = {
-    "flag": [(lambda x: not x, bool), (str, str), (int, int), (float, float), (pc.identity, int)],
-    "blob": [(len, int), (lambda x: x + b"\0", bytes), (pc.identity, bytes | None)],
+    "flag": [
+        (lambda x: not x, bool),
+        (str, str),
+        (int, int),
+        (float, float),
+        (pc.rules.identity, int),
+    ],
+    "blob": [(len, int), (lambda x: x + b"\0", bytes), (pc.rules.identity, bytes | None)],
     "day": [(str, str), (lambda x: x > DAY, bool), (lambda x: DAY, datetime.date)],
     "at": [
-        (pc.identity, datetime.datetime),
+        (pc.rules.identity, datetime.datetime),
         (lambda x: datetime.datetime(2024, 1, 1), datetime.datetime),
     ],
     "amount": [(lambda x: x > COST, bool), (lambda x: COST, Decimal), (Decimal, Decimal)],
     "colour": [(str, str), (lambda x: x.name, str), (lambda x: x.value, int), (bool, bool)],
-    "level": [(str, str), (lambda x: x.value, float), (pc.identity, Level | None)],
-    "word": [(str, str), (lambda x: x == "one", bool), (pc.identity, Word)],
-    "key": [(str, str), (pc.identity, uuid.UUID)],
+    "level": [(str, str), (lambda x: x.value, float), (pc.rules.identity, Level | None)],
+    "word": [(str, str), (lambda x: x == "one", bool), (pc.rules.identity, Word)],
+    "key": [(str, str), (pc.rules.identity, uuid.UUID)],
 }
 Around = Callable[[Any], Any]
 """From the type of an element to that of the attribute."""
@@ -163,7 +169,7 @@ def some_context(random: Random) -> tuple[pc.Context, type]:
     if is_mapped:
         made.map(Line, own, "?")
     for pattern, function in rules:
-        made.rule(pattern, function if function is pc.identity else pc.unchecked(function))
+        made.rule(pattern, function if function is pc.rules.identity else pc.unchecked(function))
     return made, target
 
 

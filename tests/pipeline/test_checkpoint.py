@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import polycast as pc
-from polycast.errors import BadCheckpoint, PipelineTakenOver
+from polycast.errors import BadCheckpointError, PipelineTakenOverError
 from polycast.pipeline import Pipeline
 from polycast.routing import decode_takers
 from polycast.stores import open_store
@@ -207,7 +207,7 @@ def refused(world: World, name: str) -> None:
     damage, told = DAMAGES[name]
     damage(world)
     before = world.state()
-    with pytest.raises(BadCheckpoint, match=told) as caught:
+    with pytest.raises(BadCheckpointError, match=told) as caught:
         world.pipeline().run_available()
     assert str(world.folder) in str(caught.value)
     assert ADVICE in str(caught.value)
@@ -233,7 +233,7 @@ def test_the_checkpoint_of_another_store_is_refused(world: World, tmp_path: Path
     other.begin()
     shutil.rmtree(world.folder)
     shutil.copytree(other.folder, world.folder)
-    with pytest.raises(BadCheckpoint, match="another store"):
+    with pytest.raises(BadCheckpointError, match="another store"):
         world.pipeline().run_available()
     world.check()
 
@@ -248,7 +248,7 @@ def test_after_a_restore_the_checkpoint_is_one_of_another_store(
     restore(tmp_path / "copy.db", world.path)
     world.check()
     world.publish(7)
-    with pytest.raises(BadCheckpoint, match="another store"):
+    with pytest.raises(BadCheckpointError, match="another store"):
         world.pipeline().run_available()
     shutil.rmtree(world.folder)
     world.run()  # by the same workers, which had the file open that was replaced
@@ -260,14 +260,16 @@ def test_an_older_file_in_the_place_of_the_store_is_noticed(world: World, tmp_pa
     world.run()
     world.forget()
     shutil.copy(tmp_path / "copy.db", world.path)
-    with pytest.raises(BadCheckpoint, match="it has come to position 66, the store only to 41"):
+    with pytest.raises(
+        BadCheckpointError, match="it has come to position 66, the store only to 41"
+    ):
         world.pipeline().run_available()
 
 
 def test_a_file_is_no_checkpoint(world: World, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for folder, told in (("file", "it is a file"), ("file/below", "cannot be used")):
-        with pytest.raises(BadCheckpoint, match=told):
+        with pytest.raises(BadCheckpointError, match=told):
             world.pipeline(tmp_path / folder).run_available()
     world.check()
 
@@ -275,7 +277,7 @@ def test_a_file_is_no_checkpoint(world: World, tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="this user may write everywhere")
 def test_a_folder_that_cannot_be_written_is_refused(world: World) -> None:
     world.folder.chmod(0o500)
-    with pytest.raises(BadCheckpoint, match="may not be written"):
+    with pytest.raises(BadCheckpointError, match="may not be written"):
         world.pipeline().run_available()
     world.folder.chmod(0o700)
 
@@ -322,7 +324,7 @@ def test_a_second_pipeline_takes_over_and_nothing_is_done_twice(
     eventually(lambda: first.status().lag == 0)
     with world.pipeline() as second:
         world.publish(25)
-        with pytest.raises(PipelineTakenOver):
+        with pytest.raises(PipelineTakenOverError):
             first.wait(30)
         eventually(lambda: second.status().lag == 0)
         assert second.status().state == "running"

@@ -30,7 +30,7 @@ from spark_events import FLOATS, INTS, Order, some_order
 from spark_events import table as table_of
 
 import polycast as pc
-from polycast.errors import BadContext, BadOption, ContextRefused, NoSparkForm
+from polycast.errors import BadContextError, BadOptionError, ContextRefusedError, NoSparkFormError
 from polycast.filters.backends.spark import struct_of
 from polycast.filters.backends.spark.kinds import Kind
 from polycast.pipeline import table
@@ -217,7 +217,7 @@ def test_a_default_in_place_of_what_only_python_can_tell_is_refused() -> None:
     context = pc.Context("own", parent=root, types=[Made, OwnItem])
     context.map(source, Made, "?")
     context.map(HeavyItem, OwnItem, "?")
-    with pytest.raises(NoSparkForm, match="not all that it may be has a place in the target"):
+    with pytest.raises(NoSparkFormError, match="not all that it may be has a place in the target"):
         translated(context, source)
 
 
@@ -233,7 +233,9 @@ def test_a_subtype_with_a_rule_of_its_own_is_refused_unless_it_is_not_there(
 ) -> None:
     us = american(Express)
     us.rule("Express.number", pc.unchecked(lambda number: 0.0))
-    with pytest.raises(NoSparkForm, match="Express are translated otherwise than those of Parcel"):
+    with pytest.raises(
+        NoSparkFormError, match="Express are translated otherwise than those of Parcel"
+    ):
         translated(us, Parcel)
     translated(us, Parcel, exact=True)
     made = table_of(spark, [Express(4, Price(2.0))]).select(translated(us, Express).alias("p"))
@@ -243,7 +245,7 @@ def test_a_subtype_with_a_rule_of_its_own_is_refused_unless_it_is_not_there(
 def test_a_nested_subtype_with_a_rule_of_its_own_is_refused(spark: SparkSession) -> None:
     us = american(HeavyItem)
     us.rule("Parcel.items(HeavyItem).name", pc.unchecked(lambda name: "heavy"))
-    with pytest.raises(NoSparkForm) as caught:
+    with pytest.raises(NoSparkFormError) as caught:
         translated(us, Parcel)
     assert str(caught.value).startswith(
         "`us: Parcel => OwnParcel ?` has no exact Spark form: OwnParcel.items: Item and HeavyItem "
@@ -290,7 +292,7 @@ def test_what_spark_does_not_do_as_python_does_is_refused(
     function: Any, kind: Any, result: Any, why: str
 ) -> None:
     context, cls, _ = one_rule(function, kind, result)
-    with pytest.raises(NoSparkForm, match=why):
+    with pytest.raises(NoSparkFormError, match=why):
         translated(context, cls)
 
 
@@ -330,7 +332,7 @@ def test_classes_that_may_change_what_they_are_given_are_refused() -> None:
     for target in (Rounded, Computed, Converted, Model, Written, Drawn):
         context = pc.Context("own", parent=pc.Context("root", types=[source]), types=[target])
         context.map(source, target, "?")
-        with pytest.raises(NoSparkForm, match=r"may change|computed|made by a function"):
+        with pytest.raises(NoSparkFormError, match=r"may change|computed|made by a function"):
             translated(context, source)
 
 
@@ -352,7 +354,7 @@ def test_what_a_function_gives_that_it_does_not_say_makes_no_event(spark: SparkS
     context, cls, events = one_rule(text_of, Remark, str | None, *remarks)
     assert [row and row.x for row in results(spark, context, cls, events)] == ["a", None]
     context, cls, _ = one_rule(as_half, int, float)
-    with pytest.raises(NoSparkForm, match="a float is there, and an int is wanted"):
+    with pytest.raises(NoSparkFormError, match="a float is there, and an int is wanted"):
         translated(context, cls)
 
 
@@ -368,14 +370,14 @@ def test_what_a_function_gives_that_it_does_not_say_makes_no_event(spark: SparkS
 def test_another_container_than_is_wanted_is_refused(function: Any, wanted: Any) -> None:
     context, cls, events = one_rule(pc.unchecked(function), int, wanted, 1)
     assert expected_of(context, events, context.mapping_lines[0].target) == [None]
-    with pytest.raises(NoSparkForm):
+    with pytest.raises(NoSparkFormError):
         translated(context, cls)
 
 
 def test_functions_of_whole_events_are_refused() -> None:
     us = american()
     us.whole(Parcel, pc.unchecked(lambda parcel: parcel))
-    with pytest.raises(NoSparkForm, match="makes OwnParcel as a whole"):
+    with pytest.raises(NoSparkFormError, match="makes OwnParcel as a whole"):
         translated(us, Parcel)
 
 
@@ -389,18 +391,18 @@ def test_a_type_that_contains_itself_is_refused() -> None:
     source = dataclass(type("Source", (), {"__annotations__": {"x": int, "children": list[Node]}}))
     context = pc.Context("own", parent=pc.Context("root", types=[source]), types=[Node])
     context.map(source, Node, "?")
-    with pytest.raises(NoSparkForm, match="made of itself"):
+    with pytest.raises(NoSparkFormError, match="made of itself"):
         translated(context, source)
 
 
 def test_what_is_asked_wrongly() -> None:
     us = american()
-    with pytest.raises(BadOption, match="direction"):
+    with pytest.raises(BadOptionError, match="direction"):
         translated(us, Parcel, direction="in")  # type: ignore[arg-type]
-    with pytest.raises(BadContext, match="a type with a mapping"):
+    with pytest.raises(BadContextError, match="a type with a mapping"):
         translated(us, OwnParcel, direction="!")
     us.rule("Parcel.nothing", to_dollars)
-    with pytest.raises(ContextRefused):
+    with pytest.raises(ContextRefusedError):
         translated(us, Parcel)
 
 
@@ -425,7 +427,7 @@ def test_a_column_makes_what_python_makes(spark: SparkSession, seed: int) -> Non
         made += 1
         try:
             kept.append((context, target, translated(context, Order).alias(f"c{len(kept)}")))
-        except NoSparkForm:
+        except NoSparkFormError:
             continue
     assert len(kept) / made > 0.3, "too much is refused"
     spark.conf.set("spark.sql.ansi.enabled", random.choice([True, False]))

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import polycast as pc
-from polycast.errors import BadOption, NotAStore, NotAvailable, PipelineError, PipelineFailed
+from polycast.errors import (
+    BadOptionError,
+    NotAStoreError,
+    NotAvailableError,
+    PipelineError,
+    PipelineFailedError,
+)
 from polycast.pipeline import Pipeline, Status, status_of
 from polycast.routing import decode_takers
 from polycast.stores import Draft, Store, open_store
@@ -281,7 +287,7 @@ def test_a_damaged_record_stops_it_and_is_named(spark: SparkSession, url: str) -
     raw.execute("UPDATE log SET body = zeroblob(length(body)) WHERE position = 7")
     raw.close()
     pipeline = Pipeline(url, spark=spark, batch=5)
-    with pytest.raises(PipelineFailed, match=r"position 6 .*position 7"):
+    with pytest.raises(PipelineFailedError, match=r"position 6 .*position 7"):
         pipeline.run_available()
     status = pipeline.status()
     assert (status.state, status.position) == ("failed", 6)
@@ -346,14 +352,14 @@ def test_it_can_be_stopped_and_started_again(
 @pytest.mark.parametrize(
     ("make", "error", "why"),
     [
-        (lambda url: Pipeline("memory:"), NotAvailable, "bus in memory"),
-        (lambda url: Pipeline("nowhere"), BadOption, "sqlite:///"),
-        (lambda url: Pipeline(f"{url}.not"), NotAStore, "no such file"),
-        (lambda url: Pipeline(url, imports="shop"), BadOption, r"\['shop'\]"),
-        (lambda url: Pipeline(url, imports=["no.such"]), BadOption, "no.such"),
-        (lambda url: Pipeline(url, imports=["os; x"]), BadOption, "os; x"),
-        (lambda url: Pipeline(url, batch=0), BadOption, "batch"),
-        (lambda url: status_of(f"{url}.not"), NotAStore, "no such file"),
+        (lambda url: Pipeline("memory:"), NotAvailableError, "bus in memory"),
+        (lambda url: Pipeline("nowhere"), BadOptionError, "sqlite:///"),
+        (lambda url: Pipeline(f"{url}.not"), NotAStoreError, "no such file"),
+        (lambda url: Pipeline(url, imports="shop"), BadOptionError, r"\['shop'\]"),
+        (lambda url: Pipeline(url, imports=["no.such"]), BadOptionError, "no.such"),
+        (lambda url: Pipeline(url, imports=["os; x"]), BadOptionError, "os; x"),
+        (lambda url: Pipeline(url, batch=0), BadOptionError, "batch"),
+        (lambda url: status_of(f"{url}.not"), NotAStoreError, "no such file"),
     ],
 )
 def test_bad_input_is_refused_at_once(make: Any, error: Any, why: str, url: str) -> None:

@@ -17,7 +17,7 @@ from route_world import TOPICS, some_event, some_filter, some_selector
 
 import polycast as pc
 from polycast.config import level_named
-from polycast.errors import NotRoutable
+from polycast.errors import NotRoutableError
 from polycast.filters import Filter
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.pipeline.route_source import pieces
@@ -72,7 +72,7 @@ def subscribe(store: Store, name: str, interest: Interest, registry: Registry) -
     """What a bus does for `engine="spark"`."""
     try:
         definition = definition_of(interest, engine="spark").encoded()
-    except NotRoutable:
+    except NotRoutableError:
         return None
     for cls in interest.selector.types:
         if cls is not object:

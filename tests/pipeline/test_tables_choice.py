@@ -34,15 +34,15 @@ from table_reading import numbers, reading_of, rows, rows_of_options
 
 import polycast as pc
 from polycast.errors import (
-    BadOption,
-    BadTopic,
+    BadOptionError,
+    BadTopicError,
     FilterError,
-    HistoryGone,
-    NameClash,
-    NoRow,
-    NotAStore,
-    NotAType,
-    NotAvailable,
+    HistoryGoneError,
+    NameClashError,
+    NoRowError,
+    NotAStoreError,
+    NotATypeError,
+    NotAvailableError,
 )
 from polycast.filters.filter import Filter
 from polycast.filters.lifting.ast_translator import Unliftable
@@ -110,7 +110,7 @@ def test_a_type_without_attributes_has_the_columns_of_every_event(
 def test_a_type_that_nobody_has_published_has_no_rows(url: str, publish: Publish) -> None:
     publish(Visit("ann"))
     assert numbers(url, Sale) == []
-    with pytest.raises(BadOption, match=r"did you mean 'table_events\.Visit'"):
+    with pytest.raises(BadOptionError, match=r"did you mean 'table_events\.Visit'"):
         ask(url, "table_events.Visitt")
 
 
@@ -128,7 +128,7 @@ def test_another_class_of_the_same_name_is_refused(url: str, publish: Publish) -
     class Other:
         number: str
 
-    with pytest.raises(NameClash):
+    with pytest.raises(NameClashError):
         ask(url, Other)
 
 
@@ -137,7 +137,9 @@ def test_what_only_classes_can_say_needs_them(url: str, publish: Publish) -> Non
     reading = reading_of(ask(url, Bookable))
     with looking(reading.question.store) as store:
         kinds = list(store.types().values())
-    with pytest.raises(BadOption, match=r"table_events\.Booked is a table_events\.Bookable only"):
+    with pytest.raises(
+        BadOptionError, match=r"table_events\.Booked is a table_events\.Bookable only"
+    ):
         _check_verdicts(reading, Bookable, kinds)
     assert len(rows(url, Bookable, imports=["table_events"])) == 1
 
@@ -198,7 +200,7 @@ def test_an_attribute_without_default_that_was_not_written_is_a_misfit(
     url: str, publish: Publish
 ) -> None:
     publish(Light(1))
-    with pytest.raises(NoRow, match="value is 'missing'"):
+    with pytest.raises(NoRowError, match="value is 'missing'"):
         rows(url, Insured)
 
 
@@ -232,9 +234,9 @@ def test_a_function_that_cannot_be_lifted_has_to_be_in_the_imports(
 ) -> None:
     publish(*SHOP)
     assert numbers(url, Sale, where=is_odd, imports=["table_events"]) == [1, 3]
-    with pytest.raises(BadOption, match="a function of a module in imports="):
+    with pytest.raises(BadOptionError, match="a function of a module in imports="):
         ask(url, Sale, where=is_odd)
-    with pytest.raises(BadOption, match="cannot leave this process"):
+    with pytest.raises(BadOptionError, match="cannot leave this process"):
         ask(url, Sale, where=lambda sale: print(sale), imports=["table_events"])
 
 
@@ -253,7 +255,7 @@ def test_pushing_a_filter_down_is_asking_it(orders: Orders, seed: int) -> None:
     try:
         where: Filter[Any] = Filter(tree_of(Chance(Random(seed)).test(2)))
         reading_of(ask(url, Order, where=where))
-    except (Unliftable, FilterError, BadOption):  # it has no form as data, or needs the class
+    except (Unliftable, FilterError, BadOptionError):  # it has no form as data, or needs the class
         return
     found = [each["_position"] for each in rows(url, Order, where=where)]
     assert found == [n for n, event in enumerate(events, 1) if where.interpret(event)]
@@ -289,9 +291,9 @@ def test_what_was_let_go_of_is_told(url: str) -> None:
     planned = reader.partitions()
     store.truncate(6)
     store.close()
-    with pytest.raises(HistoryGone):
+    with pytest.raises(HistoryGoneError):
         ask(url, Sale, since=3)
-    with pytest.raises(HistoryGone):
+    with pytest.raises(HistoryGoneError):
         list(reader.read(planned[0]))
     assert numbers(url, Sale) == [6, 7, 8, 9, 10]
 
@@ -303,7 +305,7 @@ def test_topics_are_those_of_subscribe(url: str, publish: Publish) -> None:
     assert numbers(url, Sale, topic="/shop/**") == [2, 3]
     assert numbers(url, pc.topic("/shop/*", Sale)) == [2]
     assert numbers(url, "table_events.Sale", topic="/shop/north") == [2]
-    with pytest.raises(BadTopic):
+    with pytest.raises(BadTopicError):
         ask(url, "table_events.Sale", topic="shop")
 
 
@@ -348,11 +350,11 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("this is no store, and rather long for one\n" * 50)
     (tmp_path / "empty").write_text("")
     for name in ("missing.db", "text", "empty"):
-        with pytest.raises(NotAStore):
+        with pytest.raises(NotAStoreError):
             ask(f"sqlite:///{tmp_path / name}", Sale)
-    with pytest.raises(BadOption, match="no other process's"):
+    with pytest.raises(BadOptionError, match="no other process's"):
         ask("memory:", Sale)
-    with pytest.raises(NotAvailable):
+    with pytest.raises(NotAvailableError):
         ask("kafka://somewhere", Sale)
 
 
@@ -374,7 +376,7 @@ def test_options_that_make_no_sense_are_refused(
     url: str, publish: Publish, options: dict[str, Any]
 ) -> None:
     publish()
-    with pytest.raises(BadOption):
+    with pytest.raises(BadOptionError):
         ask(url, Sale, **options)
 
 
@@ -395,13 +397,13 @@ def test_options_of_the_data_source_are_checked(
     url: str, publish: Publish, options: dict[str, str], said: str
 ) -> None:
     publish(Sale(1))
-    with pytest.raises(BadOption, match=said):
+    with pytest.raises(BadOptionError, match=said):
         rows_of_options(store=url, **options)
 
 
 def test_a_topic_in_place_of_a_type_is_refused(url: str, publish: Publish) -> None:
     publish(Article())
-    with pytest.raises(NotAType, match="give topic="):
+    with pytest.raises(NotATypeError, match="give topic="):
         ask(url, "/shop/**")
-    with pytest.raises(BadOption, match="store"):
+    with pytest.raises(BadOptionError, match="store"):
         rows_of_options(type="table_events.Article")

@@ -109,12 +109,12 @@ def test_a_type_that_nobody_maps_is_what_it_is(spark: SparkSession, store: str) 
 
 
 def test_workers_are_given_the_modules_of_the_functions(spark: SparkSession, store: str) -> None:
-    with pytest.raises(pc.BadOption, match=r"Accepted: the modules .*context_parties"):
+    with pytest.raises(pc.BadOptionError, match=r"Accepted: the modules .*context_parties"):
         table(spark, store, AmericanParcel, context="us")
 
 
 def test_a_context_that_the_store_does_not_have_is_named(spark: SparkSession, store: str) -> None:
-    with pytest.raises(pc.BadContext, match=r"'fr'.*accepted: root, uk, us"):
+    with pytest.raises(pc.BadContextError, match=r"'fr'.*accepted: root, uk, us"):
         table(spark, store, AmericanParcel, context="fr", imports=IMPORTS)
 
 
@@ -144,7 +144,7 @@ def test_comparing_with_what_is_in_effect(spark: SparkSession, store: str) -> No
 def test_a_function_that_may_change_its_mind_is_refused(spark: SparkSession, store: str) -> None:
     root = pc.Context("root", types=[Parcel, Express, Price, Notice])
     rough = american(root, pc.impure(to_dollars_anew))
-    with pytest.raises(pc.BadOption, match=r"to_dollars_anew may give something else"):
+    with pytest.raises(pc.BadOptionError, match=r"to_dollars_anew may give something else"):
         table(spark, store, AmericanParcel, context=rough, imports=IMPORTS)
     found = table(spark, store, AmericanParcel, context=rough, imports=IMPORTS, impure="per_batch")
     assert found.count() == 5

@@ -17,7 +17,7 @@ from table_events import Article, Size
 from table_reading import reading_of, rows
 
 import polycast as pc
-from polycast.errors import NoRow, NoSparkType
+from polycast.errors import NoRowError, NoSparkTypeError
 from polycast.filters.backends.spark import struct_of
 from polycast.pipeline.read_request import ask
 from polycast.pipeline.table_schema import ABOUT
@@ -174,7 +174,7 @@ def test_an_event_without_a_row_is_named(
     url: str, publish: Publish, name: str, value: Any, path: str
 ) -> None:
     publish(Loose(), Loose(**{name: value}))
-    with pytest.raises(NoRow) as caught:
+    with pytest.raises(NoRowError) as caught:
         rows(url, Loose)
     assert caught.value.position == 2
     assert caught.value.name == "test_tables_rows.Loose"
@@ -221,9 +221,9 @@ def test_misfits_are_left_out_and_counted(
 def test_an_event_that_cannot_be_read_is_a_misfit(url: str, publish: Publish) -> None:
     publish(Article("good"))
     spoil(url)
-    with pytest.raises(NoRow, match=r"position 2, of table_events\.Article"):
+    with pytest.raises(NoRowError, match=r"position 2, of table_events\.Article"):
         rows(url, Article)
-    with pytest.raises(NoRow, match="position 2"):
+    with pytest.raises(NoRowError, match="position 2"):
         rows(url, Article, where=lambda article: article.name == "good")
     assert [each["name"] for each in rows(url, Article, misfits="skip")] == ["good"]
 
@@ -277,5 +277,5 @@ def test_a_type_without_columns_is_refused(
     url: str, publish: Publish, event: object, said: str
 ) -> None:
     publish(event)
-    with pytest.raises(NoSparkType, match=said.replace("|", r"\|")):
+    with pytest.raises(NoSparkTypeError, match=said.replace("|", r"\|")):
         reading_of(ask(url, type(event))).schema

@@ -35,7 +35,7 @@ from table_orders import Orders
 from table_reading import reading_of, rows
 
 import polycast as pc
-from polycast.errors import BadOption, FilterError, NotAStore
+from polycast.errors import BadOptionError, FilterError, NotAStoreError
 from polycast.filters import Filter
 from polycast.filters.lifting.ast_translator import Unliftable
 from polycast.pipeline.read_request import ask
@@ -136,7 +136,7 @@ def test_imports_bring_methods_functions_and_registered_classes(
     spark: SparkSession, url: str, publish: Publish
 ) -> None:
     publish(*SHOP, Booked(9))
-    with pytest.raises(BadOption, match="only the classes can say"):
+    with pytest.raises(BadOptionError, match="only the classes can say"):
         table(spark, url, Bookable)
     modules = ["table_events"]
     even = table(spark, url, Sale, where=lambda sale: sale.is_even(), imports=modules)
@@ -157,14 +157,14 @@ def test_without_imports_a_filter_may_ask_for_fields_only(
     publish(*SHOP)
     big = table(spark, url, Sale, where=lambda s: s.article.size is Size.SMALL and s.number > 2)
     assert numbers(big) == [3, 4]
-    with pytest.raises(BadOption, match="only the classes have"):
+    with pytest.raises(BadOptionError, match="only the classes have"):
         table(spark, url, Sale, where=lambda sale: sale.is_even())
 
 
 def test_what_is_wrong_is_told_by_the_driver(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(NotAStore, match="there is no such file"):
+    with pytest.raises(NotAStoreError, match="there is no such file"):
         table(spark, f"sqlite:///{tmp_path / 'missing.db'}", Sale)
-    with pytest.raises(NotAStore, match="there is no such file"):
+    with pytest.raises(NotAStoreError, match="there is no such file"):
         stream(spark, f"sqlite:///{tmp_path / 'missing.db'}", Sale)
 
 
@@ -217,7 +217,7 @@ def some_filters(random: Random, count: int, url: str) -> list[Filter[Any]]:
             where: Filter[Any] = Filter(tree_of(Chance(random).test(random.choice([1, 2]))))
             reading_of(ask(url, Order, where=where))
             where.to_spark(Order)
-        except (Unliftable, FilterError, BadOption):
+        except (Unliftable, FilterError, BadOptionError):
             continue
         found.append(where)
     return found

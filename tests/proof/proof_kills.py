@@ -160,7 +160,12 @@ class Troupe:
             mine = self.cast[name]
             folder, shared = str(self.folder), any(each.group for each in mine)
             return SubscriberJob(
-                self.url_of(name), name, life, folder, mine, alive_for=LEASE if shared else 10.0
+                self.url_of(name),
+                name,
+                life,
+                folder,
+                mine,
+                heartbeat_timeout=LEASE if shared else 10.0,
             )
 
         return Worker(name, job, self.folder)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from polycast.errors import BadCheckpoint, PipelineError
+from polycast.errors import BadCheckpointError, PipelineError
 from polycast.pipeline import Pipeline
 from polycast.pipeline.sink import Sink
 from polycast.stores import Store, Transaction
@@ -174,7 +174,7 @@ def main(text: str) -> int:
         print("ready", flush=True)
         while not stopping.is_set() and os.getppid() == parent:
             pipeline.wait(0.2)
-    except BadCheckpoint as error:
+    except BadCheckpointError as error:
         print("refused", error, flush=True)
         return REFUSED
     except PipelineError as error:

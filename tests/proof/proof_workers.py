@@ -25,7 +25,7 @@ from proof_events import TYPES, Event
 from proof_history import History, digest
 
 import polycast as pc
-from polycast.errors import BrokerUnreachable
+from polycast.errors import BrokerUnreachableError
 
 __all__ = ["GATE", "Listening", "PublisherJob", "SubscriberJob", "effects_table", "peak_memory"]
 
@@ -79,8 +79,8 @@ class SubscriberJob(msgspec.Struct, frozen=True, tag_field="role", tag="subscrib
     life: int
     folder: str
     subscriptions: list[Listening]
-    ack_within: float = 120.0
-    alive_for: float = 10.0
+    ack_timeout: float = 120.0
+    heartbeat_timeout: float = 10.0
 
 
 def main(text: str) -> None:
@@ -118,7 +118,7 @@ def opened(url: str, **options: Any) -> pc.Bus:
     while True:
         try:
             return pc.Bus(url, **options)
-        except BrokerUnreachable:
+        except BrokerUnreachableError:
             if time.monotonic() > deadline:
                 raise
             pause.wait(0.05)
@@ -158,7 +158,7 @@ def _publish(bus: pc.Bus, events: list[Event], history: History) -> None:
     if len(events) > 1:
         try:
             receipts = bus.publish_many(events)
-        except pc.PublishUnknown:
+        except pc.PublishUnknownError:
             return  # maybe
         for event, receipt in zip(events, receipts, strict=True):
             _accepted(history, event, receipt)
@@ -168,7 +168,7 @@ def _publish(bus: pc.Bus, events: list[Event], history: History) -> None:
         try:
             _accepted(history, event, bus.publish(event, identity=identity))
             return
-        except pc.PublishUnknown as error:
+        except pc.PublishUnknownError as error:
             identity = error.identity
             history.write("unknown", key=event.key, identity=identity)
 
@@ -182,9 +182,9 @@ def _accepted(history: History, event: Event, receipt: pc.Receipt) -> None:
 
 def subscribe(job: SubscriberJob, history: History, stopping: threading.Event) -> None:
     """Attach all subscriptions, and handle what comes until told to stop."""
-    with opened(job.url, publisher=job.name, alive_for=job.alive_for) as bus:
+    with opened(job.url, publisher=job.name, heartbeat_timeout=job.heartbeat_timeout) as bus:
         for mine in job.subscriptions:
-            options: dict[str, object] = {"level": mine.level, "ack_within": job.ack_within}
+            options: dict[str, object] = {"level": mine.level, "ack_timeout": job.ack_timeout}
             options |= {"engine": mine.engine}
             if mine.durable:
                 options["durable"] = mine.kept_as

@@ -13,7 +13,7 @@ from proof_disk import FailAt, FullAfter, run_on
 from proof_power import draft_of
 from proof_vfs import Before, TapeVFS
 
-from polycast.errors import StoreError, StoreFailed
+from polycast.errors import StoreError, StoreFailedError
 from polycast.stores.contract import Store
 from polycast.stores.sqlite import SqliteStore
 
@@ -99,10 +99,10 @@ def test_after_a_failure_the_error_says_what_to_do(tmp_path: Path) -> None:
     with closing(store):
         store.append([draft_of("p", 1, 10, random.Random(0))])
         layer.before = FailAt("sync", 1, apsw.SQLITE_IOERR_FSYNC)
-        with pytest.raises(StoreFailed) as refused:
+        with pytest.raises(StoreFailedError) as refused:
             store.append([draft_of("p", 2, 10, random.Random(0))])
         assert refused.value.unknown
-        with pytest.raises(StoreFailed, match="takes nothing more") as later:
+        with pytest.raises(StoreFailedError, match="takes nothing more") as later:
             store.append([draft_of("p", 3, 10, random.Random(0))])
         assert not later.value.unknown
         assert [each.record.identity.sequence for each in store.read(1).entries] == [1]

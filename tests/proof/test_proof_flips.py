@@ -14,7 +14,7 @@ from proof_flips import STATE, answers, fill, flip, flips, verdict
 from proof_power import NAME, draft_of
 from proof_vfs import TapeVFS
 
-from polycast.errors import StoreDamaged
+from polycast.errors import StoreDamagedError
 from polycast.stores.contract import Store
 from polycast.stores.sqlite import SqliteStore
 
@@ -93,7 +93,10 @@ def test_a_body_that_has_become_a_number_is_told_as_damage(tmp_path: Path, size:
     at = content.rindex(header, 0, content.index(body)) + 1
     content[at] ^= 0x80
     path.write_bytes(content)
-    with closing(SqliteStore(str(path))) as store, pytest.raises(StoreDamaged, match="position 2"):
+    with (
+        closing(SqliteStore(str(path))) as store,
+        pytest.raises(StoreDamagedError, match="position 2"),
+    ):
         store.read(2)
 
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from polycast.config import level_named
-from polycast.errors import BadOption, FilterError, NotDecodable
+from polycast.errors import BadOptionError, FilterError, NotDecodableError
 from polycast.events import Codec, Identity, Record, codec_for
 from polycast.filters import Filter
 from polycast.filters.tree import nodes
@@ -185,7 +185,7 @@ def worlds(draw: st.DrawFn) -> tuple[Known, list[Route], list[Stored]]:
 def _is_whole(plan: RoutingPlan, record: Record) -> bool:
     try:
         codec_for(record.codec).decode(record, registry=plan.registry)
-    except NotDecodable:
+    except NotDecodableError:
         return False
     return True
 
@@ -315,10 +315,10 @@ def test_a_route_is_added_once_and_removed_once() -> None:
     known, _ = orders()
     route = known.route(1, Order)
     plan = planned(known, [route])
-    with pytest.raises(BadOption, match="not in effect"):
+    with pytest.raises(BadOptionError, match="not in effect"):
         plan.add(route)
     plan.remove(1)
-    with pytest.raises(BadOption, match="in effect"):
+    with pytest.raises(BadOptionError, match="in effect"):
         plan.remove(1)
 
 
@@ -326,7 +326,7 @@ def test_a_route_of_types_that_nobody_has_described_changes_nothing() -> None:
     known, (stored,) = orders(Order(1, Price(2.0, "CHF"), ""))
     plan = RoutingPlan(Registry())
     route = known.route(1, Order)
-    with pytest.raises(NotDecodable):
+    with pytest.raises(NotDecodableError):
         plan.add(route)
     assert len(plan) == 0
     plan.learn(known)  # type: ignore[arg-type]

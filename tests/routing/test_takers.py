@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import polycast as pc
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.routing import decode_takers, encode_takers
 
 numbers = st.lists(st.integers(1, 70_000) | st.integers(1, 2**32 - 1), min_size=1, max_size=5)
@@ -41,7 +41,7 @@ def test_by_route_turns_it_round() -> None:
     ],
 )
 def test_anything_else_is_refused(data: bytes, why: str) -> None:
-    with pytest.raises(NotDecodable, match=why):
+    with pytest.raises(NotDecodableError, match=why):
         decode_takers(1, data)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import polycast as pc
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.events import codec_for
 from polycast.matching import Definition, Interest, definition_of
 from polycast.routing.recipients import encode_takers
@@ -86,7 +86,7 @@ class Player:
         interest, record = self._interests[route.definition], stored.record
         try:
             event = codec_for(record.codec).decode(record, registry=self._registry)
-        except NotDecodable:
+        except NotDecodableError:
             cls = self._registry.class_for(record.name, record.version, record.hash)
             return interest.selector.covers(cls, record.topic)
         if self._is_partial(route):

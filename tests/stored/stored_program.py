@@ -100,8 +100,8 @@ def _say(*what: Any) -> None:
 def main(url: str, job: dict[str, Any]) -> None:
     """Subscribe, then do what is asked."""
     held, go = set(job.pop("hold", [])), threading.Event()
-    alive = job.pop("alive_for", 10.0)
-    bus = pc.Bus(url, publisher=job.pop("publisher", "elsewhere"), alive_for=alive)
+    alive = job.pop("heartbeat_timeout", 10.0)
+    bus = pc.Bus(url, publisher=job.pop("publisher", "elsewhere"), heartbeat_timeout=alive)
 
     deadly = job.pop("deadly", -1)
 
@@ -114,14 +114,14 @@ def main(url: str, job: dict[str, Any]) -> None:
         if job.get("ack") == "manual":
             try:
                 delivery.ack()
-            except pc.NotSettled as error:
+            except pc.NotSettledError as error:
                 _say("refused", sale.number, str(error))
                 return
         _say("got", sale.number, delivery.token, delivery.count)
 
     try:
         bus.subscribe(Sale, handle, **job)
-    except pc.DurableChanged as error:
+    except pc.DurableChangedError as error:
         _say("changed", error.difference)
         bus.close()
         return

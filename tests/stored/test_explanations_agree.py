@@ -122,7 +122,7 @@ def test_what_is_explained_is_what_becomes_of_an_event(
             level=case.level,
             **about,
         )
-    except (pc.FilterMistake, pc.BadOption):
+    except (pc.FilterMistakeError, pc.BadOptionError):
         return  # it asks for what its type has not
     try:
         said: dict[int, pc.Explanation] = {}

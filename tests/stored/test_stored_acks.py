@@ -52,7 +52,7 @@ def test_an_acknowledgement_after_the_bus_was_closed_is_refused(
     bus.publish(Sale(0))
     eventually(lambda: seen.deliveries)
     bus.close(timeout=0)
-    with pytest.raises(pc.NotSettled):
+    with pytest.raises(pc.NotSettledError):
         seen.deliveries[0].ack()
 
 
@@ -62,7 +62,7 @@ def test_a_second_acknowledgement_is_refused(shop: pc.Bus, eventually: Eventuall
     shop.publish(Sale(0))
     eventually(lambda: seen.deliveries)
     seen.deliveries[0].ack()
-    with pytest.raises(pc.NotSettled, match="settled already"):
+    with pytest.raises(pc.NotSettledError, match="settled already"):
         seen.deliveries[0].ack()
 
 
@@ -136,15 +136,15 @@ def test_reject_is_a_dead_letter_at_once(shop: pc.Bus, eventually: Eventually) -
 def test_what_is_not_acknowledged_in_time_is_given_again_and_the_late_answer_refused(
     options: dict[str, Any], open_bus: OpenBus, clock: ManualClock, eventually: Eventually
 ) -> None:
-    bus, seen = open_bus(clock=clock, alive_for=10_000), Recorder[Any]()
-    bus.subscribe(Sale, seen, ack="manual", ack_within=5, backoff=1, **options)
+    bus, seen = open_bus(clock=clock, heartbeat_timeout=10_000), Recorder[Any]()
+    bus.subscribe(Sale, seen, ack="manual", ack_timeout=5, backoff=1, **options)
     bus.publish(Sale(0))
     eventually(lambda: len(seen.deliveries) == 1)
     clock.advance(6)
     eventually(lambda: bus.health().counts.failed == 1)
     clock.advance(2)
     eventually(lambda: len(seen.deliveries) == 2)
-    with pytest.raises(pc.NotSettled):
+    with pytest.raises(pc.NotSettledError):
         seen.deliveries[0].ack()
     seen.deliveries[1].ack()
     assert seen.deliveries[1].token > seen.deliveries[0].token
@@ -159,7 +159,7 @@ def test_an_acknowledgement_of_who_was_taken_over_is_refused(
     shop.publish(Sale(0))
     eventually(lambda: before.deliveries)
     other.subscribe(Sale, after, durable="kept", ack="manual")
-    with pytest.raises(pc.NotSettled):
+    with pytest.raises(pc.NotSettledError):
         before.deliveries[0].ack()
     eventually(lambda: after.deliveries)
     after.deliveries[0].ack()

@@ -36,13 +36,13 @@ class Process:
 
     presence: Presence
     timers: Timers
-    alive_for: float
+    heartbeat_timeout: float
     began: float
     crashed: float | None = None
 
     @property
     def looks_every(self) -> float:
-        return self.alive_for / BEATS + SLACK
+        return self.heartbeat_timeout / BEATS + SLACK
 
 
 @dataclass
@@ -83,15 +83,15 @@ class SetClocks(RuleBasedStateMachine):
     # -- what happens ------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.living()) < 4)
-    @rule(alive_for=st.sampled_from([5.0, 10.0, 60.0]))
-    def start(self, alive_for: float) -> None:
+    @rule(heartbeat_timeout=st.sampled_from([5.0, 10.0, 60.0]))
+    def start(self, heartbeat_timeout: float) -> None:
         for lease in self.leases.values():
             # Who has just come believes the wall clock, if nobody attached knows better.
             believed = self.now() + lease.end + lease.offset - self.clock.time()
             lease.soonest = min(lease.soonest, believed)
-        presence = Presence(self.store, "shop", self.clock, alive_for=alive_for)
+        presence = Presence(self.store, "shop", self.clock, heartbeat_timeout=heartbeat_timeout)
         timers = Timers(self.clock, threaded=False)
-        process = Process(presence, timers, alive_for, self.now())
+        process = Process(presence, timers, heartbeat_timeout, self.now())
         presence.stepped = lambda: self.write_again(process)
         presence.keep(timers)
         self.processes.append(process)
@@ -182,7 +182,7 @@ class SetClocks(RuleBasedStateMachine):
                 continue
             for other in self.living():
                 watched = self.now() - max(process.crashed, other.began)
-                if watched > process.alive_for + 2 * other.looks_every:
+                if watched > process.heartbeat_timeout + 2 * other.looks_every:
                     assert not is_there, "a dead bus lives for ever"
 
     @invariant()
@@ -199,14 +199,14 @@ class SetClocks(RuleBasedStateMachine):
             gone = max(lease.written, lease.holder.crashed or 0.0)
             for other in self.living():
                 watched = self.now() - max(gone, other.began)
-                buried = lease.holder.alive_for if lease.attached else 0.0
+                buried = lease.holder.heartbeat_timeout if lease.attached else 0.0
                 assert watched <= lease.term + buried + 3 * other.looks_every, f"{name} stays"
 
 
 def test_a_sign_of_life_is_another_one_even_if_the_clock_is_set_back_each_time() -> None:
     machine = SetClocks()
-    machine.start(alive_for=10.0)
-    machine.start(alive_for=10.0)
+    machine.start(heartbeat_timeout=10.0)
+    machine.start(heartbeat_timeout=10.0)
     for _ in range(20):
         machine.clock.step(-2.0)
         machine.clock.advance(2.0)

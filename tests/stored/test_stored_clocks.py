@@ -34,7 +34,7 @@ def opened(open_bus: OpenBus, clock: ManualClock, buses_opened: list[pc.Bus]) ->
     """Open a bus by the clock of the test."""
 
     def open_one(**options: Any) -> pc.Bus:
-        buses_opened.append(open_bus(**{"clock": clock, "alive_for": 10.0, **options}))
+        buses_opened.append(open_bus(**{"clock": clock, "heartbeat_timeout": 10.0, **options}))
         return buses_opened[-1]
 
     return open_one
@@ -52,7 +52,7 @@ def pass_time(
 
     def hear() -> None:
         for bus in buses_opened:  # that its last sign has arrived it hears before another answer
-            with suppress(pc.BusClosed):
+            with suppress(pc.BusClosedError):
                 len(bus.dead_letters())
 
     def beat(store: ReadOnlyStore, silent: int) -> None:
@@ -107,7 +107,7 @@ def test_whoever_lives_keeps_what_he_has(
     sub = shop.subscribe(Sale, seen, durable="kept", lease=3_600)
     crew: Recorder[Any] = Recorder()
     for bus in (shop, other):
-        options: dict[str, Any] = {"ack": "manual", "ack_within": 1_000}
+        options: dict[str, Any] = {"ack": "manual", "ack_timeout": 1_000}
         bus.subscribe(Sale, crew, group="crew", durable="crew", **options)
     shop.publish(Sale(0))
     eventually(lambda: crew.deliveries and seen.events)
@@ -158,7 +158,7 @@ def test_what_the_dead_had_comes_to_its_end(
     still = opened(publisher="still", clock=ManualClock())  # its process stands still from now on
     held, taken = Recorder[Any](), Recorder[Any]()
     still.subscribe(Sale, Recorder(), durable="orphan", lease=20)
-    still.subscribe(Sale, held, group="crew", durable="crew", ack="manual", ack_within=1_000)
+    still.subscribe(Sale, held, group="crew", durable="crew", ack="manual", ack_timeout=1_000)
     still.publish(Sale(0))
     eventually(lambda: held.deliveries)
     (dead,) = buses(path)
@@ -257,7 +257,7 @@ def test_nothing_gets_old_by_setting_a_clock(
     step: float, opened: OpenBus, path: Path, clock: ManualClock, eventually: Eventually
 ) -> None:
     age = DAY / 2
-    bus = opened(publisher="shop", retention=pc.Retention(age=age), alive_for=10 * DAY)
+    bus = opened(publisher="shop", retention=pc.Retention(age=age), heartbeat_timeout=10 * DAY)
     bus.subscribe(Refund, Recorder(), durable="mark", pinned=False)
     bus.publish_many(sales(0, 1, 2))
 

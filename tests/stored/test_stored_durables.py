@@ -171,8 +171,8 @@ def test_who_attaches_takes_over_and_the_first_ends(
     second, after = attach(shop if same else other)
     eventually(lambda: first.state == "taken over")
     eventually(lambda: len(after.events) == 2)
-    assert isinstance(first.ended, pc.TakenOver)
-    with pytest.raises(pc.TakenOver):
+    assert isinstance(first.ended, pc.TakenOverError)
+    with pytest.raises(pc.TakenOverError):
         first.pause()
     first.cancel()  # it has nothing to cancel any more
     shop.publish(Sale(2))
@@ -228,7 +228,7 @@ def test_threads_that_fight_over_a_name_lose_nothing(
             sub = bus.subscribe(Sale, lambda sale: handled.append(sale.number), durable="billing")
             try:
                 sub.detach()
-            except pc.TakenOver:
+            except pc.TakenOverError:
                 pass
 
     shop.subscribe(Sale, lambda sale: handled.append(sale.number), durable="billing")
@@ -262,7 +262,7 @@ def test_another_definition_is_refused_with_the_difference(
     same: bool, changed: dict[str, Any], fields: set[str], shop: pc.Bus, other: pc.Bus
 ) -> None:
     first, _ = attach(shop, level="sorted_set")
-    with pytest.raises(pc.DurableChanged) as refused:
+    with pytest.raises(pc.DurableChangedError) as refused:
         attach(shop if same else other, **{"level": "sorted_set", **changed})
     assert fields <= set(refused.value.difference)
     assert first.state == "active"

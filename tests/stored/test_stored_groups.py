@@ -385,11 +385,11 @@ def test_a_bus_that_had_counted_as_dead_joins_again(
     crew: Crew, open_bus: OpenBus, path: Path, clock: ManualClock, eventually: Eventually
 ) -> None:
     still = ManualClock()  # of a process that stands still
-    bus = open_bus(clock=still, alive_for=10)
+    bus = open_bus(clock=still, heartbeat_timeout=10)
     alone = crew.member(bus, "alone")
     durable = crew.member(bus, "durable", group="kept", durable="kept")
     number = first_bus(path)
-    open_bus(clock=clock, alive_for=10)
+    open_bus(clock=clock, heartbeat_timeout=10)
     eventually(lambda: is_buried(path, number, clock))
     still.advance(3)
 
@@ -404,17 +404,17 @@ def test_a_bus_that_had_counted_as_dead_joins_again(
 def test_an_acknowledgement_of_who_had_counted_as_dead_is_refused(
     open_bus: OpenBus, path: Path, clock: ManualClock, eventually: Eventually
 ) -> None:
-    bus, before = open_bus(clock=ManualClock(), alive_for=10), Recorder[Any]()
+    bus, before = open_bus(clock=ManualClock(), heartbeat_timeout=10), Recorder[Any]()
     bus.subscribe(Sale, before, group="crew", durable="crew", ack="manual")
     bus.publish(Sale(0))
     eventually(lambda: before.deliveries)
     number = first_bus(path)
     after: Recorder[Any] = Recorder()
-    other = open_bus(clock=clock, alive_for=10)
+    other = open_bus(clock=clock, heartbeat_timeout=10)
     eventually(lambda: is_buried(path, number, clock))
     other.subscribe(Sale, after, group="crew", durable="crew")
     eventually(lambda: after.events)
-    with pytest.raises(pc.NotSettled):
+    with pytest.raises(pc.NotSettledError):
         before.deliveries[0].ack()
     assert after.deliveries[0].token > before.deliveries[0].token
     assert after.deliveries[0].count == 2

@@ -19,7 +19,7 @@ OpenBus = Callable[..., pc.Bus]
 @pytest.fixture
 def reopen(open_bus: OpenBus, clock: ManualClock) -> Callable[[], pc.Bus]:
     """Open a bus that counts by the same clock as the others, and does not count as dead."""
-    return lambda: open_bus(clock=clock, alive_for=100_000)
+    return lambda: open_bus(clock=clock, heartbeat_timeout=100_000)
 
 
 def test_a_lease_ends_a_durable_subscription(
@@ -96,7 +96,7 @@ def test_a_clock_that_was_set_back_does_not_prolong_a_lease(
     early, late = ManualClock(1_000_000.0), ManualClock(2_000_000.0)
     with open_bus(clock=late) as bus:
         bus.subscribe(Sale, Recorder(), durable="kept", lease=100)
-    bus = open_bus(clock=early, alive_for=100_000)
+    bus = open_bus(clock=early, heartbeat_timeout=100_000)
     sub = bus.subscribe(Sale, Recorder(), durable="kept")
     assert sub.state == "active"
     early.advance(100)

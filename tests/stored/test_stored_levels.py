@@ -187,7 +187,7 @@ def test_a_class_that_others_cannot_name_is_refused(shop: pc.Bus) -> None:
     class Local:
         pass
 
-    with pytest.raises(pc.NotShareable):
+    with pytest.raises(pc.NotShareableError):
         shop.publish(Local())
-    with pytest.raises(pc.NotShareable):
+    with pytest.raises(pc.NotShareableError):
         shop.subscribe(Local, print)

@@ -239,7 +239,7 @@ def test_subscribing_and_leaving_in_many_threads_leaves_nothing_behind(
                 sub = shop.subscribe(Sale, lambda sale: None, **mine)
                 shop.publish(Sale(n))
                 sub.detach() if n % 2 and sub.durable and sub.ended is None else sub.cancel()
-        except pc.TakenOver:
+        except pc.TakenOverError:
             pass
         except BaseException as error:
             errors.append(error)
@@ -257,35 +257,35 @@ def test_subscribing_and_leaving_in_many_threads_leaves_nothing_behind(
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(pc.NotAStore, match="there is no folder"):
+    with pytest.raises(pc.NotAStoreError, match="there is no folder"):
         pc.Bus(f"sqlite:///{tmp_path / 'missing' / 'events.db'}")
 
 
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(pc.NotAStore, match="it is a folder"):
+    with pytest.raises(pc.NotAStoreError, match="it is a folder"):
         pc.Bus(f"sqlite:///{tmp_path}")
 
 
 def test_another_file_is_no_store(tmp_path: Path) -> None:
     path = tmp_path / "text.db"
     path.write_text("hello, " * 1_000)
-    with pytest.raises(pc.NotAStore, match="no SQLite file"):
+    with pytest.raises(pc.NotAStoreError, match="no SQLite file"):
         pc.Bus(f"sqlite:///{path}")
     assert path.read_text().startswith("hello")
 
 
 @pytest.mark.parametrize("url", ["sqlite:", "sqlite://", "sqlite:///", "file.db", "sqlite:x.db"])
 def test_a_url_without_a_path_says_what_is_accepted(url: str) -> None:
-    with pytest.raises(pc.BadOption, match="sqlite:///"):
+    with pytest.raises(pc.BadOptionError, match="sqlite:///"):
         pc.Bus(url)
 
 
 def test_no_thread_is_left_of_a_bus_that_could_not_be_opened(
     tmp_path: Path, eventually: Eventually
 ) -> None:
-    with pytest.raises(pc.NotAStore):
+    with pytest.raises(pc.NotAStoreError):
         pc.Bus(f"sqlite:///{tmp_path}")
-    with pytest.raises(pc.BadOption):
+    with pytest.raises(pc.BadOptionError):
         pc.Bus(f"sqlite:///{tmp_path / 'events.db'}", history=5)
     eventually(lambda: threads() == [])
 

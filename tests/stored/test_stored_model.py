@@ -75,7 +75,7 @@ class Lives(RuleBasedStateMachine):
             self.attach(n, 0)
 
     def _open(self) -> pc.Bus:
-        return pc.Bus(self.url, alive_for=1_000)
+        return pc.Bus(self.url, heartbeat_timeout=1_000)
 
     # -- what can happen ---------------------------------------------------------------------------
 

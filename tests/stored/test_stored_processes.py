@@ -73,7 +73,7 @@ def test_what_a_killed_member_had_goes_to_another(
 ) -> None:
     elsewhere = start(group="crew", durable="crew", level=level, hold=[0])
     elsewhere.hear("ready")
-    bus, seen = open_bus(alive_for=0.5), Recorder[Any]()
+    bus, seen = open_bus(heartbeat_timeout=0.5), Recorder[Any]()
     bus.publish(Sale(0))
     _, token = elsewhere.hear("began")
     bus.subscribe(Sale, seen, group="crew", durable="crew", level=level)
@@ -90,9 +90,9 @@ def test_what_a_killed_member_had_goes_to_another(
 def test_a_member_that_stood_still_too_long_is_refused(
     start: Start, open_bus: OpenBus, eventually: Eventually
 ) -> None:
-    elsewhere = start(group="crew", durable="crew", ack="manual", hold=[0], alive_for=0.6)
+    elsewhere = start(group="crew", durable="crew", ack="manual", hold=[0], heartbeat_timeout=0.6)
     elsewhere.hear("ready")
-    bus, seen = open_bus(alive_for=0.6), Recorder[Any]()
+    bus, seen = open_bus(heartbeat_timeout=0.6), Recorder[Any]()
     bus.publish(Sale(0))
     elsewhere.hear("began")
     bus.subscribe(Sale, seen, group="crew", durable="crew")
@@ -112,7 +112,7 @@ def test_a_member_that_stood_still_too_long_is_refused(
 def test_what_was_claimed_by_a_bus_that_nobody_buries_any_more_is_free(
     path: Path, open_bus: OpenBus, eventually: Eventually
 ) -> None:
-    bus, seen = open_bus(alive_for=0.3), Recorder[Any]()
+    bus, seen = open_bus(heartbeat_timeout=0.3), Recorder[Any]()
     bus.subscribe(Sale, seen, group="crew", durable="crew", ack="manual")
     bus.publish(Sale(0))
     eventually(lambda: seen.events)
@@ -138,7 +138,7 @@ def test_what_was_claimed_by_a_bus_that_was_dead_and_buried_is_free(
     claim = Flight("crew", position, receipt.identity.publisher, 1_000, 7, attempts=1)
     assert store.write(lambda tx: tx.claim(claim)).result()
     store.close()
-    bus, seen = open_bus(alive_for=0.3), Recorder[Any]()
+    bus, seen = open_bus(heartbeat_timeout=0.3), Recorder[Any]()
     bus.subscribe(Sale, seen, group="crew", durable="crew")
     eventually(lambda: seen.events)
     assert numbers(seen) == [0]
@@ -194,7 +194,7 @@ def test_a_class_that_is_not_here_is_made_and_loses_nothing(
     [odd] = seen.events
     assert isinstance(odd, Sale)
     assert (odd.number, odd.why, odd.item.name, odd.item.prices) == (7, "because", "tea", [1, 2])
-    with pytest.raises(pc.MethodNotHere):
+    with pytest.raises(pc.MethodNotHereError):
         odd.total()
     shop.publish(odd)
     eventually(lambda: len(seen.events) == 2)

@@ -60,19 +60,19 @@ def test_an_identity_published_again_is_stored_once(
 
 def test_an_identity_that_this_bus_has_not_given_is_refused(shop: pc.Bus) -> None:
     given = shop.publish(Sale(0)).identity
-    with pytest.raises(pc.BadOption, match="given before"):
+    with pytest.raises(pc.BadOptionError, match="given before"):
         shop.publish(Sale(1), identity=pc.Identity(given.publisher, given.epoch, 7))
 
 
 def test_a_publisher_who_waits_too_long_does_not_know_and_may_try_again(
     open_bus: OpenBus, held_up: HeldUp, eventually: Eventually
 ) -> None:
-    bus, seen = open_bus(publish_within=0.05), Recorder[Any]()
+    bus, seen = open_bus(publish_timeout=0.05), Recorder[Any]()
     bus.subscribe(Sale, seen)
     with held_up():
-        with pytest.raises(pc.PublishUnknown) as unknown:
+        with pytest.raises(pc.PublishUnknownError) as unknown:
             bus.publish(Sale(1))
-        with pytest.raises(pc.PublishUnknown) as unknown_too:
+        with pytest.raises(pc.PublishUnknownError) as unknown_too:
             bus.publish_many(sales(2, 3))
     again = bus.publish(Sale(1), identity=unknown.value.identity)
     for sale, identity in zip(sales(2, 3), unknown_too.value.identities, strict=True):
@@ -120,7 +120,7 @@ def test_publish_async_does_not_block_its_loop(open_bus: OpenBus, held_up: HeldU
 def test_publish_async_does_not_block_its_loop_for_who_makes_publishers_wait(
     open_bus: OpenBus, held_up: HeldUp
 ) -> None:
-    bus = open_bus(publish_within=1.0)
+    bus = open_bus(publish_timeout=1.0)
     bus.subscribe(Sale, lambda sale: None, overflow="block")
 
     async def publish() -> float:
@@ -138,10 +138,10 @@ def test_publish_async_does_not_block_its_loop_for_who_makes_publishers_wait(
 def test_publish_async_does_not_know_either_after_too_long(
     open_bus: OpenBus, held_up: HeldUp
 ) -> None:
-    bus = open_bus(publish_within=0.05)
+    bus = open_bus(publish_timeout=0.05)
 
-    async def publish() -> pc.PublishUnknown:
-        with held_up(), pytest.raises(pc.PublishUnknown) as unknown:
+    async def publish() -> pc.PublishUnknownError:
+        with held_up(), pytest.raises(pc.PublishUnknownError) as unknown:
             await asyncio.wait_for(bus.publish_async(Sale(1)), 2)
         return unknown.value
 
@@ -192,7 +192,7 @@ def test_an_async_callback_may_publish(shop: pc.Bus, eventually: Eventually) -> 
 def test_an_inline_callback_does_not_wait_for_the_thread_it_runs_in(
     open_bus: OpenBus, eventually: Eventually
 ) -> None:
-    bus, took = open_bus(publish_within=3), list[float]()
+    bus, took = open_bus(publish_timeout=3), list[float]()
     bus.subscribe(Refund, lambda refund: None, overflow="block")
 
     def refund(sale: Sale) -> None:
@@ -272,13 +272,13 @@ def test_headers_and_time_come_with_the_delivery(
 def test_a_closed_bus_refuses(shop: pc.Bus) -> None:
     shop.publish(BigSale(1))
     shop.close()
-    with pytest.raises(pc.BusClosed):
+    with pytest.raises(pc.BusClosedError):
         shop.publish(BigSale(2))
-    with pytest.raises(pc.BusClosed):
+    with pytest.raises(pc.BusClosedError):
         shop.publish_many([BigSale(2)])
-    with pytest.raises(pc.BusClosed):
+    with pytest.raises(pc.BusClosedError):
         shop.publish_async(BigSale(2))
-    with pytest.raises(pc.BusClosed):
+    with pytest.raises(pc.BusClosedError):
         shop.subscribe(BigSale, print)
 
 

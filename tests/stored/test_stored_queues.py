@@ -205,7 +205,7 @@ def test_a_full_queue_that_blocks_refuses_in_the_end_with_nothing_accepted(
     shop.subscribe(Sale, witness)
     sub.pause()
     shop.publish_many(sales(0, 1))
-    with pytest.raises(pc.QueueFull):
+    with pytest.raises(pc.QueueFullError):
         shop.publish(Sale(2))
     sub.resume()
     assert shop.flush(5)

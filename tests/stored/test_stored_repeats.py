@@ -81,7 +81,7 @@ def test_what_was_published_after_a_kill_is_no_repeat(
 ) -> None:
     elsewhere = start(durable="billing", hold=[1])
     elsewhere.hear("ready")
-    bus = open_bus(publisher="shop", alive_for=1.0)
+    bus = open_bus(publisher="shop", heartbeat_timeout=1.0)
     bus.publish_many(sales(0, 1))
     elsewhere.hear("began")
     elsewhere.kill()
@@ -275,9 +275,9 @@ def test_an_event_that_kills_whoever_handles_it_ends_as_a_dead_letter(
 def test_who_was_still_for_too_long_gets_nothing_that_came_after_the_take_over(
     start: Start, open_bus: OpenBus, eventually: Eventually
 ) -> None:
-    elsewhere = start(durable="billing", alive_for=0.5)
+    elsewhere = start(durable="billing", heartbeat_timeout=0.5)
     elsewhere.hear("ready")
-    bus, seen = open_bus(publisher="shop", alive_for=0.5), Recorder[Any]()
+    bus, seen = open_bus(publisher="shop", heartbeat_timeout=0.5), Recorder[Any]()
     engine: Any = bus._engine
 
     def is_alone() -> bool:

@@ -46,7 +46,7 @@ def test_since_a_position_and_since_one_to_come(shop: pc.Bus, eventually: Eventu
 
 
 def test_since_a_time(open_bus: OpenBus, clock: ManualClock, eventually: Eventually) -> None:
-    bus = open_bus(clock=clock, alive_for=100_000)
+    bus = open_bus(clock=clock, heartbeat_timeout=100_000)
     for n in range(5):
         bus.publish(Sale(n))
         clock.advance(10)
@@ -55,19 +55,19 @@ def test_since_a_time(open_bus: OpenBus, clock: ManualClock, eventually: Eventua
     bus.subscribe(Sale, seen, since=moment)
     eventually(lambda: len(seen.events) == 3)
     assert numbers(seen) == [2, 3, 4]
-    with pytest.raises(pc.BadOption, match="time zone"):
+    with pytest.raises(pc.BadOptionError, match="time zone"):
         bus.subscribe(Sale, seen, since=moment.replace(tzinfo=None))
 
 
 def test_history_that_is_gone_says_what_is_kept(open_bus: OpenBus, clock: ManualClock) -> None:
-    bus = open_bus(clock=clock, alive_for=100_000)
+    bus = open_bus(clock=clock, heartbeat_timeout=100_000)
     before = datetime.fromtimestamp(clock.time(), UTC) + timedelta(seconds=1)
     for n in range(5):
         bus.publish(Sale(n))
         clock.advance(10)
     bus._engine.store.truncate(4)  # type: ignore[attr-defined]
     for since in (1, 3, before):
-        with pytest.raises(pc.HistoryGone) as gone:
+        with pytest.raises(pc.HistoryGoneError) as gone:
             bus.subscribe(Sale, print, since=since)
         assert gone.value.oldest == 4
     seen: Recorder[Any] = Recorder()

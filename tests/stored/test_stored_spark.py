@@ -13,7 +13,7 @@ from stored_events import Refund, Sale, numbers, sales
 from stored_player import Player
 
 import polycast as pc
-from polycast.errors import NotRoutable
+from polycast.errors import NotRoutableError
 from polycast.testing import ManualClock, Recorder
 
 Eventually = Callable[[Callable[[], object]], None]
@@ -405,14 +405,14 @@ def test_a_filter_that_nobody_else_can_ask_is_refused(shop: pc.Bus, player: Play
     def local(sale: Sale) -> bool:
         return small(sale)
 
-    with pytest.raises(NotRoutable, match="engine='direct' takes any filter"):
+    with pytest.raises(NotRoutableError, match="engine='direct' takes any filter"):
         shop.subscribe(Sale, print, durable="d", engine="spark", where=local)
     assert (player.routes(), player.cursors(["d"])) == ([], [])
     assert shop.health().subscriptions == ()
 
 
 def test_it_needs_a_durable_name(shop: pc.Bus) -> None:
-    with pytest.raises(pc.BadOption, match="it goes with durable='name'"):
+    with pytest.raises(pc.BadOptionError, match="it goes with durable='name'"):
         shop.subscribe(Sale, print, engine="spark", group="crew")
 
 

@@ -227,7 +227,7 @@ def test_what_a_killed_member_had_goes_to_another(
     elsewhere = start(hold=[0], **CREW)
     elsewhere.hear("ready")
     player.learn_interest(everything("crew", "strong_set", group="crew"))
-    bus, seen = open_bus(alive_for=0.5), Recorder[Any]()
+    bus, seen = open_bus(heartbeat_timeout=0.5), Recorder[Any]()
     bus.publish(Sale(0))
     player.play()
     elsewhere.hear("began")

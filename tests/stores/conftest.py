@@ -10,7 +10,7 @@ import pytest
 from store_drafts import MakeDrafts, make_drafts
 
 from polycast.broker.client.address import addresses_of
-from polycast.broker.client.client_connection import Options
+from polycast.broker.client.client_connection import ConnectionOptions
 from polycast.broker.client.remote_store import RemoteStore
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
@@ -41,7 +41,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) ->
         else:
             broker = Broker(f"sqlite:///{tmp_path / 'store.db'}", clock=clock)
             serving = opened.enter_context(Serving(broker))
-            made = RemoteStore(Options(addresses_of(serving.url)), clock=clock)
+            made = RemoteStore(ConnectionOptions(addresses_of(serving.url)), clock=clock)
         opened.callback(made.close)
         yield made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from store_drafts import MakeDrafts
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.stores import (
     Draft,
     Flight,
@@ -50,7 +50,7 @@ def test_a_rule_is_kept_in_the_store(store: Store) -> None:
 
 @pytest.mark.parametrize("bad", [{"age": 0}, {"age": float("nan")}, {"size": -1}])
 def test_a_rule_that_keeps_nothing_is_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(BadOption):
+    with pytest.raises(BadOptionError):
         Retention(**bad)  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from store_drafts import MakeDrafts
 
-from polycast.errors import NotAStore, StoreDamaged, StoreError
+from polycast.errors import NotAStoreError, StoreDamagedError, StoreError
 from polycast.stores import Flight, Kept, Stretch
 from polycast.stores.sqlite import SqliteStore, back_up, restore
 from polycast.stores.sqlite.backup import EPOCHS_SKIPPED
@@ -109,7 +109,7 @@ def test_a_damaged_store_is_not_backed_up_over_a_good_one(
     harmed = bytearray(path.read_bytes())
     harmed[len(harmed) // 2 : len(harmed) // 2 + 9000] = b"\xa5" * 9000
     path.write_bytes(harmed)
-    with pytest.raises(StoreDamaged):
+    with pytest.raises(StoreDamagedError):
         back_up(path, copy, force=True)
     assert copy.read_bytes() == before
 
@@ -120,7 +120,7 @@ def test_a_store_is_not_backed_up_onto_itself(filled: SqliteStore, path: Path) -
 
 
 def test_what_is_not_there_cannot_be_backed_up(path: Path, copy: Path) -> None:
-    with pytest.raises(NotAStore, match="no such file"):
+    with pytest.raises(NotAStoreError, match="no such file"):
         back_up(path, copy)
     assert list(copy.parent.iterdir()) == []
 
@@ -241,10 +241,10 @@ def test_a_damaged_back_up_is_not_restored(
 ) -> None:
     back_up(path, copy)
     copy.write_bytes(copy.read_bytes()[:40_000])
-    with pytest.raises(StoreDamaged):
+    with pytest.raises(StoreDamagedError):
         restore(copy, tmp_path / "new.db")
     copy.write_text("nothing of the kind", encoding="utf-8")
-    with pytest.raises(NotAStore):
+    with pytest.raises(NotAStoreError):
         restore(copy, tmp_path / "new.db")
     assert not (tmp_path / "new.db").exists()
 

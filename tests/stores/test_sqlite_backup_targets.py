@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from store_drafts import MakeDrafts
 
-from polycast.errors import NotAStore, StoreError
+from polycast.errors import NotAStoreError, StoreError
 from polycast.stores.sqlite import SqliteStore, back_up, restore
 from polycast.stores.sqlite.file_replacement import Target
 
@@ -200,7 +200,7 @@ def test_only_files_are_replaced(filled: SqliteStore, path: Path, copy: Path) ->
     for target in (copy, copy.with_name("pipe"), Path("/dev/null")):
         with pytest.raises(StoreError, match="is no file"):
             back_up(path, target, force=True)
-    with pytest.raises(NotAStore, match="there is no folder"):
+    with pytest.raises(NotAStoreError, match="there is no folder"):
         back_up(path, copy.parent / "absent" / "copy.db", force=True)
     assert names(copy.parent) == ["copy.db", "pipe"]
 

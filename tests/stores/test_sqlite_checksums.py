@@ -14,7 +14,7 @@ import apsw
 import pytest
 from store_drafts import MakeDrafts
 
-from polycast.errors import StoreDamaged
+from polycast.errors import StoreDamagedError
 from polycast.events import Identity, Record
 from polycast.stores import (
     Advert,
@@ -184,7 +184,7 @@ def test_a_damaged_row_is_told_by_its_reader_and_by_the_doctor(
     open_sqlite: Open, path: Path, sql: str, place: str, read: Callable[[View], object]
 ) -> None:
     harm(path, sql)
-    with open_sqlite().view() as view, pytest.raises(StoreDamaged, match="checksum") as caught:
+    with open_sqlite().view() as view, pytest.raises(StoreDamagedError, match="checksum") as caught:
         read(view)
     assert caught.value.place == place
     report = examine(path, sync_test=False)
@@ -263,7 +263,7 @@ def test_a_damaged_row_is_neither_covered_up_nor_deleted(
     harm(path, sql)
     store = open_sqlite()
     before = state_of(path)
-    with pytest.raises(StoreDamaged) as caught:
+    with pytest.raises(StoreDamagedError) as caught:
         store.write(change).result(10)
     assert caught.value.place == place
     assert state_of(path) == before
@@ -313,7 +313,7 @@ def test_a_value_of_another_kind_is_told_as_damage(
     loosen(path, table)
     which = "WHERE name = 'work'" if table in ("subscriptions", "flights") else ""
     harm(path, f"UPDATE {table} SET {column} = {value} {which}")
-    with open_sqlite().view() as view, pytest.raises(StoreDamaged):
+    with open_sqlite().view() as view, pytest.raises(StoreDamagedError):
         read(view)
     report = examine(path, sync_test=False)
     assert report.integrity is not None
@@ -327,13 +327,13 @@ def test_a_type_that_is_damaged_is_told_when_the_types_are_asked_for(
     harm(path, "UPDATE types SET version = 3 WHERE number = 2")
     store = open_sqlite()
     for _ in range(2):
-        with pytest.raises(StoreDamaged, match="the type with number 2"):
+        with pytest.raises(StoreDamagedError, match="the type with number 2"):
             store.types()
 
 
 def test_a_type_whose_name_is_no_text_is_told(open_sqlite: Open, path: Path) -> None:
     harm(path, "UPDATE types SET name = CAST(x'ff41' AS TEXT) WHERE number = 2")
-    with pytest.raises(StoreDamaged, match="the table types"):
+    with pytest.raises(StoreDamagedError, match="the table types"):
         open_sqlite().types()
 
 
@@ -347,14 +347,14 @@ def test_a_damaged_row_keeps_no_other_from_being_free(open_sqlite: Open, path: P
         assert kept is not None
         assert kept.holder is None
         assert view.flight("work", 6) == Flight("work", 6, "till", None, 5)
-        with pytest.raises(StoreDamaged, match="the flight of 'work' at position 5"):
+        with pytest.raises(StoreDamagedError, match="the flight of 'work' at position 5"):
             view.flights("work")
 
 
 def test_a_backup_with_a_damaged_row_is_not_restored(path: Path, tmp_path: Path) -> None:
     back_up(path, tmp_path / "copy.db")
     harm(tmp_path / "copy.db", "UPDATE subscriptions SET cursor = 8 WHERE name = 'audit'")
-    with pytest.raises(StoreDamaged, match="the subscription 'audit'"):
+    with pytest.raises(StoreDamagedError, match="the subscription 'audit'"):
         restore(tmp_path / "copy.db", tmp_path / "new.db")
     assert not (tmp_path / "new.db").exists()
 

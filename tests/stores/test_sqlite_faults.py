@@ -11,7 +11,7 @@ import pytest
 from faulty_disk import FaultyDisk
 from store_drafts import MakeDrafts
 
-from polycast.errors import StoreFailed
+from polycast.errors import StoreFailedError
 from polycast.stores import Stretch
 from polycast.stores.sqlite import SqliteStore
 
@@ -46,16 +46,16 @@ def test_a_failed_sync_leaves_it_unknown_and_is_not_tried_again(
     faulty: SqliteStore, disk: FaultyDisk, drafts: MakeDrafts, error: Exception
 ) -> None:
     disk.fail = fails("sync", error)
-    with pytest.raises(StoreFailed) as caught:
+    with pytest.raises(StoreFailedError) as caught:
         faulty.append(drafts(2))
     assert caught.value.unknown
     syncs = [each for each in disk.done if each[0] == "sync"]
     disk.fail = lambda what, file: None  # the disk is well again, but nobody knows what is on it
-    with pytest.raises(StoreFailed) as caught:
+    with pytest.raises(StoreFailedError) as caught:
         faulty.append(drafts(3))
     assert not caught.value.unknown
     assert [each for each in disk.done if each[0] == "sync"] == syncs
-    assert isinstance(faulty.failure, StoreFailed)
+    assert isinstance(faulty.failure, StoreFailedError)
 
 
 @pytest.mark.parametrize("error", [apsw.FullError("full"), apsw.IOError("io")], ids=["full", "io"])
@@ -63,7 +63,7 @@ def test_a_write_that_fails_at_the_commit_leaves_it_unknown(
     faulty: SqliteStore, disk: FaultyDisk, drafts: MakeDrafts, error: Exception
 ) -> None:
     disk.fail = fails("write", error)
-    with pytest.raises(StoreFailed) as caught:
+    with pytest.raises(StoreFailedError) as caught:
         faulty.append(drafts(2))
     assert caught.value.unknown
 
@@ -73,7 +73,7 @@ def test_a_disk_that_fills_before_the_commit_has_stored_nothing(
 ) -> None:
     disk.fail = fails("write", apsw.FullError("full"))
     # More than the cache of SQLite holds, so that it writes before the commit.
-    with pytest.raises(StoreFailed) as caught:
+    with pytest.raises(StoreFailedError) as caught:
         faulty.append(drafts(*range(2, 40_000)), timeout=20)
     assert not caught.value.unknown
     assert faulty.newest() == 1
@@ -83,7 +83,7 @@ def test_reading_goes_on_after_a_failure(
     faulty: SqliteStore, disk: FaultyDisk, drafts: MakeDrafts
 ) -> None:
     disk.fail = fails("sync", apsw.IOError("sync"))
-    assert isinstance(faulty.submit(drafts(2)).exception(20), StoreFailed)
+    assert isinstance(faulty.submit(drafts(2)).exception(20), StoreFailedError)
     assert [each.position for each in faulty.read(1).entries] == [1]
     with faulty.view() as view:
         assert view.newest() == 1
@@ -98,7 +98,7 @@ def test_all_that_waits_behind_a_failure_fails_with_it(
     change = faulty.write(lambda transaction: transaction.put_document("k", "n", b""))
     disk.pause.set()
     for future in (*futures, change):
-        assert isinstance(future.exception(20), StoreFailed)
+        assert isinstance(future.exception(20), StoreFailedError)
 
 
 def test_who_watches_learns_of_a_failure(
@@ -108,7 +108,7 @@ def test_who_watches_learns_of_a_failure(
     faulty.watch(lambda: failures.append(faulty.failure))
     disk.fail = fails("sync", apsw.IOError("sync"))
     faulty.submit(drafts(2)).exception(20)
-    eventually(lambda: failures and isinstance(failures[-1], StoreFailed))
+    eventually(lambda: failures and isinstance(failures[-1], StoreFailedError))
 
 
 def test_a_failure_inside_a_change_is_one_of_the_store(
@@ -117,8 +117,8 @@ def test_a_failure_inside_a_change_is_one_of_the_store(
     def work(transaction: object) -> None:
         raise apsw.IOError("the disk")
 
-    assert isinstance(faulty.write(work).exception(20), StoreFailed)
-    assert isinstance(faulty.failure, StoreFailed)
+    assert isinstance(faulty.write(work).exception(20), StoreFailedError)
+    assert isinstance(faulty.failure, StoreFailedError)
 
 
 def test_a_failed_checkpoint_ends_writing_but_not_what_was_acknowledged(

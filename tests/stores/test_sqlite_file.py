@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 from store_drafts import MakeDrafts
 
-from polycast.errors import NotAStore, StoreClosed, StoreDamaged, WouldDeadlock
+from polycast.errors import NotAStoreError, StoreClosedError, StoreDamagedError, WouldDeadlockError
 from polycast.events import Identity, Root
 from polycast.stores import (
     Advert,
@@ -79,7 +79,7 @@ def test_the_last_to_close_leaves_one_file(open_sqlite: Open, path: Path) -> Non
 def test_open_store_opens_it(path: Path) -> None:
     store = open_store(path)
     store.close()
-    with pytest.raises(NotAStore, match="no such file"):
+    with pytest.raises(NotAStoreError, match="no such file"):
         open_store(path.with_name("other.db"), create=False)
     assert not path.with_name("other.db").exists()
 
@@ -90,14 +90,14 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> N
     execute(other, "CREATE TABLE t(x)")
     for path, said in ((text, "no SQLite file"), (other, "of something else")):
         before = path.read_bytes()
-        with pytest.raises(NotAStore, match=said):
+        with pytest.raises(NotAStoreError, match=said):
             open_store(path)
         assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("where", ["no/folder/store.db", "."])
 def test_a_path_that_cannot_be_a_file_is_refused(tmp_path: Path, where: str) -> None:
-    with pytest.raises(NotAStore, match="folder"):
+    with pytest.raises(NotAStoreError, match="folder"):
         open_store(tmp_path / where)
 
 
@@ -105,7 +105,7 @@ def test_a_newer_file_is_refused_with_both_versions(open_sqlite: Open, path: Pat
     open_sqlite().close()
     execute(path, f"PRAGMA user_version = {len(STEPS) + 2}")
     before = path.read_bytes()
-    with pytest.raises(NotAStore, match=rf"version {len(STEPS) + 2}.* 1 to {len(STEPS)}"):
+    with pytest.raises(NotAStoreError, match=rf"version {len(STEPS) + 2}.* 1 to {len(STEPS)}"):
         open_store(path)
     assert path.read_bytes() == before
 
@@ -279,7 +279,7 @@ def test_a_record_that_is_not_what_was_written_stops_reading_there(
     store = open_sqlite()
     batch = store.read(1)
     assert ([each.position for each in batch.entries], batch.upto) == ([1, 2, 3, 4], 5)
-    with pytest.raises(StoreDamaged, match="position 5") as caught:
+    with pytest.raises(StoreDamagedError, match="position 5") as caught:
         store.read(5)
     assert str(path) in str(caught.value)
     assert [each.position for each in store.read(6).entries] == [6, 7]
@@ -293,7 +293,7 @@ def test_a_record_whose_row_names_another_root_form_is_damage(
     shutil.copy(VERSION_3, path)
     execute(path, f"UPDATE log SET root = {root} WHERE position = 14")
     store = open_sqlite()
-    with pytest.raises(StoreDamaged, match="position 14"):
+    with pytest.raises(StoreDamagedError, match="position 14"):
         store.read(14)
     assert [each.position for each in store.read(15).entries] == [15, 16, 17]
 
@@ -311,7 +311,7 @@ def test_pages_that_are_overwritten_are_damage(
     path.write_bytes(whole)
     store = open_sqlite()
     start, read = 1, 0
-    with suppress(StoreDamaged):
+    with suppress(StoreDamagedError):
         while start <= 4_000:
             batch = store.read(start)
             start, read = batch.upto, read + len(batch.entries)
@@ -321,14 +321,14 @@ def test_pages_that_are_overwritten_are_damage(
 def test_a_damaged_letter_is_named(open_sqlite: Open, path: Path) -> None:
     shutil.copy(VERSION_1, path)
     execute(path, "UPDATE letters SET body = x'010203040506'")
-    with open_sqlite().view() as view, pytest.raises(StoreDamaged, match="dead letter 3"):
+    with open_sqlite().view() as view, pytest.raises(StoreDamagedError, match="dead letter 3"):
         view.letters()
 
 
 def test_a_damaged_description_is_named(open_sqlite: Open, path: Path) -> None:
     shutil.copy(VERSION_1, path)
     execute(path, "UPDATE descriptions SET body = CAST(replace(body, 'item', 'itex') AS BLOB)")
-    with open_sqlite().view() as view, pytest.raises(StoreDamaged, match="the description"):
+    with open_sqlite().view() as view, pytest.raises(StoreDamagedError, match="the description"):
         view.descriptions()
 
 
@@ -338,7 +338,7 @@ def test_a_row_that_must_be_there_and_is_not_is_damage(
 ) -> None:
     open_sqlite().close()
     execute(path, f"DELETE FROM {table}")
-    with open_sqlite().view() as view, pytest.raises(StoreDamaged):
+    with open_sqlite().view() as view, pytest.raises(StoreDamagedError):
         getattr(view, read)()
 
 
@@ -348,7 +348,7 @@ def test_a_stretch_that_is_missing_is_damage(open_sqlite: Open, path: Path) -> N
     stretches = [Stretch(12, 13, b""), Stretch(13, 14, b"")]
     store.write(lambda t: t.advance(stretches, token=1)).result(10)
     execute(path, "DELETE FROM stretches WHERE high = 12")
-    with store.view() as view, pytest.raises(StoreDamaged, match="position 9"):
+    with store.view() as view, pytest.raises(StoreDamagedError, match="position 9"):
         view.stretches(0, limit=9)
 
 
@@ -403,9 +403,9 @@ def test_waiting_for_itself_in_the_thread_that_writes_is_refused(
     open_sqlite: Open, drafts: MakeDrafts
 ) -> None:
     store = open_sqlite()
-    with pytest.raises(WouldDeadlock):
+    with pytest.raises(WouldDeadlockError):
         store.write(lambda t: store.append(drafts(1))).result(10)
-    with pytest.raises(WouldDeadlock):
+    with pytest.raises(WouldDeadlockError):
         store.write(lambda t: store.truncate(1)).result(10)
 
 
@@ -416,7 +416,7 @@ def test_what_was_submitted_is_written_before_it_closes(
     futures = [store.submit(drafts(n)) for n in range(50)]
     store.close()
     assert [future.result(0) for future in futures] == [[n] for n in range(1, 51)]
-    with pytest.raises(StoreClosed):
+    with pytest.raises(StoreClosedError):
         store.read(1)
 
 

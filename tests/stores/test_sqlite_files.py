@@ -17,7 +17,7 @@ import apsw
 import pytest
 from store_drafts import MakeDrafts, make_drafts
 
-from polycast.errors import StoreFailed, StoreReplacedError
+from polycast.errors import StoreFailedError, StoreReplacedError
 from polycast.stores import Transaction
 from polycast.stores.sqlite import SqliteStore, back_up
 
@@ -397,7 +397,7 @@ def test_the_error_says_what_was_there_and_what_is(
     make_other(path).rename(path)
     with pytest.raises(StoreReplacedError) as caught:
         held.append(drafts(2))
-    assert isinstance(caught.value, StoreFailed)
+    assert isinstance(caught.value, StoreFailedError)
     for part in (str(path), f"inode {inode}", f"inode {path.stat().st_ino}", "restore a back-up"):
         assert part in str(caught.value)
 

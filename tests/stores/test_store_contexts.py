@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from store_drafts import MakeDrafts, make_drafts
 
-from polycast.errors import NotSerialisable
+from polycast.errors import NotSerialisableError
 from polycast.events import Identity, Root
 from polycast.stores import (
     ContextVersion,
@@ -167,7 +167,7 @@ def test_a_run_with_other_root_forms_than_events_cannot_be_made(
 def test_what_contradicts_itself_is_refused_with_all_beside_it(
     store: Store, bad: Draft | Run
 ) -> None:
-    with pytest.raises(NotSerialisable):
+    with pytest.raises(NotSerialisableError):
         store.append([abroad(1), bad])
     assert (store.newest(), store.types()) == (0, {})
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from store_drafts import MakeDrafts
 
-from polycast.errors import NotSerialisable, StoreClosed
+from polycast.errors import NotSerialisableError, StoreClosedError
 from polycast.events import Identity
 from polycast.stores import (
     Advert,
@@ -91,7 +91,7 @@ def test_what_cannot_be_written_fails_alone(
     (good,) = drafts(1)
     fields = {name: getattr(good, name) for name in good.__struct_fields__}
     future = store.submit([good, Draft(**{**fields, **bad})])  # type: ignore[arg-type]
-    with pytest.raises(NotSerialisable):
+    with pytest.raises(NotSerialisableError):
         future.result(10)
     assert store.append(drafts(2)) == [1]
 
@@ -467,9 +467,9 @@ def test_who_watches_is_called_after_each_change(store: Store, drafts: MakeDraft
 
 def test_a_closed_store_takes_nothing(store: Store, drafts: MakeDrafts) -> None:
     store.close()
-    with pytest.raises(StoreClosed):
+    with pytest.raises(StoreClosedError):
         store.submit(drafts(1)).result(10)
-    with pytest.raises(StoreClosed):
+    with pytest.raises(StoreClosedError):
         store.write(lambda t: None).result(10)
     store.close()
     assert store.failure is None

@@ -95,7 +95,13 @@ def test_what_is_as_old_as_it_says_is_that_old_at_once() -> None:
 
 def test_a_process_says_for_how_long_it_may_be_silent() -> None:
     assert term_of(signed(0.5)) == 0.5
-    for said in ("", here(), "elsewhere", f"{here()} alive_for=nan", f"{here()} alive_for=-1"):
+    for said in (
+        "",
+        here(),
+        "elsewhere",
+        f"{here()} heartbeat_timeout=nan",
+        f"{here()} heartbeat_timeout=-1",
+    ):
         assert term_of(said) == ALIVE_FOR
 
 

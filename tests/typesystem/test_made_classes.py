@@ -13,7 +13,7 @@ import msgspec
 import pydantic
 import pytest
 
-from polycast.errors import MethodNotHere, NotDecodable
+from polycast.errors import MethodNotHereError, NotDecodableError
 from polycast.typesystem import (
     Attribute,
     Constant,
@@ -111,7 +111,7 @@ def test_a_made_class_is_what_its_description_says(base: type) -> None:
 @pytest.mark.parametrize("base", BASES)
 def test_methods_that_are_not_here_say_so(base: type) -> None:
     made = made_from(unknown(base), base)
-    with pytest.raises(MethodNotHere, match=r"Keynote\.pay\(\)"):
+    with pytest.raises(MethodNotHereError, match=r"Keynote\.pay\(\)"):
         made.pay(None, 1, x=2)
 
 
@@ -122,7 +122,7 @@ def test_objects_of_a_made_class_compare_by_all_fields(base: type) -> None:
     assert one == same
     assert one != other
     assert "fee=1" in repr(one)
-    with pytest.raises(MethodNotHere):
+    with pytest.raises(MethodNotHereError):
         one.tax
 
 
@@ -153,7 +153,7 @@ def test_methods_of_a_known_supertype_are_kept() -> None:
 
 def test_abstract_methods_do_not_stop_a_made_class() -> None:
     value = object.__new__(made_from(unknown(Titled), Titled))
-    with pytest.raises(MethodNotHere):
+    with pytest.raises(MethodNotHereError):
         value.title()
 
 
@@ -270,7 +270,7 @@ def test_a_class_that_extends_a_built_in_one_still_does() -> None:
 
 @pytest.mark.parametrize("kind", ["class", "dataclass", "namedtuple", "enum", "flag"])
 def test_a_class_cannot_have_a_null_character_in_its_name(kind: str) -> None:
-    with pytest.raises(NotDecodable, match="null character"):
+    with pytest.raises(NotDecodableError, match="null character"):
         Registry().made(Description(name="far.Aw\0ay", kind=kind))
 
 
@@ -278,11 +278,11 @@ def test_a_class_cannot_have_a_null_character_in_its_name(kind: str) -> None:
 @pytest.mark.parametrize("names", [("RED", "RED"), ("mro",), ("_missing_",)])
 def test_an_enum_that_python_does_not_allow_is_refused(kind: str, names: tuple[str, ...]) -> None:
     constants = tuple(Constant(name, at) for at, name in enumerate(names, 1))
-    with pytest.raises(NotDecodable, match=r"no class can be made of it|name of a member"):
+    with pytest.raises(NotDecodableError, match=r"no class can be made of it|name of a member"):
         Registry().made(Description(name="far.Away", kind=kind, constants=constants))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "class", "x=1): pass #", "__class__", "__del__"])
 def test_a_name_that_is_no_attribute_is_refused(name: str) -> None:
-    with pytest.raises(NotDecodable):
+    with pytest.raises(NotDecodableError):
         made_from(unknown(attributes=(Attribute(name, ANY),)))

@@ -14,7 +14,7 @@ import msgspec
 import pydantic
 import pytest
 
-from polycast.errors import BadOption, NotAType, NotShareable
+from polycast.errors import BadOptionError, NotATypeError, NotShareableError
 from polycast.typesystem import (
     MainClassWarning,
     check_shareable,
@@ -132,14 +132,14 @@ def test_the_override_survives_the_copy_that_slots_need() -> None:
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, Any]) -> None:
-    with pytest.raises(BadOption) as raised:
+    with pytest.raises(BadOptionError) as raised:
         event(**options)
     assert raised.value.option == next(iter(options))
 
 
 @pytest.mark.parametrize("given", [print, 3, int])
 def test_only_a_class_of_ones_own_can_be_named(given: Any) -> None:
-    with pytest.raises(NotAType):
+    with pytest.raises(NotATypeError):
         event(name="com.acme.X")(given)
 
 
@@ -156,7 +156,7 @@ def test_a_local_class_is_not_shareable() -> None:
     class Local:
         pass
 
-    with pytest.raises(NotShareable, match="local to a function"):
+    with pytest.raises(NotShareableError, match="local to a function"):
         check_shareable(Local)
 
 
@@ -165,18 +165,18 @@ def test_a_name_does_not_make_a_local_class_shareable() -> None:
     class Local:
         pass
 
-    with pytest.raises(NotShareable):
+    with pytest.raises(NotShareableError):
         check_shareable(Local)
 
 
 def test_a_class_made_in_a_lambda_is_not_shareable() -> None:
     cls = type("Made", (), {"__qualname__": "<lambda>.Made"})
-    with pytest.raises(NotShareable, match="lambda"):
+    with pytest.raises(NotShareableError, match="lambda"):
         check_shareable(cls)
 
 
 def test_a_class_that_its_module_does_not_have_is_not_shareable() -> None:
-    with pytest.raises(NotShareable, match="has no class Unreachable"):
+    with pytest.raises(NotShareableError, match="has no class Unreachable"):
         check_shareable(made_by_type)
 
 

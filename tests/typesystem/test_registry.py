@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from polycast.errors import NameClash, NotDecodable
+from polycast.errors import NameClashError, NotDecodableError
 from polycast.typesystem import (
     Description,
     Registry,
@@ -81,7 +81,7 @@ def test_a_newer_class_with_the_same_description_takes_over() -> None:
 def test_a_different_class_under_the_same_name_is_a_clash(other: dict[str, Any], said: str) -> None:
     registry = Registry()
     registry.bind(make("Talk", x=int))
-    with pytest.raises(NameClash) as raised:
+    with pytest.raises(NameClashError) as raised:
         registry.bind(make("Talk", **other))
     assert said in raised.value.difference
 
@@ -91,7 +91,7 @@ def test_other_differences_are_named_too() -> None:
 
     registry = Registry()
     registry.bind(type("Talk", (), {"__module__": "notebook", "go": lambda self: 1}))
-    with pytest.raises(NameClash, match="member 'go' was a method"):
+    with pytest.raises(NameClashError, match="member 'go' was a method"):
         registry.bind(type("Talk", (), {"__module__": "notebook", "go": method}))
 
 
@@ -99,7 +99,7 @@ def test_a_clash_binds_nothing() -> None:
     registry = Registry()
     registry.bind(make("Line", x=int))
     holder = make("Holder", line=make("Line", x=str))
-    with pytest.raises(NameClash):
+    with pytest.raises(NameClashError):
         registry.bind(holder)
     assert registry.resolve("notebook.Holder") is None
 
@@ -112,7 +112,7 @@ def test_the_description_stays_when_the_class_is_gone() -> None:
     gc.collect()
     assert gone() is None
     assert registry.resolve("notebook.Talk") is None
-    with pytest.raises(NameClash):
+    with pytest.raises(NameClashError):
         registry.bind(make("Talk", x=str))
 
 
@@ -134,7 +134,7 @@ def test_nothing_but_binding_raises_a_clash() -> None:
 def test_a_description_from_elsewhere_binds_the_name_too() -> None:
     registry = Registry()
     registry.add(describe(make("Talk", x=int)))
-    with pytest.raises(NameClash):
+    with pytest.raises(NameClashError):
         registry.bind(make("Talk", x=str))
 
 
@@ -227,7 +227,7 @@ def test_a_made_class_never_takes_over() -> None:
 
 
 def test_class_for_names_what_it_does_not_know() -> None:
-    with pytest.raises(NotDecodable, match=r"'far\.Away' version 2"):
+    with pytest.raises(NotDecodableError, match=r"'far\.Away' version 2"):
         Registry().class_for("far.Away", 2, "0" * 32)
 
 

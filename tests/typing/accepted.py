@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, assert_type
 
 import polycast as pc
-from polycast.errors import BadOption, FilterError, PolycastError
+from polycast.errors import BadOptionError, FilterError, PolycastError
 from polycast.testing import ManualClock, Recorder, TestBus
 
 # -- event types: ordinary classes -----------------------------------------------------------------
@@ -251,13 +251,13 @@ def every_option(bus: pc.Bus) -> None:
     bus.subscribe(Talk, print, lease=timedelta(minutes=1), level="weak_bag", dispatch="pool")
     bus.subscribe(Talk, print, queue=1000, overflow="drop_oldest")
     bus.subscribe(Talk, print, overflow="block", block_for=0.5)
-    bus.subscribe(Talk, print, ack="manual", ack_within=30, attempts=5, backoff=0.1)
+    bus.subscribe(Talk, print, ack="manual", ack_timeout=30, attempts=5, backoff=0.1)
     bus.subscribe(Talk, print, engine="direct")
     bus.subscribe(Talk, print, copy=True)
 
 
 def options_can_be_kept(bus: pc.Bus) -> None:
-    careful: pc.Options = {"level": "sorted_set", "attempts": 10, "ack_within": 30}
+    careful: pc.SubscribeOptions = {"level": "sorted_set", "attempts": 10, "ack_timeout": 30}
     bus.subscribe(Talk, print, **careful)
     bus.subscribe(Talk, print, where=from_eugster, **careful)
     bus.subscribe("/Chat/**", print, **careful)
@@ -443,7 +443,7 @@ def the_handle(bus: pc.Bus, talk: Talk) -> None:
         assert_type(subscription, pc.Subscription[Talk])
         assert_type(subscription.state, str)
         assert_type(subscription.name, str)
-        assert_type(subscription.ended, pc.SubscriptionEnded | None)
+        assert_type(subscription.ended, pc.SubscriptionEndedError | None)
         why = subscription.explain(talk, topic="/Talks")
         assert_type(why, pc.Explanation)
         assert_type(why.delivered, bool | None)
@@ -542,7 +542,7 @@ def subscribing_by_asking(talks: pc.DAStrongSet[Talk], mine: pc.Filter[Talk]) ->
     assert_type(talks.contains(print, lambda t: t.room is None), pc.Subscription[Talk])
     assert_type(talks.contains_all(hear, where=from_eugster), pc.Subscription[Talk])
     assert_type(
-        talks.contains_all(hear, from_eugster, durable="billing", lease=60, ack_within=30),
+        talks.contains_all(hear, from_eugster, durable="billing", lease=60, ack_timeout=30),
         pc.Subscription[Talk],
     )
     assert_type(talks.contains_all(lambda t, d: print(t.title, d.topic)), pc.Subscription[Talk])
@@ -662,18 +662,18 @@ def a_test_bus_is_a_bus(bus: TestBus) -> pc.Bus:
 def errors(bus: pc.Bus, talk: Talk) -> None:
     try:
         bus.publish(talk)
-    except pc.PublishUnknown as error:
-        assert_type(error, pc.PublishUnknown)
-    except pc.QueueFull as error:
+    except pc.PublishUnknownError as error:
+        assert_type(error, pc.PublishUnknownError)
+    except pc.QueueFullError as error:
         assert_type(error.queue, int)
-    except pc.BadOption as error:
+    except pc.BadOptionError as error:
         assert_type(error.option, str)
     except pc.PolycastError:
         raise
 
 
-def unknown_option() -> BadOption:
-    return BadOption.unknown("queues", 3, ["queue"])
+def unknown_option() -> BadOptionError:
+    return BadOptionError.unknown("queues", 3, ["queue"])
 
 
 def root_of_the_filters_errors() -> type[PolycastError]:

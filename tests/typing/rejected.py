@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Protocol
 
 import polycast as pc
-from polycast.errors import BadOption, BusClosed, PolycastError
+from polycast.errors import BadOptionError, BusClosedError, PolycastError
 from polycast.testing import Recorder, TestBus
 
 
@@ -119,7 +119,7 @@ def options(bus: pc.Bus) -> None:
     bus.subscribe(Talk, print, durable=True)  # rejected
     bus.subscribe("/Chat/**", print, level="strongest")  # rejected
     bus.subscribe(pc.topic("/Chat/**", Talk), print, queues=3)  # rejected
-    wrong: pc.Options = {"levels": "list"}  # rejected
+    wrong: pc.SubscribeOptions = {"levels": "list"}  # rejected
     bus.subscribe(Talk, print, **wrong)
 
 
@@ -302,10 +302,10 @@ def testing(bus: TestBus, recorder: Recorder[Keynote]) -> None:
     print(recorder.events[0].week)  # rejected
 
 
-BusClosed(3)  # rejected
-BusClosed("publish").operations  # rejected
-BadOption("queue", 3)  # rejected
-BadOption.choice(
+BusClosedError(3)  # rejected
+BusClosedError("publish").operations  # rejected
+BadOptionError("queue", 3)  # rejected
+BadOptionError.choice(
     "overflow",
     "drop",
     3,  # rejected

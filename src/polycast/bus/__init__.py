@@ -4,7 +4,7 @@ from polycast.bus.bus import Bus
 from polycast.bus.stream import Stream
 from polycast.routing.explanation import Explanation
 from polycast.subscriptions.health import Health, SubscriptionHealth, Undelivered
-from polycast.subscriptions.options import Options, PublishOptions
+from polycast.subscriptions.options import PublishOptions, SubscribeOptions
 from polycast.subscriptions.subscription import Subscription
 from polycast.subscriptions.subscription_registry import Advertisement
 
@@ -13,9 +13,9 @@ __all__ = [
     "Bus",
     "Explanation",
     "Health",
-    "Options",
     "PublishOptions",
     "Stream",
+    "SubscribeOptions",
     "Subscription",
     "SubscriptionHealth",
     "Undelivered",

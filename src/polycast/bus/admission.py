@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.errors import BadOption, NotAType
+from polycast.errors import BadOptionError, NotATypeError
 from polycast.typesystem import check_shareable, warn_main
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def check_clock(clock: Clock) -> Clock:
     for method in ("time", "monotonic"):
         if not callable(getattr(clock, method, None)):
             accepted = "an object with time() and monotonic(), both in seconds"
-            raise BadOption("clock", clock, accepted=accepted)
+            raise BadOptionError("clock", clock, accepted=accepted)
     return clock
 
 
@@ -31,7 +31,9 @@ def admit(registry: Registry) -> Callable[[type], object]:
     def bind(cls: type) -> object:
         if issubclass(cls, type):
             why = "it is a class, and events are objects"
-            raise NotAType(cls, why=why, accepted="Publish an object of it", action="to publish")
+            raise NotATypeError(
+                cls, why=why, accepted="Publish an object of it", action="to publish"
+            )
         return registry.bind(cls)
 
     return bind

@@ -10,28 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from polycast.bus.admission import check_clock
-from polycast.bus.engines import Options as EngineOptions
-from polycast.bus.engines import engine_for
+from polycast.bus.engines import EngineOptions, engine_for
 from polycast.bus.exit_hook import close_at_exit, let_go
-from polycast.bus.lifecycle import (
-    Life,
-    close_down,
-    health_of,
-    in_a_thread,
-    wait_for_quiet,
-)
+from polycast.bus.lifecycle import Life, close_down, health_of, in_a_thread, wait_for_quiet
 from polycast.bus.stream import Stream
 from polycast.bus.subscribe_decorators import annotated_type
 from polycast.config import SystemClock, check_count, check_name, seconds
-from polycast.delivery import (
-    Callback,
-    LoopThread,
-    Pool,
-    Services,
-    Timers,
-    callback_for,
-)
-from polycast.errors import BadOption
+from polycast.delivery import Callback, LoopThread, Pool, Services, Timers, callback_for
+from polycast.errors import BadOptionError
 from polycast.matching import Interest, selector_for
 from polycast.plain_text import log_of
 from polycast.subscriptions.options import check_isolation, check_options, settings_for
@@ -39,20 +25,23 @@ from polycast.subscriptions.subscription_registry import Advertisement
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
-    from datetime import timedelta
+    import ssl
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from datetime import datetime, timedelta
+    from os import PathLike
     from typing import Self
 
     from typing_extensions import TypeForm, Unpack
 
     from polycast.bus.subscribe_decorators import Registrar
     from polycast.config import Clock, Isolation
-    from polycast.contexts import Federation
+    from polycast.contexts import Context, Federation
     from polycast.delivery import DeadLetters, Delivery
+    from polycast.events import Identity
     from polycast.matching import Selector
     from polycast.stores import Receipt, Retention
     from polycast.subscriptions.health import Health, Undelivered
-    from polycast.subscriptions.options import Options, PublishOptions
+    from polycast.subscriptions.options import PublishOptions, SubscribeOptions
     from polycast.subscriptions.subscription import Subscription
 
 __all__ = ["Bus"]
@@ -74,17 +63,17 @@ class Bus:
         history: int = 0,
         isolation: Isolation = "none",
         clock: Clock | None = None,
-        context: object = None,
-        federation: object = None,
+        context: Context | str | None = None,
+        federation: Federation | None = None,
         replace: bool = False,
-        stuck_after: float | timedelta = 30.0,
+        stuck_timeout: float | timedelta = 30.0,
         dead_letters: int = 10_000,
-        publish_within: float | timedelta = 30.0,
-        alive_for: float | timedelta = 10.0,
+        publish_timeout: float | timedelta = 30.0,
+        heartbeat_timeout: float | timedelta = 10.0,
         retention: Retention | None = None,
         token: str | None = None,
-        tls: object = None,
-        connect_within: float | timedelta = 10.0,
+        tls: ssl.SSLContext | str | PathLike[str] | None = None,
+        connect_timeout: float | timedelta = 10.0,
         allow_plain_token: bool = False,
     ) -> None:
         check_count("history", history, of="events to keep")
@@ -99,16 +88,16 @@ class Bus:
             self.publisher,
             history,
             dead_letters,
-            seconds("publish_within", publish_within),
-            seconds("alive_for", alive_for),
+            seconds("publish_timeout", publish_timeout),
+            seconds("heartbeat_timeout", heartbeat_timeout),
             retention,
             token,
             tls,
-            seconds("connect_within", connect_within),
+            seconds("connect_timeout", connect_timeout),
             allow_plain_token,
             isolated,
         )
-        stuck = seconds("stuck_after", stuck_after)
+        stuck = seconds("stuck_timeout", stuck_timeout)
         self._engine = engine_for(opened, self._clock, self._registry)
         self._clock = self._engine.clock
         self._dispatcher, self._roster = self._engine.dispatcher, self._engine.roster
@@ -127,7 +116,9 @@ class Bus:
             close_at_exit(self)
         self._join(context, federation, replace=replace)
 
-    def _join(self, context: object, federation: object, *, replace: bool) -> None:
+    def _join(
+        self, context: Context | str | None, federation: Federation | None, *, replace: bool
+    ) -> None:
         self._stand_in(None)
         try:
             if federation is not None:
@@ -138,11 +129,11 @@ class Bus:
             self.close(0.0)
             raise
 
-    def _make_services(self, stuck_after: float, dead_letters: DeadLetters) -> Services:
+    def _make_services(self, stuck_timeout: float, dead_letters: DeadLetters) -> Services:
         return Services(
             clock=self._clock,
             timers=Timers(self._clock),
-            pool=Pool(self._clock, stuck_after=stuck_after),
+            pool=Pool(self._clock, stuck_timeout=stuck_timeout),
             loop=LoopThread(),
             dead_letters=dead_letters,
             in_turn=self._dispatcher.turn.run,
@@ -155,30 +146,31 @@ class Bus:
 
     # -- publishing --------------------------------------------------------------------------------
 
-    if TYPE_CHECKING:
-
-        def publish(self, event: object, /, **options: Unpack[PublishOptions]) -> Receipt:
-            """Publish an object to who subscribed to its class, a type above it, or the topic."""
-
-    else:
-
-        def publish(
-            self, event, /, topic=None, priority=0, expires=None, headers=None, identity=None
-        ):  # keyword-only parameters, or a dict of them, would take 30 to 70 ns of 250
-            """Publish an object to who subscribed to its class, a type above it, or the topic."""
-            if (
-                topic is not None
-                or priority is not ORDINARY
-                or expires is not None
-                or headers is not None
-                or identity is not None
-            ):
-                return self._publishing.publish(event, topic, priority, expires, headers, identity)
-            try:
-                route = self._routes[type(event)]
-            except KeyError:
-                route = self._dispatcher.route(type(event), None, self._context)
-            return route(event)
+    # Keyword-only parameters, or a dict of them, would take 30 to 70 ns of 250.
+    def publish(
+        self,
+        event: object,
+        /,
+        topic: str | None = None,
+        priority: int = ORDINARY,
+        expires: float | timedelta | datetime | None = None,
+        headers: Mapping[str, str] | None = None,
+        identity: Identity | None = None,
+    ) -> Receipt:
+        """Publish an object to who subscribed to its class, a type above it, or the topic."""
+        if (
+            topic is not None
+            or priority is not ORDINARY
+            or expires is not None
+            or headers is not None
+            or identity is not None
+        ):
+            return self._publishing.publish(event, topic, priority, expires, headers, identity)
+        try:
+            route = self._routes[type(event)]
+        except KeyError:
+            route = self._dispatcher.route(type(event), None, self._context)
+        return route(event)
 
     def publish_many(
         self, events: Iterable[object], **options: Unpack[PublishOptions]
@@ -186,7 +178,7 @@ class Bus:
         """Publish several events in one run of positions, all or none."""
         if options.get("identity") is not None:
             accepted = "an identity is of one event; publish it by itself"
-            raise BadOption("identity", options.get("identity"), accepted=accepted)
+            raise BadOptionError("identity", options.get("identity"), accepted=accepted)
         return self._publishing.publish_many(list(events), options)
 
     def publish_async(
@@ -206,7 +198,7 @@ class Bus:
         callback: Callable[[Any], object],
         *,
         where: Callable[[Any], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[Any]: ...
     @overload
     def subscribe(
@@ -215,7 +207,7 @@ class Bus:
         callback: Callable[[Any, Delivery], object],
         *,
         where: Callable[[Any], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[Any]: ...
     @overload
     def subscribe(
@@ -224,7 +216,7 @@ class Bus:
         callback: Callable[[T], object],
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[T]: ...
     @overload
     def subscribe(
@@ -233,7 +225,7 @@ class Bus:
         callback: Callable[[T, Delivery], object],
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[T]: ...
     @overload
     def subscribe(
@@ -242,7 +234,7 @@ class Bus:
         callback: Callable[[T], object],
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[T]: ...
     @overload
     def subscribe(
@@ -251,7 +243,7 @@ class Bus:
         callback: Callable[[T, Delivery], object],
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[T]: ...
     @overload
     def subscribe(
@@ -260,7 +252,7 @@ class Bus:
         callback: Callable[[T], object],
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[T]: ...
     @overload
     def subscribe(
@@ -269,7 +261,7 @@ class Bus:
         callback: Callable[[T, Delivery], object],
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[T]: ...
     def subscribe(
         self,
@@ -277,7 +269,7 @@ class Bus:
         callback: Callable[..., object],
         *,
         where: Callable[[Any], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[Any]:
         """Have a callback called for each event of a type or topic that passes a filter."""
         return self._open(what, callback_for(callback), where, options)
@@ -331,7 +323,7 @@ class Bus:
         /,
         *,
         where: Callable[[Any], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Registrar[Any]: ...
     @overload
     def on(
@@ -340,7 +332,7 @@ class Bus:
         /,
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Registrar[T]: ...
     @overload
     def on(
@@ -349,7 +341,7 @@ class Bus:
         /,
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Registrar[T]: ...
     @overload
     def on(
@@ -358,7 +350,7 @@ class Bus:
         /,
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Registrar[T]: ...
     @overload
     def on(self, function: F, /) -> F: ...
@@ -381,7 +373,7 @@ class Bus:
         what: str,
         *,
         where: Callable[[Any], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Stream[Any]: ...
     @overload
     def stream(
@@ -389,7 +381,7 @@ class Bus:
         what: Selector[T],
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Stream[T]: ...
     @overload
     def stream(
@@ -397,7 +389,7 @@ class Bus:
         what: type[T],
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Stream[T]: ...
     @overload
     def stream(
@@ -405,7 +397,7 @@ class Bus:
         what: TypeForm[T],
         *,
         where: Callable[[T], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Stream[T]: ...
     def stream(self, what: Any, *, where: Any = None, **options: Any) -> Stream[Any]:
         """The events of a type or topic as an asynchronous iterator."""
@@ -427,7 +419,7 @@ class Bus:
             advertisement.renew(lease)
         return advertisement
 
-    def within(self, context: object, *, replace: bool = False) -> Bus:
+    def within(self, context: Context | str, *, replace: bool = False) -> Bus:
         """This bus as seen from a context, which is added if it is new; closing either closes both.
 
         What is published there is of its types, and what is subscribed to is, too. With `replace`

@@ -13,7 +13,7 @@ from polycast.contexts.declare.context_state import state_of
 from polycast.contexts.declare.difference import differences
 from polycast.delivery import DeadLetter
 from polycast.delivery.cursors import record_of
-from polycast.errors import BadContext, BadOption, ContextConflictError, StoreError
+from polycast.errors import BadContextError, BadOptionError, ContextConflictError, StoreError
 from polycast.routing.context_versions import ContextHistory, StoredCrossing
 from polycast.routing.translation import Astray, letter_name, reason_of
 from polycast.stores import Letter, Stored
@@ -49,7 +49,7 @@ class BusContexts:
     def use(self, federation: object) -> None:
         """Have these contexts."""
         if not isinstance(federation, Federation):
-            raise BadOption("federation", federation, accepted="a pc.Federation")
+            raise BadOptionError("federation", federation, accepted="a pc.Federation")
         self._check(federation.members)
         self._dispatcher.crossing.federation = federation
         try:
@@ -65,11 +65,13 @@ class BusContexts:
         federation = self.federation
         if isinstance(context, str):
             if federation is None:
-                raise BadContext("a context", context, accepted="a pc.Context: none is known yet")
+                raise BadContextError(
+                    "a context", context, accepted="a pc.Context: none is known yet"
+                )
             member = federation.member(context)
             return None if member is None else member.name
         if not isinstance(context, Context):
-            raise BadContext("a context", context, accepted="a pc.Context, or the name of one")
+            raise BadContextError("a context", context, accepted="a pc.Context, or the name of one")
         if federation is None:
             federation = self._first(context, replace=replace)
         if context is federation.root:

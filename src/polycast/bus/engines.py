@@ -14,7 +14,7 @@ from polycast.bus.bus_contexts import BusContexts, StoredContexts
 from polycast.bus.publisher import Publishing, StoredPublishing
 from polycast.bus.stored_dead_letters import StoredLetters
 from polycast.delivery import DeadLetters
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.events.isolation import snapshot
 from polycast.log_reader.log_reader import Feed
 from polycast.routing import Dispatcher, StoredDispatcher
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from polycast.stores import Retention, Store
     from polycast.typesystem import Registry
 
-__all__ = ["Engine", "Options", "engine_for"]
+__all__ = ["Engine", "EngineOptions", "engine_for"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class EngineOptions:
     """How a bus was opened."""
 
     url: str
     publisher: str
     history: int
     dead_letters: int
-    publish_within: float
-    alive_for: float
+    publish_timeout: float
+    heartbeat_timeout: float
     retention: Retention | None
     token: str | None = None
     tls: object = None
-    connect_within: float = 10.0
+    connect_timeout: float = 10.0
     allow_plain_token: bool = False
     isolated: bool = False
 
@@ -64,7 +64,7 @@ class Engine:
     roster: Roster
     contexts: BusContexts
 
-    def __init__(self, options: Options, clock: Clock, registry: Registry) -> None:
+    def __init__(self, options: EngineOptions, clock: Clock, registry: Registry) -> None:
         self._options, self.clock = options, clock
         log = Recent(options.history) if options.history else None
         publisher = Publisher(options.publisher, next(_epochs))
@@ -98,10 +98,10 @@ class Engine:
 class StoredEngine(Engine):
     """A bus over a store."""
 
-    def __init__(self, options: Options, clock: Clock, registry: Registry) -> None:
+    def __init__(self, options: EngineOptions, clock: Clock, registry: Registry) -> None:
         if options.history:
             accepted = "nothing: a durable bus keeps all events, as long as retention= lets it"
-            raise BadOption("history", options.history, accepted=accepted)
+            raise BadOptionError("history", options.history, accepted=accepted)
         self.store, self.clock = self._open_store(options, clock)
         clock = self.clock
         try:
@@ -110,25 +110,27 @@ class StoredEngine(Engine):
             self.store.close()
             raise
 
-    def _open_store(self, options: Options, clock: Clock) -> tuple[Store, Clock]:
+    def _open_store(self, options: EngineOptions, clock: Clock) -> tuple[Store, Clock]:
         """The store, and the clock by which all who have it go."""
         path = path_of(options.url)
         assert path is not None
         self.title = f"over {path}"
         return open_store(path, clock=clock), clock
 
-    def _open(self, options: Options, clock: Clock, registry: Registry) -> None:
+    def _open(self, options: EngineOptions, clock: Clock, registry: Registry) -> None:
         store, self._clock = self.store, clock
         if options.retention is not None:
             options.retention.keep_in(store)
-        self.presence = Presence(store, options.publisher, clock, alive_for=options.alive_for)
+        self.presence = Presence(
+            store, options.publisher, clock, heartbeat_timeout=options.heartbeat_timeout
+        )
         dispatcher = StoredDispatcher(
             Publisher(options.publisher, self.presence.bus.epoch, durable=True),
             clock=clock,
             admit=admit_shared(registry),
             store=store,
             registry=registry,
-            within=options.publish_within,
+            within=options.publish_timeout,
         )
         self.source = Feed(store, dispatcher)
         self.dispatcher = dispatcher
@@ -169,8 +171,8 @@ class StoredEngine(Engine):
 class RemoteEngine(StoredEngine):
     """A bus over the store of a broker."""
 
-    def _open_store(self, options: Options, clock: Clock) -> tuple[Store, Clock]:
-        from polycast.broker.client.client_connection import Options as RemoteOptions
+    def _open_store(self, options: EngineOptions, clock: Clock) -> tuple[Store, Clock]:
+        from polycast.broker.client.client_connection import ConnectionOptions
         from polycast.broker.client.remote_store import RemoteStore  # loaded only where it is used
         from polycast.broker.wire.security import client_context
 
@@ -178,19 +180,19 @@ class RemoteEngine(StoredEngine):
         addresses = addresses_of(options.url)
         # What the system trusts is read only where it is asked; that takes a while.
         has_tls = options.tls is not None or any(each.is_secure for each in addresses)
-        remote = RemoteOptions(
+        remote = ConnectionOptions(
             addresses,
             token=options.token or os.environ.get("POLYCAST_TOKEN") or None,
             tls=client_context(options.tls) if has_tls else None,
             program=options.publisher,
-            within=options.connect_within,
+            within=options.connect_timeout,
             allow_plain_token=options.allow_plain_token,
         )
         store = RemoteStore(remote, clock=clock)
         return store, store.clock
 
 
-def engine_for(options: Options, clock: Clock, registry: Registry) -> Engine:
+def engine_for(options: EngineOptions, clock: Clock, registry: Registry) -> Engine:
     """What the URL of a bus means."""
     if is_remote(options.url):
         return RemoteEngine(options, clock, registry)

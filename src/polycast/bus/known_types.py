@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polycast.bus.engines import StoredEngine
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.events import JSON
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class NamedTypes:
     def __init__(self, bus: Bus) -> None:
         engine = bus._engine
         if not isinstance(engine, StoredEngine):
-            raise BadOption("bus", bus, accepted="a bus over a store or a broker")
+            raise BadOptionError("bus", bus, accepted="a bus over a store or a broker")
         self._store = engine.store
         self.registry: Registry = bus._registry
         self.learn()

@@ -11,7 +11,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from polycast.delivery.callback_context import inside
-from polycast.errors import BusClosed, SubscriptionEnded, WouldDeadlock
+from polycast.errors import BusClosedError, SubscriptionEndedError, WouldDeadlockError
 from polycast.metrics import Counts
 from polycast.subscriptions.health import Health, StuckCallback, SubscriptionHealth, Undelivered
 
@@ -49,7 +49,7 @@ class Life:
         """Refuse what cannot be done now."""
         self._roster.dispatcher.home.check(f"{operation}()")
         if self._state != "open":
-            raise BusClosed(operation)
+            raise BusClosedError(operation)
         self._roster.check_free(f"{operation}()")
 
 
@@ -57,7 +57,7 @@ def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     """Wait until no mailbox has anything left to do."""
     roster.check_free("flush()", *list(roster.mailboxes.values()))
     if _own(roster) or roster.dispatcher.turn.is_mine():
-        raise WouldDeadlock("flush()", why="it was called inside a callback")
+        raise WouldDeadlockError("flush()", why="it was called inside a callback")
     quiet = _wait(roster, timeout, (), roster.awaited(), check=_check_loop)
     if quiet:
         for box in list(roster.mailboxes.values()):
@@ -76,7 +76,7 @@ def _needs_closed_loop(box: Mailbox) -> bool:
 def _check_loop(boxes: Iterable[Mailbox]) -> None:
     if any(map(_needs_this_loop, boxes)):
         why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
-        raise WouldDeadlock("flush()", why=why)
+        raise WouldDeadlockError("flush()", why=why)
 
 
 def _needs_this_loop(box: Mailbox) -> bool:
@@ -160,7 +160,7 @@ def _stuck(boxes: list[Mailbox], services: Services) -> Iterator[StuckCallback]:
     now = services.clock.monotonic()
     for consumer in (each for box in boxes for each in box.consumers() if not each.inline):
         since = consumer.started
-        if since is not None and now - since >= services.pool.stuck_after:
+        if since is not None and now - since >= services.pool.stuck_timeout:
             yield StuckCallback(consumer.title, now - since)
 
 
@@ -208,7 +208,7 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
     def refuse() -> None:
         # Who is called back while the bus drains may still publish; nobody else.
         if roster.drained or not (_own(roster) or dispatcher.turn.is_mine()):
-            raise BusClosed("publish")
+            raise BusClosedError("publish")
 
     own = _own(roster)
     in_turn = dispatcher.turn.is_mine()
@@ -229,7 +229,7 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
         Undelivered(box.name, left, _why(box)) for box in boxes if (left := _left(box, own))
     )
     for box in boxes:
-        box.end(SubscriptionEnded(box.title, detail="its bus was closed"))
+        box.end(SubscriptionEndedError(box.title, detail="its bus was closed"))
     for advertisement in list(roster.advertisements):
         advertisement.cancel()
     roster.services.timers.close()

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from polycast.delivery.callback_context import inside
-from polycast.errors import QueueFull, StoreFailed
+from polycast.errors import QueueFullError, StoreFailedError
 from polycast.matching import check_topic
 from polycast.subscriptions.options import label_of
 
@@ -88,7 +88,7 @@ class Publishing:
             mark = inside.set((*inside.get(), None))  # where nothing may wait for room
             try:
                 return _settled(publish())
-            except QueueFull:
+            except QueueFullError:
                 pass
             finally:
                 inside.reset(mark)
@@ -145,7 +145,7 @@ class StoredPublishing(Publishing):
         within = self._dispatcher.within
         try:
             return submission.receipts(await asyncio.wait_for(positions, within))[0]
-        except (TimeoutError, StoreFailed) as error:
+        except (TimeoutError, StoreFailedError) as error:
             raise submission.told(error, within) from None
 
     async def _turn_of(self, waiting: Waiting) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from polycast.delivery import DeadLetter, DeadLetters
 from polycast.delivery.cursors import letter_of, record_of
 from polycast.delivery.replay import Passed, announce
-from polycast.errors import AccessDenied, BrokerRefused
+from polycast.errors import AccessDeniedError, BrokerRefusedError
 from polycast.errors.failures import STORE_FAILURES
 from polycast.events import encode_record
 from polycast.matching import Definition
@@ -149,7 +149,7 @@ class StoredLetters(DeadLetters):
 def _told(subscription: str, burying: Future[list[int]]) -> None:
     """Nobody waits for it: what a broker refuses would be lost without a word."""
     error = burying.exception()
-    if isinstance(error, BrokerRefused | AccessDenied):
+    if isinstance(error, BrokerRefusedError | AccessDeniedError):
         _log.error("a dead letter of %s was not kept: %s", subscription, error)
 
 

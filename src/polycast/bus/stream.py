@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.delivery import Callback, Delivery
-from polycast.errors import CutOff
+from polycast.errors import CutOffError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -76,7 +76,7 @@ class Stream(Generic[T_co]):
 
     def _stop_if_ended(self) -> None:
         ended = self.subscription.ended
-        if isinstance(ended, CutOff):
+        if isinstance(ended, CutOffError):
             raise ended
         if ended is not None:
             raise StopAsyncIteration

@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, get_origin, overload
 
-from polycast.errors import BadCallback
+from polycast.errors import BadCallbackError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,9 +42,9 @@ def annotated_type(what: object) -> Annotated | None:
     try:
         parameters = list(inspect.signature(what, eval_str=True).parameters.values())
     except (ValueError, TypeError, NameError) as error:
-        raise BadCallback(what, why=f"its annotations cannot be read: {error}") from error
+        raise BadCallbackError(what, why=f"its annotations cannot be read: {error}") from error
     if not parameters or parameters[0].annotation is inspect.Parameter.empty:
-        raise BadCallback(
+        raise BadCallbackError(
             what,
             why="plain @bus.on reads the type from the annotation of the first parameter, "
             "and there is none; annotate it or say @bus.on(Type)",

@@ -16,7 +16,7 @@ from polycast.cli.targets import place_of
 from polycast.cli.terminal import Refused
 from polycast.contexts import Context
 from polycast.contexts.resolve.inheritance import settle
-from polycast.errors import BadContext
+from polycast.errors import BadContextError
 from polycast.registered_names import Names, imported
 from polycast.routing.context_trial import Comparing
 from polycast.routing.context_view import tried
@@ -80,7 +80,7 @@ def _type(types: Vocabulary, name: str) -> type:
     accepted = f"a type of the context{f'; did you mean {near[0]}?' if near else ''}"
     if found:
         accepted = " or ".join(map(types.full_names, found))
-    raise BadContext("TYPE", name, accepted=accepted)
+    raise BadContextError("TYPE", name, accepted=accepted)
 
 
 # -- comparing -------------------------------------------------------------------------------------
@@ -157,13 +157,13 @@ def _found(text: str, parent: Context | list[Context] | None, modules: list[str]
         there = vars(imported(module))
     except ImportError as error:
         accepted = f"a module that can be imported ({error})"
-        raise BadContext("the module of a context", module, accepted=accepted) from error
+        raise BadContextError("the module of a context", module, accepted=accepted) from error
     if name not in there:
         what = f"the name of a context in {module}"
-        raise BadContext(what, name, accepted=_contexts_in(there, name))
+        raise BadContextError(what, name, accepted=_contexts_in(there, name))
     found: object = there[name]
     if not isinstance(found, Context):
-        raise BadContext(f"{name!r} in {module}", found, accepted=_contexts_in(there, name))
+        raise BadContextError(f"{name!r} in {module}", found, accepted=_contexts_in(there, name))
     return found
 
 

@@ -8,7 +8,7 @@ from polycast.broker.server.filter_budget import FilterBudget
 from polycast.cli.formatting import clip, count, moment
 from polycast.cli.targets import place_of, time_at
 from polycast.config import level_named
-from polycast.errors import BadOption, NotDecodable
+from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition
 from polycast.routing.explanation import (
     BROKER,
@@ -58,7 +58,7 @@ def _kept(view: View, name: str) -> Kept:
     kept = view.subscription(name)
     if kept is None:
         names = [each.name for each in view.subscriptions()]
-        raise BadOption.choice("subscription", name, names or ["none: the store keeps none"])
+        raise BadOptionError.choice("subscription", name, names or ["none: the store keeps none"])
     return kept
 
 
@@ -68,9 +68,11 @@ def _stored(store: Store, position: int) -> Stored:
         return found[0]
     oldest, newest = store.oldest(), store.newest()
     if oldest <= position <= newest:
-        raise BadOption("position", position, accepted="what this token has a right to receive")
+        raise BadOptionError(
+            "position", position, accepted="what this token has a right to receive"
+        )
     there = f"{oldest} to {newest}" if oldest <= newest else "nothing: the log is empty"
-    raise BadOption("position", position, accepted=there)
+    raise BadOptionError("position", position, accepted=there)
 
 
 class _Explained:
@@ -87,7 +89,7 @@ class _Explained:
         self._unknown = ""
         try:
             self._plan.move_to([Route(NUMBER, kept.name, body, 1)], view)
-        except NotDecodable as error:
+        except NotDecodableError as error:
             self._unknown = str(error)
         self._place = place_in_log(view, kept)
 

@@ -13,7 +13,7 @@ from polycast.cli.payloads import Payloads
 from polycast.cli.targets import place_of, time_at
 from polycast.cli.terminal import Refused
 from polycast.contexts.declare.context_state import state_of
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.routing.translation import context_of_letter
 
 if TYPE_CHECKING:
@@ -241,8 +241,8 @@ def _row(letter: Letter) -> Row:
     return Row(letter.number, letter.subscription, letter.position, publisher, stuck)
 
 
-def _unknown(number: int) -> BadOption:
-    return BadOption(
+def _unknown(number: int) -> BadOptionError:
+    return BadOptionError(
         "number",
         number,
         accepted="the number of a dead letter, as `polycast dlq list` shows it",

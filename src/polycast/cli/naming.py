@@ -13,7 +13,7 @@ import msgspec
 from polycast.cli.strict_parsing import place_in
 from polycast.cli.terminal import Refused
 from polycast.contexts import Context
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.filters import Filter
 from polycast.registered_names import imported
 from polycast.routing.stored_plan import class_named
@@ -39,7 +39,7 @@ def meant_by(name: str, known: Collection[str]) -> str:
     why = "several types are called so" if found else "the store knows no such type"
     hint = f"; did you mean {near[0]!r}?" if near and not found else ""
     accepted = ", ".join(found or sorted(known)[:20]) or "nothing yet: the log is empty"
-    raise BadOption("type", name, accepted=accepted + hint, why=why)
+    raise BadOptionError("type", name, accepted=accepted + hint, why=why)
 
 
 def type_of(name: str | None, registry: Registry) -> str | None:

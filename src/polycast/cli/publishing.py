@@ -15,7 +15,7 @@ from polycast.cli.strict_json import Misfit, StrictJson
 from polycast.cli.strict_parsing import NotJson, parsed
 from polycast.cli.targets import place_of
 from polycast.cli.terminal import Refused
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.events import JSON, Encoded
 from polycast.typesystem import describe
 
@@ -129,8 +129,10 @@ def _event(given: Given, description: Description, types: NamedTypes) -> object:
         payload = msgspec.json.encode(data)
         return JSON.decode(Encoded(name, version, digest, "json", payload), registry=types.registry)
     except (NotJson, Misfit) as error:
-        raise NotDecodable(given.where, why=str(error)) from None
+        raise NotDecodableError(given.where, why=str(error)) from None
     except RecursionError:
-        raise NotDecodable(given.where, why="it is nested too deep") from None
-    except NotDecodable as error:
-        raise NotDecodable(f"{given.where} {clip(given.text.decode())}", why=str(error)) from None
+        raise NotDecodableError(given.where, why="it is nested too deep") from None
+    except NotDecodableError as error:
+        raise NotDecodableError(
+            f"{given.where} {clip(given.text.decode())}", why=str(error)
+        ) from None

@@ -19,7 +19,7 @@ from polycast.broker.wire.security import certificate_findings, tls_server_conte
 from polycast.cli.formatting import count, listed
 from polycast.cli.targets import file_of
 from polycast.cli.terminal import Refused
-from polycast.errors import BrokerError, NotAvailable
+from polycast.errors import BrokerError, NotAvailableError
 from polycast.plain_text import PlainFilter
 from polycast.stores.urls import path_of
 
@@ -65,7 +65,7 @@ def _check_server() -> None:
     try:
         import polycast.broker.server.run  # noqa: F401 - to know whether its libraries are there
     except ImportError as error:
-        raise NotAvailable(
+        raise NotAvailableError(
             "a broker",
             why=f"it needs {error.name or error}",
             instead="pip install 'polycast[server]'",

@@ -10,7 +10,7 @@ import msgspec
 from polycast.cli.doctor import SUBSCRIPTION, subscription_rows
 from polycast.cli.formatting import count, table
 from polycast.cli.targets import has_died, place_of, time_at
-from polycast.errors import BadOption, StoreError
+from polycast.errors import BadOptionError, StoreError
 from polycast.stores.doctor import buses_in, subscriptions_in
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _free(view: View, name: str, now: float) -> SubscriptionFigures:
         accepted = ", ".join(map(repr, sorted(found)[:20])) or "none: the store keeps none"
         hint = f"; did you mean {near[0]!r}?" if near else ""
         why = "there is no such subscription"
-        raise BadOption("name", name, accepted=accepted + hint, why=why)
+        raise BadOptionError("name", name, accepted=accepted + hint, why=why)
     if found[name].attached:
         buses = ", ".join(map(str, found[name].buses))
         raise StoreError(

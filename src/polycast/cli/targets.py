@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from polycast.broker.client.address import addresses_of, is_remote
 from polycast.bus.bus import Bus
-from polycast.errors import BadOption, NotAvailable
+from polycast.errors import BadOptionError, NotAvailableError
 from polycast.stores.doctor import looking
 from polycast.stores.doctor.readonly_store import ReadOnlyStore, translated
 from polycast.stores.sqlite import SqliteStore
@@ -54,9 +54,9 @@ class Place:
         return is_remote(self.text)
 
     def file(self, what: str) -> str:
-        """The file of the store; `NotAvailable` for a broker, which has it elsewhere."""
+        """The file of the store; `NotAvailableError` for a broker, which has it elsewhere."""
         if self.is_broker:
-            raise NotAvailable(
+            raise NotAvailableError(
                 f"{what} through a broker",
                 why="it needs the file of the store itself",
                 instead="Run it where the broker runs, and name the file, as in events.db",
@@ -96,10 +96,10 @@ class Place:
     @contextmanager
     def reached(self) -> Iterator[RemoteStore]:
         """The store of a broker."""
-        from polycast.broker.client.client_connection import Options
+        from polycast.broker.client.client_connection import ConnectionOptions
         from polycast.broker.client.remote_store import RemoteStore  # loaded only where it is used
 
-        options = Options(
+        options = ConnectionOptions(
             addresses_of(self.text),
             token=self._secret(),
             tls=self._tls(),
@@ -144,7 +144,7 @@ def file_of(store: str) -> str:
         return store
     path = None if store.startswith("memory:") else path_of(store)
     if path is None:
-        raise BadOption("store", store, accepted=_ACCEPTED)
+        raise BadOptionError("store", store, accepted=_ACCEPTED)
     return path
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from polycast.config import SystemClock
-from polycast.errors import BadOption, BrokerRefused, PolycastError
+from polycast.errors import BadOptionError, BrokerRefusedError, PolycastError
+from polycast.errors.root import code_of as kind_code
 from polycast.plain_text import plain, plain_json, plain_lines
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Terminal:
     def _in_options(self, error: BaseException) -> str:
         """What an error says, with options where it names arguments of Python."""
         text = str(error)
-        if isinstance(error, BadOption) and (option := self._option(error.option)):
+        if isinstance(error, BadOptionError) and (option := self._option(error.option)):
             text = text.replace(f"{error.option}=", f"{option} ", 1)
         if isinstance(error, PolycastError):
             text = _SWITCH.sub(lambda found: self._option(found[1]) or found[0], text)
@@ -126,11 +127,11 @@ def code_of(error: BaseException) -> str:
     """The code of an error: that of the broker, or its name, as in `not-a-store`."""
     if isinstance(error, Refused):
         return "usage"
-    if isinstance(error, BrokerRefused):
+    if isinstance(error, BrokerRefusedError):
         return error.code
     if not isinstance(error, PolycastError):
         return "io" if isinstance(error, OSError) else "failed"
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
+    return kind_code(type(error))
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

@@ -10,7 +10,7 @@ from polycast.broker.server.quotas import QUOTAS, Quota
 from polycast.broker.server.tokenfile import findings_at, name_problem, read_tokens
 from polycast.cli.formatting import count, listed, moment
 from polycast.cli.terminal import Refused
-from polycast.errors import BadGrant
+from polycast.errors import BadGrantError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -58,7 +58,7 @@ def _rights(given: Namespace) -> Rights:
             admin=given.admin,
             describe=given.describe,
         )
-    except BadGrant as error:
+    except BadGrantError as error:
         raise Refused(str(error)) from error
 
 

@@ -11,7 +11,7 @@ from polycast.collections.buffer import Buffer
 from polycast.collections.supply import Supply, check_supplier
 from polycast.config import seconds
 from polycast.delivery import callback_for
-from polycast.errors import BadOption, NotAPullCollection, NotAType
+from polycast.errors import BadOptionError, NotAPullCollectionError, NotATypeError
 from polycast.matching import Selector, TopicPattern, selector_for
 from polycast.typesystem import conforms
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm, Unpack
 
-    from polycast.bus import Options, PublishOptions, Subscription
+    from polycast.bus import PublishOptions, SubscribeOptions, Subscription
     from polycast.config import Level, Overflow
     from polycast.delivery import Delivery
     from polycast.stores import Receipt
@@ -106,7 +106,7 @@ class DACollection(Collection[E], Generic[E]):
         copy: bool = False,
     ) -> None:
         if not isinstance(bus, Bus):
-            raise BadOption("bus", bus, accepted="a pc.Bus")
+            raise BadOptionError("bus", bus, accepted="a pc.Bus")
         self._bus = bus
         self._selector: Selector[Any] = selector_for(what)
         # "/Chat" alone is that topic only; `/` and `**` are the root and all below.
@@ -122,7 +122,7 @@ class DACollection(Collection[E], Generic[E]):
             )
             return
         if pull not in ("fifo", "lifo"):
-            raise BadOption.choice("pull", pull, ["fifo", "lifo"])
+            raise BadOptionError.choice("pull", pull, ["fifo", "lifo"])
         options: dict[str, Any] = {"level": self.level.name, "queue": queue, "copy": copy}
         if overflow is not None:
             options["overflow"] = overflow
@@ -143,11 +143,11 @@ class DACollection(Collection[E], Generic[E]):
         if not passes or not self._selector.covers_class(type(event)):
             why = f"it does not conform to {self.name}"
             accepted = f"This collection takes {self.name}"
-            raise NotAType(event, why=why, accepted=accepted, action="to add here")
+            raise NotATypeError(event, why=why, accepted=accepted, action="to add here")
         if topic is not None:
             if options.get("topic") is not None:
                 accepted = f"nothing: this collection is the topic {self.name}"
-                raise BadOption("topic", options.get("topic"), accepted=accepted)
+                raise BadOptionError("topic", options.get("topic"), accepted=accepted)
             options["topic"] = "/" if self._root else topic.text
         return self._bus.publish(event, **options)
 
@@ -165,14 +165,14 @@ class DACollection(Collection[E], Generic[E]):
         self,
         callback: Callable[[E], object],
         where: Callable[[E], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[E]: ...
     @overload
     def contains(
         self,
         callback: Callable[[E, Delivery], object],
         where: Callable[[E], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[E]: ...
     def contains(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
         """Be called for each event of this very type or topic."""
@@ -183,14 +183,14 @@ class DACollection(Collection[E], Generic[E]):
         self,
         callback: Callable[[E], object],
         where: Callable[[E], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[E]: ...
     @overload
     def contains_all(
         self,
         callback: Callable[[E, Delivery], object],
         where: Callable[[E], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[E]: ...
     def contains_all(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
         """Be called for each event, with subtypes or subtopics."""
@@ -201,14 +201,14 @@ class DACollection(Collection[E], Generic[E]):
         self,
         callback: Callable[[E], object],
         where: Callable[[E], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[E]: ...
     @overload
     def remove(
         self,
         callback: Callable[[E, Delivery], object],
         where: Callable[[E], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[E]: ...
     def remove(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
         """Be one of those of whom one is called for each event of this very type or topic."""
@@ -220,14 +220,14 @@ class DACollection(Collection[E], Generic[E]):
         self,
         callback: Callable[[E], object],
         where: Callable[[E], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[E]: ...
     @overload
     def remove_all(
         self,
         callback: Callable[[E, Delivery], object],
         where: Callable[[E], object] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SubscribeOptions],
     ) -> Subscription[E]: ...
     def remove_all(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
         """Be one of those of whom one is called, with subtypes or subtopics."""
@@ -247,10 +247,10 @@ class DACollection(Collection[E], Generic[E]):
     def _subscribe(
         self, callback: Any, where: Any, options: dict[str, Any], *, below: bool
     ) -> Subscription[E]:
-        for taken in ("level", "exact"):
+        for taken in ("level", "delivery", "order", "exact"):
             if taken in options:
                 accepted = "nothing: the collection and its method decide it"
-                raise BadOption(taken, options[taken], accepted=accepted)
+                raise BadOptionError(taken, options[taken], accepted=accepted)
         selector = self._meant(below=below)
         options["level"] = self.level.name
         subscription = self._bus._open(selector, callback_for(callback), where, options)
@@ -299,7 +299,7 @@ class DACollection(Collection[E], Generic[E]):
 
     def _pulled(self, operation: str) -> Buffer[E]:
         if self._buffer is None:
-            raise NotAPullCollection(operation, repr(self))
+            raise NotAPullCollectionError(operation, repr(self))
         if operation != "close()":
             self._bus._dispatcher.home.check(operation)
         return self._buffer
@@ -352,4 +352,4 @@ def _covers_types(mine: Selector[Any], theirs: Selector[Any]) -> bool:
 def _only_for_pull(**options: object) -> None:
     for name, given in options.items():
         if given is not None:
-            raise BadOption(name, given, accepted="it goes with pull='fifo' or pull='lifo'")
+            raise BadOptionError(name, given, accepted="it goes with pull='fifo' or pull='lifo'")

@@ -6,7 +6,7 @@ import inspect
 import threading
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import BadOption, BusClosed
+from polycast.errors import BadOptionError, BusClosedError
 from polycast.errors.failures import check_has_run
 from polycast.metrics import Trials
 from polycast.plain_text import log_of
@@ -26,17 +26,19 @@ def check_supplier(produce: object) -> None:
     for each in (produce, getattr(produce, "func", None), getattr(produce, "__call__", None)):  # noqa: B004
         if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
             accepted = "a function that takes nothing and gives an event; this one is async"
-            raise BadOption("produce", produce, accepted=accepted)
+            raise BadOptionError("produce", produce, accepted=accepted)
         if inspect.isgeneratorfunction(each):
             why = "this one is a generator function; give the __next__ of its generator"
             accepted = f"a function that takes nothing and gives an event; {why}"
-            raise BadOption("produce", produce, accepted=accepted)
+            raise BadOptionError("produce", produce, accepted=accepted)
     if not callable(produce):
-        raise BadOption("produce", produce, accepted="a function that takes nothing")
+        raise BadOptionError("produce", produce, accepted="a function that takes nothing")
     try:
         inspect.signature(produce).bind()
     except TypeError as error:
-        raise BadOption("produce", produce, accepted="a function that takes nothing") from error
+        raise BadOptionError(
+            "produce", produce, accepted="a function that takes nothing"
+        ) from error
     except ValueError:  # some built-ins tell nothing about themselves
         pass
 
@@ -77,7 +79,7 @@ class Supply:
                 self._note(None)
                 self.started = now()
             self._note(None)  # that there is nothing is an answer, too
-        except BusClosed:
+        except BusClosedError:
             self.cancel()
         except BaseException as error:  # SystemExit too: the thread is the pool's, it goes on
             self._note(error)

@@ -7,7 +7,7 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import BadCallback
+from polycast.errors import BadCallbackError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +29,15 @@ class Callback:
 def callback_for(function: object) -> Callback:
     """Look at a callable once: only a second parameter without default gets the delivery."""
     if not callable(function):
-        raise BadCallback(function, why=f"a {type(function).__name__} cannot be called")
+        raise BadCallbackError(function, why=f"a {type(function).__name__} cannot be called")
     called = _called(function)
     if any(map(inspect.isgeneratorfunction, called)):
-        raise BadCallback(function, why="it is a generator function, which runs only if iterated")
+        raise BadCallbackError(
+            function, why="it is a generator function, which runs only if iterated"
+        )
     if any(map(inspect.isasyncgenfunction, called)):
         why = "it is an async generator function, which runs only if iterated"
-        raise BadCallback(function, why=why)
+        raise BadCallbackError(function, why=why)
     is_async = any(map(inspect.iscoroutinefunction, called))
     return Callback(function, _wants_delivery(function), is_async)
 
@@ -57,12 +59,14 @@ def _wants_delivery(function: Callable[..., Any]) -> bool:
             parameter.kind is inspect.Parameter.KEYWORD_ONLY
             and parameter.default is parameter.empty
         ):
-            raise BadCallback(function, why=f"it needs the keyword argument {parameter.name!r}")
+            raise BadCallbackError(
+                function, why=f"it needs the keyword argument {parameter.name!r}"
+            )
     positional = [each for each in parameters if each.kind in _POSITIONAL]
     needed = [each for each in positional if each.default is each.empty]
     if not positional and not any(each.kind is each.VAR_POSITIONAL for each in parameters):
-        raise BadCallback(function, why="it takes no argument")
+        raise BadCallbackError(function, why="it takes no argument")
     if len(needed) > 2:
         names = ", ".join(each.name for each in needed)
-        raise BadCallback(function, why=f"it needs {len(needed)} arguments ({names})")
+        raise BadCallbackError(function, why=f"it needs {len(needed)} arguments ({names})")
     return len(needed) == 2

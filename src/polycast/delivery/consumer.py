@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from polycast.delivery.mailbox import Mailbox
     from polycast.delivery.queue import Parcel
     from polycast.delivery.timers import Timer
-    from polycast.errors import SubscriptionEnded
+    from polycast.errors import SubscriptionEndedError
     from polycast.matching import Interest
 
 __all__ = [
@@ -58,7 +58,7 @@ class Consumer:
         self.busy = False  # it has a parcel
         self.started: float | None = None  # since when it has been in its callback
         self.paused = self.detached = False
-        self.ended: SubscriptionEnded | None = None
+        self.ended: SubscriptionEndedError | None = None
         self.in_flight = 0
         self.idle_since = next(_turns)
         self.lease: Timer | None = None  # as a member of a group; else the mailbox has it

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from polycast.delivery.high_water_mark import Reach
-from polycast.errors import BrokerRefused, NotSettled, StoreError
+from polycast.errors import BrokerRefusedError, NotSettledError, StoreError
 from polycast.plain_text import log_of
 from polycast.stores import Flight, Letter, Mark
 from polycast.stores.deadlines import wall_offset
@@ -163,7 +163,7 @@ class StoreKeeper(Keeper):
             self.fenced = True
             self._fenced()
             why = "its subscription was taken over, so the event is somebody else's"
-            raise NotSettled(action, why=why) from None
+            raise NotSettledError(action, why=why) from None
 
 
 class CursorKeeper(StoreKeeper):
@@ -231,7 +231,7 @@ class CursorKeeper(StoreKeeper):
             self._reach.need(position)
             if position < self._wary:
                 self._be_careful(parcel)
-        with suppress(NotSettled, StoreError):  # it is not begun, or who calls finds that out
+        with suppress(NotSettledError, StoreError):  # it is not begun, or who calls finds that out
             self.confirm("begin")
         return position < self._reach.limit and not self.fenced
 
@@ -345,7 +345,7 @@ class CursorKeeper(StoreKeeper):
 
 def _is_refused(error: BaseException) -> bool:
     """Whether a broker refuses it, which no failure of the store tells."""
-    return isinstance(error, BrokerRefused)
+    return isinstance(error, BrokerRefusedError)
 
 
 def letter_of(letter: DeadLetter) -> Letter:

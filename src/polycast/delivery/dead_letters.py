@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from polycast.errors import CutOff
+from polycast.errors import CutOffError
 from polycast.forks import Home
 from polycast.locks import note
 
@@ -104,7 +104,7 @@ class DeadLetters(Sequence[DeadLetter]):
         with self._lock:
             number = next(self._numbers)
             self._letters[number] = letter
-            if self._keep and isinstance(letter.error, CutOff):
+            if self._keep and isinstance(letter.error, CutOffError):
                 return
             self._limited[number] = None
             if len(self._limited) > self._keep:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -25,7 +25,7 @@ class Transaction:
         for method in ("cursor", "commit", "rollback"):
             if not callable(getattr(connection, method, None)):
                 accepted = f"a DB-API connection; this one has no {method}()"
-                raise BadOption("connection", connection, accepted=accepted)
+                raise BadOptionError("connection", connection, accepted=accepted)
         self._connection = connection
         self._row = (subscription, identity.publisher, identity.epoch, identity.sequence)
 

@@ -56,8 +56,8 @@ class _Worker:
 class Pool:
     """A few threads, more while callbacks are slow, one in place of each that is stuck."""
 
-    def __init__(self, clock: Clock, *, stuck_after: float, most: int = MOST) -> None:
-        self.clock, self.stuck_after, self._most = clock, stuck_after, most
+    def __init__(self, clock: Clock, *, stuck_timeout: float, most: int = MOST) -> None:
+        self.clock, self.stuck_timeout, self._most = clock, stuck_timeout, most
         self._ready: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._workers: dict[_Worker, threading.Thread] = {}
         self._lock = threading.RLock()
@@ -144,7 +144,7 @@ class Pool:
     def _watch_over(self) -> None:
         seen = -1
         while not self._closed:
-            self._watch.wait(min(self.stuck_after / 4, 0.5) if self._busy() else None)
+            self._watch.wait(min(self.stuck_timeout / 4, 0.5) if self._busy() else None)
             self._watch.clear()
             self._pause.wait(TICK)
             if self._ready.qsize() > 0:
@@ -159,7 +159,7 @@ class Pool:
             return any(worker.job is not None for worker in self._workers)
 
     def _replace_stuck(self) -> None:
-        before = self.clock.monotonic() - self.stuck_after
+        before = self.clock.monotonic() - self.stuck_timeout
         with self._lock:
             late = [w for w in self._workers if w.is_stuck(before) and not w.is_replaced()]
             for worker in late:

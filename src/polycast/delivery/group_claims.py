@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polycast.delivery.cursors import TOKENS, StoreKeeper, letter_of
-from polycast.errors import NotSettled
+from polycast.errors import NotSettledError
 from polycast.stores import Member
 from polycast.stores.group_claiming import Errand, Settled, Settling, Stale, settle, tidy
 
@@ -183,7 +183,7 @@ class ClaimKeeper(StoreKeeper):
             stale = parcel and (parcel.entry.position, parcel.claim) in self._stale
         if stale:
             why = "the event was given to another member, because this one was still for too long"
-            raise NotSettled(action, why=why)
+            raise NotSettledError(action, why=why)
 
 
 class Saving(Errand[Stale]):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from polycast.delivery.callback_context import inside
 from polycast.delivery.cursors import Keeper
 from polycast.delivery.queue import Backlog, Parcel
-from polycast.errors import CutOff, QueueFull, SubscriptionEnded
+from polycast.errors import CutOffError, QueueFullError, SubscriptionEndedError
 from polycast.forks import Home
 from polycast.locks import LATEST
 from polycast.metrics import Counts
@@ -90,7 +90,7 @@ class Inbox:
         self.held = False  # nothing is handed out yet: history has to come first
         self.waits_for = 0  # nothing before this position is wanted (since= in the future)
         self.paused = False
-        self.ended: SubscriptionEnded | None = None
+        self.ended: SubscriptionEndedError | None = None
         self.reserved = 0
         self.publishers: set[str] = set()  # whose events have come
         self.let_go: list[Parcel] = []  # dropped, and freed when no lock is held
@@ -199,7 +199,7 @@ class Inbox:
                 self.behind = entry.position
             return self.behind is None
         if policy == "cut_off":
-            self.ended = CutOff(self.title, detail=f"queue={self.settings.queue}")
+            self.ended = CutOffError(self.title, detail=f"queue={self.settings.queue}")
             return True  # it goes to the dead letters with the others
         self.counts.dropped += 1
         if policy == "drop_oldest" and self.backlog:
@@ -230,7 +230,7 @@ class Inbox:
         LATEST.lock = self.lock
         with self.moved:
             if not self.moved.wait_for(lambda: self._is_free(count), wait):
-                raise QueueFull(self.title, queue=self.settings.queue, waited=wait)
+                raise QueueFullError(self.title, queue=self.settings.queue, waited=wait)
             self.reserved += count
 
     def _is_free(self, count: int) -> bool:

@@ -11,12 +11,12 @@ from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED, Consumer
 from polycast.delivery.queue import Parcel
 from polycast.delivery.settlement import Ledger
 from polycast.errors import (
-    CutOff,
-    LeaseExpired,
+    CutOffError,
+    LeaseExpiredError,
     NotAwaitedError,
-    SubscriptionEnded,
-    TakenOver,
-    WouldDeadlock,
+    SubscriptionEndedError,
+    TakenOverError,
+    WouldDeadlockError,
 )
 from polycast.locks import LATEST, check_free
 from polycast.metrics import Trials
@@ -128,7 +128,7 @@ class Mailbox(Ledger):
         """Go on with what was put."""
         if self.let_go:
             self.let_go.clear()
-        if isinstance(self.ended, CutOff):
+        if isinstance(self.ended, CutOffError):
             self.bury_all(self.ended)
             self.services.ended(self)
         elif self._may_hand_out():
@@ -163,7 +163,7 @@ class Mailbox(Ledger):
             return
         try:
             self.services.in_turn(self._pump)
-        except WouldDeadlock:  # another thread may wait for the turn
+        except WouldDeadlockError:  # another thread may wait for the turn
             self.pump_later()
 
     def _pump(self) -> None:
@@ -258,9 +258,9 @@ class Mailbox(Ledger):
         parcel.holder = consumer
         self.in_flight[token] = parcel
         consumer.in_flight += 1
-        if self.settings.ack_within is not None:
+        if self.settings.ack_timeout is not None:
             parcel.timer = self.services.timers.after(
-                self.settings.ack_within, lambda: self._overdue(token)
+                self.settings.ack_timeout, lambda: self._overdue(token)
             )
 
     def may_begin(self, consumer: Consumer, parcel: Parcel) -> bool:
@@ -329,7 +329,7 @@ class Mailbox(Ledger):
         consumer = self.consumer
         if consumer is None or not consumer.inline or consumer.callback.wants_delivery:
             return None
-        plain = not consumer.manual and self.settings.ack_within is None and not self.waits_for
+        plain = not consumer.manual and self.settings.ack_timeout is None and not self.waits_for
         waiting = self.backlog or self.in_flight or self.delayed or self.held or self.paused
         if not plain or waiting or self.ended is not None or self.lease_until is not None:
             return None
@@ -362,7 +362,7 @@ class Mailbox(Ledger):
             if self.ended is not None:
                 return False
             if self.consumer is not None:
-                self.consumer.ended = TakenOver(self.title)
+                self.consumer.ended = TakenOverError(self.title)
             for token in sorted(self.in_flight, reverse=True):
                 self._return_to_backlog(token)
             self.consumer, self.settings = consumer, settings
@@ -420,9 +420,9 @@ class Mailbox(Ledger):
 
     def _lease_over(self) -> None:
         if self.lease_is_over():
-            self.end(LeaseExpired(self.title))
+            self.end(LeaseExpiredError(self.title))
 
-    def end(self, why: SubscriptionEnded) -> None:
+    def end(self, why: SubscriptionEndedError) -> None:
         """It is over; what waits is let go."""
         LATEST.lock = self.lock
         with self.moved:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.routing.search import place_of
 from polycast.stores import Flight
 
@@ -89,7 +89,7 @@ def check_limit(limit: int | None) -> int:
     if limit is None:
         return MOST
     if type(limit) is not int or not 0 < limit <= MOST:
-        raise BadOption("limit", limit, accepted=_ACCEPTED)
+        raise BadOptionError("limit", limit, accepted=_ACCEPTED)
     return limit
 
 
@@ -97,7 +97,7 @@ def check_count(found: Findings, *, to: str, limit: int | None) -> None:
     """Refuse more than may go at a time, unless the first of them are asked for."""
     if limit is None and found.going > MOST:
         why = f"{found.going:,} events would go to {to!r} once more"
-        raise BadOption("limit", limit, why=why, accepted=_ACCEPTED)
+        raise BadOptionError("limit", limit, why=why, accepted=_ACCEPTED)
 
 
 def announce(tx: Transaction, name: str, *passed: Passed) -> None:

@@ -8,7 +8,7 @@ from polycast.delivery.consumer import EXPIRED
 from polycast.delivery.dead_letters import DeadLetter
 from polycast.delivery.delivery import Nack, Reject
 from polycast.delivery.inbox import Inbox
-from polycast.errors import NotSettled, SubscriptionEnded
+from polycast.errors import NotSettledError, SubscriptionEndedError
 from polycast.locks import check_free
 from polycast.stores import Undecodable
 
@@ -40,14 +40,14 @@ class Ledger(Inbox):
             parcel = self._take_back(token)
             if parcel is None:
                 why = "the delivery is settled already, was taken away, or its subscription ended"
-                raise NotSettled(action, why=why)
+                raise NotSettledError(action, why=why)
             self._apply(parcel, outcome)
         self.pump()
         if confirm:
             self.keeper.confirm(action, parcel)
 
     def _overdue(self, token: int) -> None:
-        limit = self.settings.ack_within
+        limit = self.settings.ack_timeout
         with self.locked():
             parcel = self._take_back(token)
             if parcel is None:
@@ -139,7 +139,7 @@ class Ledger(Inbox):
 
     def _letter(self, entry: Entry, error: BaseException, attempts: int) -> DeadLetter:
         reason = str(error) or type(error).__name__
-        if not isinstance(error, Reject | Nack | SubscriptionEnded):
+        if not isinstance(error, Reject | Nack | SubscriptionEndedError):
             reason = f"{type(error).__name__}: {error}"
         now = self.services.clock.time()
         return DeadLetter(entry, self.name, reason, error, attempts, now)
@@ -150,7 +150,7 @@ class Ledger(Inbox):
             for parcel in self._surrender():
                 self._bury(parcel, error)
 
-    def surrender(self, why: SubscriptionEnded) -> list[Parcel]:
+    def surrender(self, why: SubscriptionEndedError) -> list[Parcel]:
         """Give away all that is not handled, as it stands in the log, and take nothing more."""
         with self.locked():
             self.ended = why

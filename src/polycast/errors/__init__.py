@@ -1,226 +1,226 @@
 """Every error polycast raises, as one tree.
 
 PolycastError
-├── NotAType            subscribing to, or publishing as, what is no event type
-├── NameClash           two different classes under one wire name on one bus
-├── NotShareable        a class that no other process could name, on a shared bus
-├── NotSerialisable     a value that has no form on the wire
-├── NotDecodable        bytes that are no event of the expected kind
-├── MethodNotHere       a method of a class this process does not have
-├── FilterError         a filter that is wrong
-│   ├── FilterMistake   it names what its type cannot have, or does what it cannot do
-│   ├── FilterSyntaxError  a text that is none of its language; it shows where
-│   ├── FilterTooCostly a part of one from outside whose cost nothing bounds
-│   ├── FilterTypeError    a text that puts together what never goes together
-│   ├── NotRoutable     the pipeline could ask nothing of it
-│   ├── NoSparkForm     a part of it that no Spark column can compute exactly
-│   └── NoSparkType     an annotation that no Spark column can hold exactly
-├── BadTopic            a topic that cannot be published to or subscribed to
-├── BadCallback         a callback that cannot take an event
-├── NotAwaitedError     a function gave a coroutine or a generator where nobody runs it
-├── BadOption           an option that does not exist, or a value it does not take
-├── NotAvailable        a part that is not installed or not built
-├── BusClosed           using a bus after close()
-├── SubscriptionEnded   using a subscription that is over
-│   ├── Cancelled       it was cancelled
-│   ├── LeaseExpired    its lease ran out
-│   ├── TakenOver       its durable name was attached elsewhere
-│   └── CutOff          its queue was full and its policy is "cut_off"
-├── DurableChanged      a durable name attached with another definition
-├── ForkedError         using in a forked process what its parent opened
-├── NoHistory           since= on a bus that keeps no history
-├── HistoryGone         since= before the oldest event kept
-├── QueueFull           overflow="block" reached its deadline; nothing was accepted
-├── PublishBufferFullError  the store is not done with what was published before
-├── PublishUnknown      it is not known whether the event was accepted
-├── NotSettled          an acknowledgement that came too late or twice
-├── StoreError          a store that cannot be used as asked
-│   ├── NotAStore       a file that is no store, or one of a newer version
-│   ├── StoreClosed     using a store after it was closed
-│   ├── StoreFailed     the disk is full or failing: nothing more is accepted
-│   │   └── StoreReplacedError  the file was removed or replaced while it was open
-│   ├── StoreDamaged    what was read is not what was written
-│   └── BrokerError     a broker that cannot be used as asked
-│       ├── BrokerUnreachable  none answers at the address, or not in time
-│       ├── BrokerRefused      it does not do what was asked
-│       │   └── LimitReached   more than it takes from one connection
-│       └── BadFrame           bytes from the other side that are no message
-├── PipelineError       a pipeline that cannot be used as asked
-│   ├── BadCheckpoint   a folder that it cannot go on from
-│   ├── PipelineFailed  it had to stop
-│   └── PipelineTakenOver  another was started over the same store
-├── ContextError        a context that cannot be used as asked
-│   ├── BadContext      what was given is no context, or no part of one
-│   ├── ContextRefused  a check found errors
-│   ├── ContextFrozen   changing a context that is in a federation
-│   ├── ContextConflictError  a store has another declaration under its name
-│   ├── BadResultError  a function gave something else than it has to
-│   ├── EventTooDeepError  an event that holds itself
-│   └── NotTranslated   an event that cannot get from one context to another
-├── AccessError         rights and safe connections that are not as they must be
-│   ├── AccessDenied    a token has no right to what was asked
-│   ├── BadTokens       a file of tokens that cannot be used
-│   ├── BadGrant        a text that is no grant
-│   ├── Exposed         listening to other machines without tokens and TLS
-│   ├── TokenExposedError  a token that would go to another machine without TLS
-│   └── BadCertificate  a certificate, key or authority that TLS cannot use
-├── NoRow               an event that a table of its type cannot hold
-├── NotAPullCollection  get(), len() or iteration without pull=
-└── WouldDeadlock       waiting for itself, from inside a callback
+├── NotATypeError                     subscribing to, or publishing as, what is no event type
+├── NameClashError                    two different classes under one wire name on one bus
+├── NotShareableError                 a class that no other process could name, on a shared bus
+├── NotSerialisableError              a value that has no form on the wire
+├── NotDecodableError                 bytes that are no event of the expected kind
+├── MethodNotHereError                a method of a class this process does not have
+├── FilterError                       a filter that is wrong
+│   ├── FilterMistakeError            it names what its type cannot have, or does what it cannot do
+│   ├── FilterSyntaxError             a text that is none of its language; it shows where
+│   ├── FilterTooCostlyError          a part of one from outside whose cost nothing bounds
+│   ├── FilterTypeError               a text that puts together what never goes together
+│   ├── NotRoutableError              the pipeline could ask nothing of it
+│   ├── NoSparkFormError              a part of it that no Spark column can compute exactly
+│   └── NoSparkTypeError              an annotation that no Spark column can hold exactly
+├── BadTopicError                     a topic that cannot be published to or subscribed to
+├── BadCallbackError                  a callback that cannot take an event
+├── NotAwaitedError                   a function gave a coroutine where nobody runs it
+├── BadOptionError                    an option that does not exist, or a value it does not take
+├── NotAvailableError                 a part that is not installed or not built
+├── BusClosedError                    using a bus after close()
+├── SubscriptionEndedError            using a subscription that is over
+│   ├── SubscriptionCancelledError    it was cancelled
+│   ├── LeaseExpiredError             its lease ran out
+│   ├── TakenOverError                its durable name was attached elsewhere
+│   └── CutOffError                   its queue was full and its policy is "cut_off"
+├── DurableChangedError               a durable name attached with another definition
+├── ForkedError                       using in a forked process what its parent opened
+├── NoHistoryError                    since= on a bus that keeps no history
+├── HistoryGoneError                  since= before the oldest event kept
+├── QueueFullError                    overflow="block" reached its deadline; nothing was accepted
+├── PublishBufferFullError            the store is not done with what was published before
+├── PublishUnknownError               it is not known whether the event was accepted
+├── NotSettledError                   an acknowledgement that came too late or twice
+├── StoreError                        a store that cannot be used as asked
+│   ├── NotAStoreError                a file that is no store, or one of a newer version
+│   ├── StoreClosedError              using a store after it was closed
+│   ├── StoreFailedError              the disk is full or failing: nothing more is accepted
+│   │   └── StoreReplacedError        the file was removed or replaced while it was open
+│   ├── StoreDamagedError             what was read is not what was written
+│   └── BrokerError                   a broker that cannot be used as asked
+│       ├── BrokerUnreachableError    none answers at the address, or not in time
+│       ├── BrokerRefusedError        it does not do what was asked
+│       │   └── LimitReachedError     more than it takes from one connection
+│       └── BadFrameError             bytes from the other side that are no message
+├── PipelineError                     a pipeline that cannot be used as asked
+│   ├── BadCheckpointError            a folder that it cannot go on from
+│   ├── PipelineFailedError           it had to stop
+│   └── PipelineTakenOverError        another was started over the same store
+├── ContextError                      a context that cannot be used as asked
+│   ├── BadContextError               what was given is no context, or no part of one
+│   ├── ContextRefusedError           a check found errors
+│   ├── ContextFrozenError            changing a context that is in a federation
+│   ├── ContextConflictError          a store has another declaration under its name
+│   ├── BadResultError                a function gave something else than it has to
+│   ├── EventTooDeepError             an event that holds itself
+│   └── NotTranslatedError            an event that cannot get from one context to another
+├── AccessError                       rights and safe connections that are not as they must be
+│   ├── AccessDeniedError             a token has no right to what was asked
+│   ├── BadTokensError                a file of tokens that cannot be used
+│   ├── BadGrantError                 a text that is no grant
+│   ├── ExposedError                  listening to other machines without tokens and TLS
+│   ├── TokenExposedError             a token that would go to another machine without TLS
+│   └── BadCertificateError           a certificate, key or authority that TLS cannot use
+├── NoRowError                        an event that a table of its type cannot hold
+├── NotAPullCollectionError           get(), len() or iteration without pull=
+└── WouldDeadlockError                waiting for itself, from inside a callback
 """
 
 from polycast.errors.arguments import (
-    BadCallback,
-    BadOption,
-    BadTopic,
-    NotAvailable,
+    BadCallbackError,
+    BadOptionError,
+    BadTopicError,
+    NotAvailableError,
     NotAwaitedError,
 )
 from polycast.errors.broker import (
-    BadFrame,
+    BadFrameError,
     BrokerError,
-    BrokerRefused,
-    BrokerUnreachable,
-    LimitReached,
+    BrokerRefusedError,
+    BrokerUnreachableError,
+    LimitReachedError,
 )
 from polycast.errors.contexts import (
-    BadContext,
+    BadContextError,
     BadResultError,
     ContextConflictError,
     ContextError,
-    ContextFrozen,
-    ContextRefused,
+    ContextFrozenError,
+    ContextRefusedError,
     EventTooDeepError,
-    NotTranslated,
+    NotTranslatedError,
 )
 from polycast.errors.delivery import (
-    BusClosed,
-    Cancelled,
-    CutOff,
-    DurableChanged,
+    BusClosedError,
+    CutOffError,
+    DurableChangedError,
     ForkedError,
-    HistoryGone,
-    LeaseExpired,
-    NoHistory,
-    NotAPullCollection,
-    NotSettled,
+    HistoryGoneError,
+    LeaseExpiredError,
+    NoHistoryError,
+    NotAPullCollectionError,
+    NotSettledError,
     PublishBufferFullError,
-    PublishUnknown,
-    QueueFull,
-    SubscriptionEnded,
-    TakenOver,
-    WouldDeadlock,
+    PublishUnknownError,
+    QueueFullError,
+    SubscriptionCancelledError,
+    SubscriptionEndedError,
+    TakenOverError,
+    WouldDeadlockError,
 )
 from polycast.errors.filters import (
     FilterError,
-    FilterMistake,
+    FilterMistakeError,
     FilterSyntaxError,
-    FilterTooCostly,
+    FilterTooCostlyError,
     FilterTypeError,
-    NoSparkForm,
-    NoSparkType,
-    NotRoutable,
+    NoSparkFormError,
+    NoSparkTypeError,
+    NotRoutableError,
 )
 from polycast.errors.pipeline import (
-    BadCheckpoint,
-    NoRow,
+    BadCheckpointError,
+    NoRowError,
     PipelineError,
-    PipelineFailed,
-    PipelineTakenOver,
+    PipelineFailedError,
+    PipelineTakenOverError,
 )
 from polycast.errors.root import PolycastError
 from polycast.errors.server import (
-    AccessDenied,
+    AccessDeniedError,
     AccessError,
-    BadCertificate,
-    BadGrant,
-    BadTokens,
-    Exposed,
+    BadCertificateError,
+    BadGrantError,
+    BadTokensError,
+    ExposedError,
     TokenExposedError,
 )
 from polycast.errors.stores import (
-    NotAStore,
-    StoreClosed,
-    StoreDamaged,
+    NotAStoreError,
+    StoreClosedError,
+    StoreDamagedError,
     StoreError,
-    StoreFailed,
+    StoreFailedError,
     StoreReplacedError,
 )
 from polycast.errors.types import (
-    MethodNotHere,
-    NameClash,
-    NotAType,
-    NotDecodable,
-    NotSerialisable,
-    NotShareable,
+    MethodNotHereError,
+    NameClashError,
+    NotATypeError,
+    NotDecodableError,
+    NotSerialisableError,
+    NotShareableError,
 )
 
 __all__ = [
-    "AccessDenied",
+    "AccessDeniedError",
     "AccessError",
-    "BadCallback",
-    "BadCertificate",
-    "BadCheckpoint",
-    "BadContext",
-    "BadFrame",
-    "BadGrant",
-    "BadOption",
+    "BadCallbackError",
+    "BadCertificateError",
+    "BadCheckpointError",
+    "BadContextError",
+    "BadFrameError",
+    "BadGrantError",
+    "BadOptionError",
     "BadResultError",
-    "BadTokens",
-    "BadTopic",
+    "BadTokensError",
+    "BadTopicError",
     "BrokerError",
-    "BrokerRefused",
-    "BrokerUnreachable",
-    "BusClosed",
-    "Cancelled",
+    "BrokerRefusedError",
+    "BrokerUnreachableError",
+    "BusClosedError",
     "ContextConflictError",
     "ContextError",
-    "ContextFrozen",
-    "ContextRefused",
-    "CutOff",
-    "DurableChanged",
+    "ContextFrozenError",
+    "ContextRefusedError",
+    "CutOffError",
+    "DurableChangedError",
     "EventTooDeepError",
-    "Exposed",
+    "ExposedError",
     "FilterError",
-    "FilterMistake",
+    "FilterMistakeError",
     "FilterSyntaxError",
-    "FilterTooCostly",
+    "FilterTooCostlyError",
     "FilterTypeError",
     "ForkedError",
-    "HistoryGone",
-    "LeaseExpired",
-    "LimitReached",
-    "MethodNotHere",
-    "NameClash",
-    "NoHistory",
-    "NoRow",
-    "NoSparkForm",
-    "NoSparkType",
-    "NotAPullCollection",
-    "NotAStore",
-    "NotAType",
-    "NotAvailable",
+    "HistoryGoneError",
+    "LeaseExpiredError",
+    "LimitReachedError",
+    "MethodNotHereError",
+    "NameClashError",
+    "NoHistoryError",
+    "NoRowError",
+    "NoSparkFormError",
+    "NoSparkTypeError",
+    "NotAPullCollectionError",
+    "NotAStoreError",
+    "NotATypeError",
+    "NotAvailableError",
     "NotAwaitedError",
-    "NotDecodable",
-    "NotRoutable",
-    "NotSerialisable",
-    "NotSettled",
-    "NotShareable",
-    "NotTranslated",
+    "NotDecodableError",
+    "NotRoutableError",
+    "NotSerialisableError",
+    "NotSettledError",
+    "NotShareableError",
+    "NotTranslatedError",
     "PipelineError",
-    "PipelineFailed",
-    "PipelineTakenOver",
+    "PipelineFailedError",
+    "PipelineTakenOverError",
     "PolycastError",
     "PublishBufferFullError",
-    "PublishUnknown",
-    "QueueFull",
-    "StoreClosed",
-    "StoreDamaged",
+    "PublishUnknownError",
+    "QueueFullError",
+    "StoreClosedError",
+    "StoreDamagedError",
     "StoreError",
-    "StoreFailed",
+    "StoreFailedError",
     "StoreReplacedError",
-    "SubscriptionEnded",
-    "TakenOver",
+    "SubscriptionCancelledError",
+    "SubscriptionEndedError",
+    "TakenOverError",
     "TokenExposedError",
-    "WouldDeadlock",
+    "WouldDeadlockError",
 ]

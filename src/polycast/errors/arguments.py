@@ -10,10 +10,16 @@ from polycast.errors.root import PolycastError, listed, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["BadCallback", "BadOption", "BadTopic", "NotAvailable", "NotAwaitedError"]
+__all__ = [
+    "BadCallbackError",
+    "BadOptionError",
+    "BadTopicError",
+    "NotAvailableError",
+    "NotAwaitedError",
+]
 
 
-class BadTopic(PolycastError, ValueError):
+class BadTopicError(PolycastError, ValueError):
     """A topic that cannot be published to or subscribed to."""
 
     def __init__(self, topic: object, *, why: str, at: int | None = None) -> None:
@@ -25,7 +31,7 @@ class BadTopic(PolycastError, ValueError):
         )
 
 
-class BadCallback(PolycastError, TypeError):
+class BadCallbackError(PolycastError, TypeError):
     """A callback that cannot take an event."""
 
     def __init__(self, callback: object, *, why: str) -> None:
@@ -36,7 +42,7 @@ class BadCallback(PolycastError, TypeError):
         )
 
 
-class BadOption(PolycastError, ValueError):
+class BadOptionError(PolycastError, ValueError):
     """An option that does not exist, or a value that it does not take."""
 
     def __init__(self, option: str, given: object, *, accepted: str, why: str = "") -> None:
@@ -45,7 +51,7 @@ class BadOption(PolycastError, ValueError):
         super().__init__(f"{option}={given!r:.200} is not accepted{reason}. Accepted: {accepted}")
 
     @classmethod
-    def unknown(cls, option: str, given: object, known: Iterable[str]) -> BadOption:
+    def unknown(cls, option: str, given: object, known: Iterable[str]) -> BadOptionError:
         """The error for an option nobody knows, with the nearest one that exists."""
         names = sorted(known)
         near = difflib.get_close_matches(option, names, n=1)
@@ -53,7 +59,7 @@ class BadOption(PolycastError, ValueError):
         return cls(option, given, accepted=listed(names), why=f"there is no such option{hint}")
 
     @classmethod
-    def choice(cls, option: str, given: object, choices: Iterable[str]) -> BadOption:
+    def choice(cls, option: str, given: object, choices: Iterable[str]) -> BadOptionError:
         """The error for a value that is none of the choices."""
         names = list(choices)
         near = difflib.get_close_matches(str(given), names, n=1)
@@ -73,7 +79,7 @@ class NotAwaitedError(PolycastError, TypeError):
         )
 
 
-class NotAvailable(PolycastError):
+class NotAvailableError(PolycastError):
     """A part that is not installed, or that this version does not have."""
 
     def __init__(self, what: str, *, why: str, instead: str) -> None:

@@ -9,14 +9,20 @@ from polycast.errors.stores import StoreError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BadFrame", "BrokerError", "BrokerRefused", "BrokerUnreachable", "LimitReached"]
+__all__ = [
+    "BadFrameError",
+    "BrokerError",
+    "BrokerRefusedError",
+    "BrokerUnreachableError",
+    "LimitReachedError",
+]
 
 
 class BrokerError(StoreError):
     """A broker that cannot be used as asked."""
 
 
-class BrokerUnreachable(BrokerError):
+class BrokerUnreachableError(BrokerError):
     """No broker answers at its address, or not in time."""
 
     def __init__(self, address: str, *, why: str) -> None:
@@ -27,7 +33,7 @@ class BrokerUnreachable(BrokerError):
         )
 
 
-class BrokerRefused(BrokerError):
+class BrokerRefusedError(BrokerError):
     """A broker that does not do what was asked; `code` says why for programs."""
 
     def __init__(self, code: str, text: str, data: Mapping[str, Any] | None = None) -> None:
@@ -35,11 +41,11 @@ class BrokerRefused(BrokerError):
         super().__init__(text)
 
 
-class LimitReached(BrokerRefused):
+class LimitReachedError(BrokerRefusedError):
     """More than the broker takes from one connection, or from all of one owner."""
 
 
-class BadFrame(BrokerError):
+class BadFrameError(BrokerError):
     """Bytes from the other side that are no message."""
 
     def __init__(self, what: str, *, why: str) -> None:

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
-    "BadContext",
+    "BadContextError",
     "BadResultError",
     "ContextConflictError",
     "ContextError",
-    "ContextFrozen",
-    "ContextRefused",
+    "ContextFrozenError",
+    "ContextRefusedError",
     "EventTooDeepError",
-    "NotTranslated",
+    "NotTranslatedError",
 ]
 
 
@@ -25,7 +25,7 @@ class ContextError(PolycastError):
     """A context that cannot be used as asked."""
 
 
-class BadContext(ContextError, ValueError):
+class BadContextError(ContextError, ValueError):
     """What was given is no context, or no part of one."""
 
     def __init__(
@@ -44,7 +44,7 @@ class BadContext(ContextError, ValueError):
         super().__init__(f"{place}{what} was {shown(given)}; accepted: {accepted}{lines}")
 
 
-class ContextRefused(ContextError):
+class ContextRefusedError(ContextError):
     """A check found errors; what was there before goes on."""
 
     def __init__(self, context: str, errors: Iterable[object]) -> None:
@@ -57,7 +57,7 @@ class ContextRefused(ContextError):
         )
 
 
-class ContextFrozen(ContextError):
+class ContextFrozenError(ContextError):
     """A context is in a federation; others may rely on it."""
 
     def __init__(self, context: str, operation: str) -> None:
@@ -68,7 +68,7 @@ class ContextFrozen(ContextError):
         )
 
 
-class NotTranslated(ContextError):
+class NotTranslatedError(ContextError):
     """An event that cannot be brought from one context to another."""
 
     def __init__(self, event: object, *, source: str, target: str, why: str) -> None:

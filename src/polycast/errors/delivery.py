@@ -10,26 +10,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "BusClosed",
-    "Cancelled",
-    "CutOff",
-    "DurableChanged",
+    "BusClosedError",
+    "CutOffError",
+    "DurableChangedError",
     "ForkedError",
-    "HistoryGone",
-    "LeaseExpired",
-    "NoHistory",
-    "NotAPullCollection",
-    "NotSettled",
+    "HistoryGoneError",
+    "LeaseExpiredError",
+    "NoHistoryError",
+    "NotAPullCollectionError",
+    "NotSettledError",
     "PublishBufferFullError",
-    "PublishUnknown",
-    "QueueFull",
-    "SubscriptionEnded",
-    "TakenOver",
-    "WouldDeadlock",
+    "PublishUnknownError",
+    "QueueFullError",
+    "SubscriptionCancelledError",
+    "SubscriptionEndedError",
+    "TakenOverError",
+    "WouldDeadlockError",
 ]
 
 
-class BusClosed(PolycastError):
+class BusClosedError(PolycastError):
     """Using a bus after close()."""
 
     def __init__(self, operation: str) -> None:
@@ -37,7 +37,7 @@ class BusClosed(PolycastError):
         super().__init__(f"{operation}: this bus is closed; open another with pc.Bus(...)")
 
 
-class SubscriptionEnded(PolycastError):
+class SubscriptionEndedError(PolycastError):
     """Using a subscription that is over."""
 
     how = "ended"
@@ -48,31 +48,31 @@ class SubscriptionEnded(PolycastError):
         super().__init__(f"the subscription to {subscription} {self.how}{more}; subscribe again")
 
 
-class Cancelled(SubscriptionEnded):
+class SubscriptionCancelledError(SubscriptionEndedError):
     """It was cancelled."""
 
     how = "was cancelled"
 
 
-class LeaseExpired(SubscriptionEnded):
+class LeaseExpiredError(SubscriptionEndedError):
     """Its lease ran out."""
 
     how = "had a lease, which ran out"
 
 
-class TakenOver(SubscriptionEnded):
+class TakenOverError(SubscriptionEndedError):
     """Its durable name was attached elsewhere."""
 
     how = "was taken over by another attachment of its durable name"
 
 
-class CutOff(SubscriptionEnded):
+class CutOffError(SubscriptionEndedError):
     """Its queue was full and its policy is "cut_off"."""
 
     how = "was cut off, because its queue was full; what it had not handled is in the dead letters"
 
 
-class DurableChanged(PolycastError):
+class DurableChangedError(PolycastError):
     """A durable name attached with another definition."""
 
     def __init__(self, name: str, difference: Mapping[str, tuple[str, str]]) -> None:
@@ -98,14 +98,14 @@ class ForkedError(PolycastError):
         )
 
 
-class NoHistory(PolycastError):
+class NoHistoryError(PolycastError):
     """since= on a bus that keeps no history."""
 
     def __init__(self) -> None:
         super().__init__("since= needs events that were kept: open the bus with pc.Bus(history=n)")
 
 
-class HistoryGone(PolycastError):
+class HistoryGoneError(PolycastError):
     """since= before the oldest event kept."""
 
     def __init__(self, since: object, *, oldest: int | None) -> None:
@@ -114,7 +114,7 @@ class HistoryGone(PolycastError):
         super().__init__(f"since={since!r} is too far back: {kept}. since='beginning' starts there")
 
 
-class QueueFull(PolycastError):
+class QueueFullError(PolycastError):
     """overflow="block" reached its deadline; nothing was accepted."""
 
     def __init__(self, subscription: str, *, queue: int, waited: float) -> None:
@@ -136,7 +136,7 @@ class PublishBufferFullError(PolycastError):
         )
 
 
-class PublishUnknown(PolycastError):
+class PublishUnknownError(PolycastError):
     """It is not known whether the event was accepted."""
 
     def __init__(self, identity: object, *, why: str, identities: tuple[object, ...] = ()) -> None:
@@ -147,7 +147,7 @@ class PublishUnknown(PolycastError):
         )
 
 
-class NotSettled(PolycastError):
+class NotSettledError(PolycastError):
     """An acknowledgement that came too late, twice, or from who lost the delivery."""
 
     def __init__(self, action: str, *, why: str) -> None:
@@ -155,7 +155,7 @@ class NotSettled(PolycastError):
         super().__init__(f"{action} was refused: {why}")
 
 
-class NotAPullCollection(PolycastError, TypeError):
+class NotAPullCollectionError(PolycastError, TypeError):
     """get(), len() or iteration on a collection without pull=."""
 
     def __init__(self, operation: str, collection: str) -> None:
@@ -166,7 +166,7 @@ class NotAPullCollection(PolycastError, TypeError):
         )
 
 
-class WouldDeadlock(PolycastError):
+class WouldDeadlockError(PolycastError):
     """Waiting for itself, from inside a callback."""
 
     def __init__(self, operation: str, *, why: str) -> None:

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FilterError",
-    "FilterMistake",
+    "FilterMistakeError",
     "FilterSyntaxError",
-    "FilterTooCostly",
+    "FilterTooCostlyError",
     "FilterTypeError",
-    "NoSparkForm",
-    "NoSparkType",
-    "NotRoutable",
+    "NoSparkFormError",
+    "NoSparkTypeError",
+    "NotRoutableError",
 ]
 
 SHOWN = 60  # characters of a text on each side of a mistake
@@ -27,7 +27,7 @@ class FilterError(PolycastError):
     """The root of the filters' errors."""
 
 
-class FilterMistake(FilterError):
+class FilterMistakeError(FilterError):
     """A filter that names what its type cannot have, or does what its type cannot do."""
 
     def __init__(self, problems: Iterable[object], types: str) -> None:
@@ -36,7 +36,7 @@ class FilterMistake(FilterError):
         super().__init__(f"the filter cannot be right for {types}:\n{listed}")
 
 
-class FilterTooCostly(FilterError):
+class FilterTooCostlyError(FilterError):
     """A filter from outside with a part whose cost has no bound in the size of the event."""
 
     def __init__(self, what: str, why: str, *, accepted: str) -> None:
@@ -76,7 +76,7 @@ def _pointed(text: str, position: int) -> str:
     return f"  {line}{' ...' if end < len(text) else ''}\n  {' ' * (len(left) + len(before))}^"
 
 
-class NoSparkForm(FilterError):
+class NoSparkFormError(FilterError):
     """A part of a filter that no Spark column can compute exactly."""
 
     def __init__(self, part: str, *, node: object, why: str, accepted: str) -> None:
@@ -87,7 +87,7 @@ class NoSparkForm(FilterError):
         )
 
 
-class NotRoutable(FilterError):
+class NotRoutableError(FilterError):
     """A filter of which the pipeline could ask nothing."""
 
     def __init__(self, where: object, *, why: str) -> None:
@@ -99,7 +99,7 @@ class NotRoutable(FilterError):
         )
 
 
-class NoSparkType(FilterError):
+class NoSparkTypeError(FilterError):
     """An annotation that no Spark column can hold exactly."""
 
     def __init__(self, where: str, *, why: str, accepted: str) -> None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from polycast.errors.root import PolycastError
 
-__all__ = ["BadCheckpoint", "NoRow", "PipelineError", "PipelineFailed", "PipelineTakenOver"]
+__all__ = [
+    "BadCheckpointError",
+    "NoRowError",
+    "PipelineError",
+    "PipelineFailedError",
+    "PipelineTakenOverError",
+]
 
 
 class PipelineError(PolycastError):
     """The root of the errors of a pipeline."""
 
 
-class BadCheckpoint(PipelineError):
+class BadCheckpointError(PipelineError):
     """A folder that a pipeline cannot go on from."""
 
     def __init__(self, path: object, *, why: str, high: int) -> None:
@@ -23,7 +29,7 @@ class BadCheckpoint(PipelineError):
         )
 
 
-class PipelineFailed(PipelineError):
+class PipelineFailedError(PipelineError):
     """A pipeline that had to stop."""
 
     def __init__(self, where: str, *, why: str) -> None:
@@ -31,7 +37,7 @@ class PipelineFailed(PipelineError):
         super().__init__(f"the pipeline stopped at {where}: {why}")
 
 
-class PipelineTakenOver(PipelineError):
+class PipelineTakenOverError(PipelineError):
     """Another pipeline was started over the same store."""
 
     def __init__(self) -> None:
@@ -41,7 +47,7 @@ class PipelineTakenOver(PipelineError):
         )
 
 
-class NoRow(PolycastError, ValueError):
+class NoRowError(PolycastError, ValueError):
     """An event that a table of its type cannot hold exactly, or that cannot be read at all."""
 
     def __init__(

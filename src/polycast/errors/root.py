@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from polycast.plain_text import plain_lines
@@ -9,7 +10,12 @@ from polycast.plain_text import plain_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["PolycastError", "listed", "shown"]
+__all__ = [
+    "PolycastError",
+    "code_of",
+    "listed",
+    "shown",
+]
 
 
 class PolycastError(Exception):
@@ -31,6 +37,13 @@ def shown(value: object) -> str:
     except Exception:  # an error must be told even of a value that cannot say what it is
         text = object.__repr__(value)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
+
+
+def code_of(kind: type[BaseException]) -> str:
+    """The code that stands for a kind of error: `store-failed` for `StoreFailedError`."""
+    words = re.findall("[A-Z][a-z]*", kind.__name__)
+    kept = words[:-1] if words[-1] == "Error" and len(words) > 2 else words
+    return "-".join(kept).lower()
 
 
 def listed(names: Iterable[str]) -> str:

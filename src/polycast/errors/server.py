@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
-    "AccessDenied",
+    "AccessDeniedError",
     "AccessError",
-    "BadCertificate",
-    "BadGrant",
-    "BadTokens",
-    "Exposed",
+    "BadCertificateError",
+    "BadGrantError",
+    "BadTokensError",
+    "ExposedError",
     "TokenExposedError",
 ]
 
@@ -24,7 +24,7 @@ class AccessError(PolycastError):
     """Something about rights or safe connections that is not as it must be."""
 
 
-class AccessDenied(AccessError):
+class AccessDeniedError(AccessError):
     """A token has no right to what was asked, or there is no such token."""
 
     def __init__(
@@ -53,7 +53,7 @@ class AccessDenied(AccessError):
         super().__init__(f"{action} {what} was refused: {why}")
 
 
-class BadTokens(AccessError, ValueError):
+class BadTokensError(AccessError, ValueError):
     """A file of tokens that cannot be used."""
 
     def __init__(self, path: str, problems: Iterable[object]) -> None:
@@ -66,7 +66,7 @@ class BadTokens(AccessError, ValueError):
         )
 
 
-class BadGrant(AccessError, ValueError):
+class BadGrantError(AccessError, ValueError):
     """A text that is no grant."""
 
     def __init__(self, grant: str, *, at: int, why: str) -> None:
@@ -78,7 +78,7 @@ class BadGrant(AccessError, ValueError):
         )
 
 
-class Exposed(AccessError):
+class ExposedError(AccessError):
     """Listening where other machines can connect, without what keeps strangers out."""
 
     def __init__(self, listen: str, *, addresses: Iterable[str], missing: Iterable[str]) -> None:
@@ -92,7 +92,7 @@ class Exposed(AccessError):
         )
 
 
-class BadCertificate(AccessError, ValueError):
+class BadCertificateError(AccessError, ValueError):
     """A certificate, key or authority that TLS cannot use."""
 
     def __init__(self, what: str, path: str, *, why: str, accepted: str) -> None:

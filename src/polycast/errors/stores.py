@@ -5,11 +5,11 @@ from __future__ import annotations
 from polycast.errors.root import PolycastError
 
 __all__ = [
-    "NotAStore",
-    "StoreClosed",
-    "StoreDamaged",
+    "NotAStoreError",
+    "StoreClosedError",
+    "StoreDamagedError",
     "StoreError",
-    "StoreFailed",
+    "StoreFailedError",
     "StoreReplacedError",
 ]
 
@@ -18,7 +18,7 @@ class StoreError(PolycastError):
     """A store that cannot be used as asked."""
 
 
-class NotAStore(StoreError):
+class NotAStoreError(StoreError):
     """A file that is no store, or one of a newer version."""
 
     def __init__(self, path: str, *, why: str, instead: str) -> None:
@@ -26,14 +26,14 @@ class NotAStore(StoreError):
         super().__init__(f"{path} cannot be opened as a store: {why}. {instead}")
 
 
-class StoreClosed(StoreError):
+class StoreClosedError(StoreError):
     """Using a store after it was closed."""
 
     def __init__(self) -> None:
         super().__init__("this store is closed; open it again")
 
 
-class StoreFailed(StoreError):
+class StoreFailedError(StoreError):
     """The disk is full or failing: nothing more is accepted, what is there can still be read."""
 
     def __init__(self, path: str, *, why: str, unknown: bool = False) -> None:
@@ -46,7 +46,7 @@ class StoreFailed(StoreError):
         )
 
 
-class StoreReplacedError(StoreFailed):
+class StoreReplacedError(StoreFailedError):
     """What is at the path of an open store is not what was opened: it was removed or replaced."""
 
     def __init__(self, path: str, was: str, now: str, *, unknown: bool = False) -> None:
@@ -59,7 +59,7 @@ class StoreReplacedError(StoreFailed):
         )
 
 
-class StoreDamaged(StoreError):
+class StoreDamagedError(StoreError):
     """What was read is not what was written."""
 
     def __init__(self, path: str, *, place: str, why: str) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from polycast.errors.root import PolycastError, shown
 
 __all__ = [
-    "MethodNotHere",
-    "NameClash",
-    "NotAType",
-    "NotDecodable",
-    "NotSerialisable",
-    "NotShareable",
+    "MethodNotHereError",
+    "NameClashError",
+    "NotATypeError",
+    "NotDecodableError",
+    "NotSerialisableError",
+    "NotShareableError",
 ]
 
 
-class NotAType(PolycastError, TypeError):
+class NotATypeError(PolycastError, TypeError):
     """What was given is no event type and no topic."""
 
     def __init__(
@@ -24,7 +24,7 @@ class NotAType(PolycastError, TypeError):
         super().__init__(f"{shown(given)} is not something {action}: {why}. {accepted}")
 
 
-class NameClash(PolycastError):
+class NameClashError(PolycastError):
     """Two different classes under one wire name on one bus."""
 
     def __init__(self, name: str, version: int, *, difference: str) -> None:
@@ -36,7 +36,7 @@ class NameClash(PolycastError):
         )
 
 
-class NotShareable(PolycastError):
+class NotShareableError(PolycastError):
     """A class that no other process could name."""
 
     def __init__(self, cls: type, *, why: str) -> None:
@@ -47,7 +47,7 @@ class NotShareable(PolycastError):
         )
 
 
-class NotSerialisable(PolycastError, TypeError):
+class NotSerialisableError(PolycastError, TypeError):
     """A value that has no form on the wire."""
 
     def __init__(self, given: object, *, path: str, why: str) -> None:
@@ -60,7 +60,7 @@ class NotSerialisable(PolycastError, TypeError):
         )
 
 
-class NotDecodable(PolycastError, ValueError):
+class NotDecodableError(PolycastError, ValueError):
     """Bytes that are no event of the expected kind."""
 
     def __init__(self, what: str, *, why: str) -> None:
@@ -68,7 +68,7 @@ class NotDecodable(PolycastError, ValueError):
         super().__init__(f"cannot decode {what}: {why}")
 
 
-class MethodNotHere(PolycastError, AttributeError):
+class MethodNotHereError(PolycastError, AttributeError):
     """A method of a class this process does not have."""
 
     def __init__(self, class_name: str, method: str) -> None:

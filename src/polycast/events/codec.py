@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
-from polycast.errors import BadOption, NotDecodable, NotSerialisable, PolycastError
+from polycast.errors import BadOptionError, NotDecodableError, NotSerialisableError, PolycastError
 from polycast.events.decoder import Reader
 from polycast.events.encoder import Writer
 from polycast.events.wire_forms import Malformed, Refused
@@ -131,15 +131,15 @@ class Codec:
         try:
             data = self._decode(encoded.payload)
             return reader.lift(data, encoded.name, encoded.version, encoded.hash)
-        except NotDecodable:
+        except NotDecodableError:
             raise
         except Malformed as malformed:
-            raise NotDecodable(_title(encoded), why=str(malformed)) from None
+            raise NotDecodableError(_title(encoded), why=str(malformed)) from None
         except Refused as refused:
-            raise NotDecodable(_title(encoded), why=refused.why) from None
+            raise NotDecodableError(_title(encoded), why=refused.why) from None
         except _DAMAGE as error:
             why = f"{type(error).__name__}: {error}"
-            raise NotDecodable(_title(encoded), why=why) from error
+            raise NotDecodableError(_title(encoded), why=why) from error
 
     def _encoded_with_care(self, event: object, registry: Registry) -> tuple[Writing, bytes]:
         writer = registry.attached.get(self._writer)
@@ -150,9 +150,9 @@ class Codec:
             return writing, self._encode(writing.natural(event, set()))
         except Refused as refused:
             path = type(event).__name__ + "".join(reversed(refused.path))
-            raise NotSerialisable(refused.value, path=path, why=refused.why) from None
+            raise NotSerialisableError(refused.value, path=path, why=refused.why) from None
         except (OverflowError, ValueError, RecursionError) as error:
-            raise NotSerialisable(event, path=type(event).__name__, why=str(error)) from None
+            raise NotSerialisableError(event, path=type(event).__name__, why=str(error)) from None
 
 
 def _glanced(
@@ -186,5 +186,5 @@ MSGPACK = Codec("msgpack")
 def codec_for(form: str) -> Codec:
     """The codec a record names."""
     if form not in ("json", "msgpack"):
-        raise BadOption.choice("codec", form, ("json", "msgpack"))
+        raise BadOptionError.choice("codec", form, ("json", "msgpack"))
     return JSON if form == "json" else MSGPACK

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.events.decoder_codegen import quick_glance, quick_lift
 from polycast.events.instances import anatomy_of, rebuild, rebuild_value
 from polycast.events.wire_forms import (
@@ -72,7 +72,7 @@ class Reader:
             cls = self._registry.class_for(description.name, description.version, description.hash)
             same = describe(cls).hash == description.hash and not is_standard(cls)
             return (cls, anatomy_of(cls), description) if same else None
-        except (Malformed, Refused, NotDecodable):
+        except (Malformed, Refused, NotDecodableError):
             return None
 
     def lift(self, data: Any, name: str, version: int, digest: str) -> Any:
@@ -165,7 +165,7 @@ class Reader:
         try:
             cls = self._registry.class_for(name, description.version, digest)
             twin = quick_glance(self, anatomy_of(cls), description, cls, sorted(names))
-        except (Refused, NotDecodable):
+        except (Refused, NotDecodableError):
             return None
         if twin is None:
             return None

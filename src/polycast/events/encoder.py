@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.events.encoder_codegen import quick_lower
 from polycast.events.instances import Anatomy, anatomy_of, base_value, value_base
 from polycast.events.wire_forms import (
@@ -87,7 +87,7 @@ class Writer:
             cls = self._registry.class_for(name, version, None)
             known = (wire_name(cls), wire_version(cls)) == (name, version)
             return (cls, anatomy_of(cls)) if known and not is_standard(cls) else None
-        except (Refused, NotDecodable):
+        except (Refused, NotDecodableError):
             return None
 
     def _compiled(self, value: Any, cls: type) -> Writing:

@@ -214,7 +214,7 @@ def copier(value: Any) -> Callable[[], Any] | None:
 def snapshot(event: Any, *, registry: Registry) -> Callable[[], Any] | None:
     """What gives an event as it is now, by the way that it would take over a file.
 
-    None if it may itself be shared; `NotSerialisable` if it holds what cannot be copied so.
+    None if it may itself be shared; `NotSerialisableError` if it holds what cannot be copied so.
     """
     if is_fixed(event):
         return None

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import msgspec
 
-from polycast.errors import NotDecodable, NotSerialisable
+from polycast.errors import NotDecodableError, NotSerialisableError
 from polycast.events.identity import Identity  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
@@ -118,14 +118,14 @@ def encode_record(record: Record) -> bytes:
     try:
         body = _encode(record)
     except (OverflowError, UnicodeEncodeError, TypeError, ValueError) as error:
-        raise NotSerialisable(record, path="Record", why=str(error)) from None
+        raise NotSerialisableError(record, path="Record", why=str(error)) from None
     if record.context is None and record.root is None:
         body = _PLAIN + body[1:-2]  # without the last two fields, each of which is one byte
     else:
         body = _WITHIN + body[1:]
         why = _contradiction(record)
         if why:
-            raise NotSerialisable(record, path="Record", why=why)
+            raise NotSerialisableError(record, path="Record", why=why)
     return body + _pack(crc32(body))
 
 
@@ -161,7 +161,7 @@ def rooted_encoder(record: Record) -> Callable[[int, bytes, bytes], bytes]:
     """The same for records that differ in the payload of the root form, too."""
     root = record.root
     if root is None:
-        raise NotSerialisable(record, path="Record", why="there is no class of its root form")
+        raise NotSerialisableError(record, path="Record", why="there is no class of its root form")
     encode_record(msgspec.structs.replace(record, root=Root(*_class_of(root), b"\0")))
     before, between, after = _parts(record)
     about = b"".join(map(_encode, _class_of(root)))
@@ -171,7 +171,7 @@ def rooted_encoder(record: Record) -> Callable[[int, bytes, bytes], bytes]:
     def encode(sequence: int, payload: bytes, form: bytes) -> bytes:
         if not form and not own:
             why = "its root form has no payload and another class than the event"
-            raise NotSerialisable(record, path="Record", why=why)
+            raise NotSerialisableError(record, path="Record", why=why)
         parts = (before, _encode(sequence), between, _encode(payload), after, _encode(form))
         body = b"".join(parts)
         return body + _pack(crc32(body))
@@ -195,34 +195,36 @@ def _parts(record: Record) -> tuple[bytes, bytes, bytes]:
 
 
 def decode_record(data: bytes | bytearray | memoryview) -> Record:
-    """The record in these bytes; `NotDecodable` for anything that `encode_record` did not make."""
+    """The record in these bytes; `NotDecodableError` for what `encode_record` did not make."""
     if type(data) is not bytes:
         # A number would ask for as many bytes: terabytes, where a damaged row holds one.
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise NotDecodable("a record", why=f"{type(data).__name__} found, bytes accepted")
+            raise NotDecodableError("a record", why=f"{type(data).__name__} found, bytes accepted")
         data = bytes(data)
     if len(data) < _SHORTEST:
-        raise NotDecodable("a record", why=f"{len(data)} bytes are too few, {_SHORTEST} the least")
+        raise NotDecodableError(
+            "a record", why=f"{len(data)} bytes are too few, {_SHORTEST} the least"
+        )
     version = data[0]
     if version != FORMAT and version != CONTEXT_FORMAT:
         accepted = f"{FORMAT} and {CONTEXT_FORMAT} accepted"
-        raise NotDecodable("a record", why=f"format version {version} found, {accepted}")
+        raise NotDecodableError("a record", why=f"format version {version} found, {accepted}")
     seed, array = _PLAIN_BEGIN if version == FORMAT else _WITHIN_BEGIN
     body = data[1:-_CHECKSUM]
     (found,), computed = _unpack(data, len(data) - _CHECKSUM), crc32(body, seed)
     if found != computed:
-        raise NotDecodable(
+        raise NotDecodableError(
             "a record",
             why=f"its checksum is {found:08x}, its bytes give {computed:08x}: it is damaged",
         )
     if body[0] != array:
-        raise NotDecodable("a record", why=f"its body is no array of {array & 0x0F} fields")
+        raise NotDecodableError("a record", why=f"its body is no array of {array & 0x0F} fields")
     try:
         record = _decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise NotDecodable("a record", why=str(error)) from None
+        raise NotDecodableError("a record", why=str(error)) from None
     if version != FORMAT:
         why = _contradiction(record)
         if why:
-            raise NotDecodable("a record", why=why)
+            raise NotDecodableError("a record", why=why)
     return record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.typesystem import event
 
 __all__ = ["StructuredEvent", "TaggedUnion"]
@@ -28,11 +28,11 @@ class StructuredEvent:
     def __post_init__(self) -> None:
         for name in ("domain_name", "type_name", "event_name"):
             if not isinstance(getattr(self, name), str):
-                raise BadOption(name, getattr(self, name), accepted="a string")
+                raise BadOptionError(name, getattr(self, name), accepted="a string")
         for name in ("variable_header", "filterable_data"):
             given = getattr(self, name)
             if not isinstance(given, dict) or not all(isinstance(each, str) for each in given):
-                raise BadOption(name, given, accepted="a dict of values by their names")
+                raise BadOptionError(name, given, accepted="a dict of values by their names")
 
 
 @event(name="polycast.TaggedUnion")
@@ -58,15 +58,17 @@ class TaggedUnion:
 
     def __post_init__(self) -> None:
         if self.member is not None and not isinstance(self.member, str):
-            raise BadOption(
+            raise BadOptionError(
                 "member", self.member, accepted="the name of the active member, or None"
             )
         if self.member is None and self.value is not None:
-            raise BadOption("value", self.value, accepted="None, as there is no active member")
+            raise BadOptionError("value", self.value, accepted="None, as there is no active member")
         if not isinstance(self.labels, dict):
-            raise BadOption("labels", self.labels, accepted="a dict of tuples of tags, by member")
+            raise BadOptionError(
+                "labels", self.labels, accepted="a dict of tuples of tags, by member"
+            )
         if self.default_member is not None and not isinstance(self.default_member, str):
-            raise BadOption("default_member", self.default_member, accepted="a name, or None")
+            raise BadOptionError("default_member", self.default_member, accepted="a name, or None")
 
     def members(self) -> tuple[str, ...]:
         """The names of all members that are known, in order."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.filters.backends.interpreter import matches
 from polycast.filters.lifting.function import lift_function
 from polycast.filters.tree import nodes
@@ -44,12 +44,14 @@ class Condition:
         tree = self.tree()
         if tree is not None:
             if not isinstance(tree, nodes.Node):
-                raise BadOption(
+                raise BadOptionError(
                     "tree", tree, accepted="a node of polycast.filters.tree.nodes, or None"
                 )
             return tree
         if type(self).matches is Condition.matches:
-            raise BadOption("where", self, accepted="a Condition that says `matches` or `tree`")
+            raise BadOptionError(
+                "where", self, accepted="a Condition that says `matches` or `tree`"
+            )
         why = f"{type(self).__name__} has no tree"
         return nodes.Opaque(self.matches, why, ("own", id(self)), topical=True)
 
@@ -95,7 +97,7 @@ class Invoke:
         self, path: str | Callable[..., Any], args: Any = None, *, of: Invoke | None = None
     ) -> None:
         if of is not None and not isinstance(of, Invoke):
-            raise BadOption("of", of, accepted="an Invoke")
+            raise BadOptionError("of", of, accepted="an Invoke")
         self.cls: type | None = None if of is None else of.cls
         self.tree: nodes.Node = nodes.Event() if of is None else of.tree
         if isinstance(path, str):
@@ -120,7 +122,7 @@ def _path(tree: nodes.Node, path: str, args: Any) -> nodes.Node:
     lists = [None] * len(steps) if args is None else _listed(args)
     if len(lists) != len(steps):
         accepted = f"one list of arguments for each of the {len(steps)} steps of {path!r}"
-        raise BadOption("args", args, accepted=accepted)
+        raise BadOptionError("args", args, accepted=accepted)
     for step, arguments in zip(steps, lists, strict=True):
         tree = _step(tree, step, arguments)
     return tree
@@ -128,13 +130,13 @@ def _path(tree: nodes.Node, path: str, args: Any) -> nodes.Node:
 
 def _listed(args: Any) -> list[Any]:
     if not isinstance(args, list | tuple):
-        raise BadOption("args", args, accepted="lists of arguments, one for each step")
+        raise BadOptionError("args", args, accepted="lists of arguments, one for each step")
     return list(args)
 
 
 def _step(tree: nodes.Node, name: str, args: Any) -> nodes.Node:
     if not name.isidentifier():
-        raise BadOption("path", name, accepted="names of methods or attributes, as '/a/b'")
+        raise BadOptionError("path", name, accepted="names of methods or attributes, as '/a/b'")
     arguments = [] if args is None else _listed(args)
     if not arguments:
         return nodes.Reach(tree, name)
@@ -170,24 +172,28 @@ def _owner(method: Callable[..., Any]) -> type | None:
         path = method.__qualname__.rpartition(".")[0]
         owner = None if home is None else placed_at(home.__name__, path)
     if not isinstance(owner, type):
-        raise BadOption("path", method, accepted="a method of a class that can be found by name")
+        raise BadOptionError(
+            "path", method, accepted="a method of a class that can be found by name"
+        )
     return owner
 
 
 def _accessor(where: Any, args: Any) -> Invoke:
     if isinstance(where, Invoke):
         if args is not None:
-            raise BadOption("args", args, accepted="nothing: the Invoke has its arguments")
+            raise BadOptionError("args", args, accepted="nothing: the Invoke has its arguments")
         return where
     if isinstance(where, str) or callable(where):
         return Invoke(where, args)
-    raise BadOption("path", where, accepted="a path such as '/get_text/find', a method, an Invoke")
+    raise BadOptionError(
+        "path", where, accepted="a path such as '/get_text/find', a method, an Invoke"
+    )
 
 
 def _constrained(accessor: Invoke, test: nodes.Node, *, result: bool) -> nodes.Node:
     """The accessor's class, its not being None, and the test with the result that is required."""
     if not isinstance(result, bool):
-        raise BadOption("result", result, accepted="True or False")
+        raise BadOptionError("result", result, accepted="True or False")
     parts: list[nodes.Node] = []
     if accessor.cls is not None:
         parts.append(nodes.InstanceOf(nodes.Event(), (accessor.cls,)))
@@ -223,7 +229,7 @@ class Compares(_Simple):
         self, where: Any, sign: str, to: object, *, args: Any = None, result: bool = True
     ) -> None:
         if sign not in ("<", "<=", ">", ">="):
-            raise BadOption.choice("sign", sign, ["<", "<=", ">", ">="])
+            raise BadOptionError.choice("sign", sign, ["<", "<=", ">", ">="])
         accessor = _accessor(where, args)
         test = nodes.Compare(accessor.tree, ((sign, _value(to)),))
         self._tree = _constrained(accessor, test, result=result)
@@ -236,7 +242,7 @@ class InstanceOf(_Simple):
         self, cls: type, where: Any = "", *, args: Any = None, result: bool = True
     ) -> None:
         if not isinstance(cls, type):
-            raise BadOption("cls", cls, accepted="a class")
+            raise BadOptionError("cls", cls, accepted="a class")
         accessor = _accessor(where, args)
         test = nodes.InstanceOf(accessor.tree, (cls,))
         self._tree = _constrained(accessor, test, result=result)
@@ -258,7 +264,7 @@ def _condition(what: Any) -> Condition:
         return _Written(tree)
     if not callable(what) or isinstance(what, type):
         accepted = "a condition, a filter, or a function that takes the event"
-        raise BadOption("conditions", what, accepted=accepted)
+        raise BadOptionError("conditions", what, accepted=accepted)
     return _Written(lift_function(what))
 
 
@@ -269,7 +275,7 @@ class _Combined(Condition):
 
     def __init__(self, *conditions: Callable[[Any], object]) -> None:
         if len(conditions) < 2:
-            raise BadOption("conditions", conditions, accepted="two conditions or more")
+            raise BadOptionError("conditions", conditions, accepted="two conditions or more")
         self._conditions = tuple(map(_condition, conditions))
 
     def tree(self) -> nodes.Node:

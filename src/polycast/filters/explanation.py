@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import FilterError, NotAvailable
+from polycast.errors import FilterError, NotAvailableError
 from polycast.filters.backends.python import generate
 from polycast.filters.normal_form.disjunction import (
     Differs,
@@ -151,6 +151,6 @@ def _spark(tree: nodes.Node, cls: type | None) -> str:
         from polycast.filters.backends.spark import compiled
 
         text = repr(compiled(tree, cls))
-    except (FilterError, NotAvailable) as refusal:
+    except (FilterError, NotAvailableError) as refusal:
         return f"no column: {refusal}"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."

@@ -7,7 +7,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overload
 
-from polycast.errors import BadOption, FilterError
+from polycast.errors import BadOptionError, FilterError
 from polycast.errors.failures import FAILURES
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Generated, Writer, generate
@@ -137,6 +137,18 @@ class Filter(Generic[T_contra]):
 
         return column(self.tree, cls)
 
+    def to_etcl(self) -> str:
+        """The filter in ETCL, to be read again; it refuses what ETCL cannot say."""
+        from polycast.languages.etcl.writer import etcl_text
+
+        return etcl_text(self)
+
+    def to_xpath(self) -> str:
+        """The filter in XPath, to be read again; it refuses what XPath cannot say."""
+        from polycast.languages.xpath.writer import xpath_text
+
+        return xpath_text(self)
+
     def explain(self, cls: type | None = None, event: object = NO_EVENT) -> FilterExplanation:
         """What each way of running the filter makes of it, or what it says about one event."""
         return explained(self.tree, None if cls is None else _class(cls), event)
@@ -155,7 +167,7 @@ class Filter(Generic[T_contra]):
         return tuple(verdicts(self.tree, event))
 
     def check(self, *types: type, every: bool = False) -> None:
-        """Raise FilterMistake if a part certainly fails for all events of one of the types.
+        """Raise FilterMistakeError if a part certainly fails for all events of one of the types.
 
         With `every`, events conform to all of them.
         """
@@ -226,13 +238,15 @@ def lift(what: Any, function: Any = NO_EVENT, /) -> Filter[Any]:
     if function is NO_EVENT:
         return Filter(what)
     if not isinstance(what, type) and callable(what):
-        raise BadOption("what", what, accepted="a type first, then the function: lift(Talk, ...)")
+        raise BadOptionError(
+            "what", what, accepted="a type first, then the function: lift(Talk, ...)"
+        )
     return Filter(function)
 
 
 def _class(what: Any) -> type:
     if not isinstance(what, type):
-        raise BadOption("cls", what, accepted="the class of the events, one at a time")
+        raise BadOptionError("cls", what, accepted="the class of the events, one at a time")
     return what
 
 
@@ -256,19 +270,19 @@ def _check_shape(function: object) -> None:
         return
     accepted = "a callable that takes the event, or None"
     if not callable(function):
-        raise BadOption("where", function, accepted=accepted)
+        raise BadOptionError("where", function, accepted=accepted)
     if isinstance(function, type) and function is not bool:
         why = "this one is a class, whose objects all count as true"
-        raise BadOption("where", function, accepted=f"{accepted}; {why}")
+        raise BadOptionError("where", function, accepted=f"{accepted}; {why}")
     for each in (function, vars(type(function)).get("__call__")):
         if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
-            raise BadOption("where", function, accepted=f"{accepted}; this one is async")
+            raise BadOptionError("where", function, accepted=f"{accepted}; this one is async")
         if inspect.isgeneratorfunction(each):
             why = "this one is a generator, which always counts as true"
-            raise BadOption("where", function, accepted=f"{accepted}; {why}")
+            raise BadOptionError("where", function, accepted=f"{accepted}; {why}")
     try:
         inspect.signature(function, follow_wrapped=False).bind(object())
     except TypeError as error:
-        raise BadOption("where", function, accepted=f"{accepted}: {error}") from error
+        raise BadOptionError("where", function, accepted=f"{accepted}: {error}") from error
     except ValueError:  # some built-ins tell nothing about themselves
         pass

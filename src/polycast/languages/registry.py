@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.filters.filter import Filter
 from polycast.languages.etcl.grammar import by_clock, parse_etcl
 from polycast.languages.xpath.tree_translator import tree_of
@@ -29,12 +29,12 @@ def parse_filter(text: str, language: str, *, clock: Clock | None = None) -> Fil
     Where the text asks for the time, as `$curtime` does, it is that of the clock.
     """
     if not isinstance(text, str):
-        raise BadOption("text", text, accepted="a string")
+        raise BadOptionError("text", text, accepted="a string")
     parse = LANGUAGES.get(language) if isinstance(language, str) else None
     if parse is None:
         known = " or ".join(repr(each) for each in sorted(LANGUAGES))
-        raise BadOption("language", language, accepted=known)
+        raise BadOptionError("language", language, accepted=known)
     if clock is not None and not callable(getattr(clock, "time", None)):
-        raise BadOption("clock", clock, accepted="a pc.Clock, or None for that of the machine")
+        raise BadOptionError("clock", clock, accepted="a pc.Clock, or None for that of the machine")
     tree = parse(text)
     return Filter(tree if clock is None else by_clock(tree, clock))

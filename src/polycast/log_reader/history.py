@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from polycast.errors import BadOption, HistoryGone, NoHistory, TakenOver
+from polycast.errors import BadOptionError, HistoryGoneError, NoHistoryError, TakenOverError
 from polycast.errors.failures import FAILURES
 from polycast.routing.translation import Astray, context_of_letter, letter_name
 
@@ -31,9 +31,9 @@ class History:
         moment = isinstance(since, datetime) and since.tzinfo is not None
         if not (position or moment or since == "beginning"):
             accepted = "'beginning', a position, or a datetime with a time zone"
-            raise BadOption("since", since, accepted=accepted)
+            raise BadOptionError("since", since, accepted=accepted)
         if self._log is None:
-            raise NoHistory()
+            raise NoHistoryError()
 
     def start_of(self, since: object) -> int | None:
         """The first position of the history that is asked for. The order lock is held."""
@@ -45,7 +45,7 @@ class History:
         if not isinstance(since, int):
             return oldest or 1
         if not self._log.has_all_from(since):
-            raise HistoryGone(since, oldest=oldest)
+            raise HistoryGoneError(since, oldest=oldest)
         return since
 
     def _position_at(self, moment: datetime, log: Recent) -> int:
@@ -56,7 +56,7 @@ class History:
         first = later[0]
         is_earlier = first is entries[0] and first.time > moment.timestamp()
         if is_earlier and not log.has_all_from(first.position - 1):
-            raise HistoryGone(moment, oldest=first.position)
+            raise HistoryGoneError(moment, oldest=first.position)
         return first.position
 
     def before(self, mailbox: Mailbox, start: int | None) -> list[Entry]:
@@ -67,7 +67,7 @@ class History:
         before = mailbox.succeeds
         if before is None:
             return [] if start is None or self._log is None else self._log.read(start=start)
-        waiting = [parcel.entry for parcel in before.surrender(TakenOver(before.title))]
+        waiting = [parcel.entry for parcel in before.surrender(TakenOverError(before.title))]
         place = before.place if before.is_detached() else self._dispatcher.newest() + 1
         logged = [] if self._log is None else self._log.read(start=place)
         known = {entry.position: entry for entry in [*waiting, *logged]}

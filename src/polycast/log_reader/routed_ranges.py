@@ -7,7 +7,7 @@ from collections import OrderedDict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.plain_text import log_of
 from polycast.routing.recipients import decode_takers
 from polycast.stores import Stretch
@@ -37,7 +37,7 @@ class Piece:
             return None
         try:
             return decode_takers(self.low, self._stretch.takers)
-        except NotDecodable as error:
+        except NotDecodableError as error:
             _log.error("the stretch from %d to %d is matched here: %s", self.low, self.high, error)
             return None
 

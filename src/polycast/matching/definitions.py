@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import FilterError, NotRoutable
+from polycast.errors import FilterError, NotRoutableError
 from polycast.filters import Filter
 from polycast.filters.tree.relaxation import EVERYTHING, is_open, weakened
 from polycast.filters.tree.untrusted import check_outside
@@ -84,7 +84,7 @@ def definition_of(
 ) -> Definition:
     """The definition of what is wanted, with as much of its filter as is data.
 
-    With `engine="spark"`, `NotRoutable` if the pipeline could do nothing with the filter.
+    With `engine="spark"`, `NotRoutableError` if the pipeline could do nothing with the filter.
     """
     selector, where = interest.selector, interest.where
     pattern = selector.topic
@@ -109,7 +109,7 @@ def definition_of(
         return definition
     try:
         return msgspec.structs.replace(definition, **_routable(where))
-    except NotRoutable:  # nothing of it is data
+    except NotRoutableError:  # nothing of it is data
         if engine == "spark":
             raise
         return definition
@@ -126,11 +126,11 @@ def _routable(where: Filter[Any]) -> dict[str, Any]:
     path = None if where.origin is None else path_of(where.origin)
     why = ", ".join(part.why for part in where.opaque_parts()) or _refusal(where.tree)
     if less == EVERYTHING and path is None:
-        raise NotRoutable(where, why=why)
+        raise NotRoutableError(where, why=why)
     try:
         return {"filter": less.to_json(), "partial": True, "function": path}
     except FilterError as error:
-        raise NotRoutable(where, why=str(error)) from None
+        raise NotRoutableError(where, why=str(error)) from None
 
 
 def _can_leave(node: Node) -> bool:

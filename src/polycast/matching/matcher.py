@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary
 
-from polycast.errors import BadOption, BadTopic
+from polycast.errors import BadOptionError, BadTopicError
 from polycast.filters import Filter
 from polycast.filters.tree.nodes import Constant, Node
 from polycast.forks import shared_lock
@@ -119,7 +119,7 @@ class Matcher(Generic[K]):
         with self._lock:
             if key in self._wanted:
                 accepted = "a key that is not in use; `remove` it first to replace its filter"
-                raise BadOption("key", key, accepted=accepted)
+                raise BadOptionError("key", key, accepted=accepted)
             self._wanted[key] = selector, tree
             if wanted.is_topical:
                 self._topical = {**self._topical, key: (selector, wanted)}
@@ -146,7 +146,9 @@ class Matcher(Generic[K]):
         """Let a key have nothing more."""
         with self._lock:
             if key not in self._wanted:
-                raise BadOption("key", key, accepted="a key that was added and not removed yet")
+                raise BadOptionError(
+                    "key", key, accepted="a key that was added and not removed yet"
+                )
             selector, tree = self._wanted.pop(key)
             if key in self._topical:
                 self._topical = {k: v for k, v in self._topical.items() if k != key}
@@ -272,7 +274,7 @@ class Matcher(Generic[K]):
             return self._match_rows(events, of, topic, _sharing(threads, share))
         if isinstance(events, str | bytes | Mapping) or hasattr(events, "columns"):
             accepted = "a list of events, or with `of` a RecordBatch or Table of pyarrow"
-            raise BadOption("events", type(events), accepted=accepted)
+            raise BadOptionError("events", type(events), accepted=accepted)
         events = list(events)
         if self._dispatch is not None and topic is None:
             at_once: list[list[K]] | None = self._dispatch.many(events)
@@ -297,12 +299,12 @@ class Matcher(Generic[K]):
         self, batch: Any, of: type | None, topic: str | None, sharing: Sharing
     ) -> tuple[Any, Any]:
         if not hasattr(batch, "num_rows") or not hasattr(batch, "schema"):
-            raise BadOption(
+            raise BadOptionError(
                 "events", batch, accepted="with `of`: a RecordBatch or Table of pyarrow"
             )
         if not isinstance(of, type):
             accepted = "the class whose events the rows are: match_batch(batch, of=Talk)"
-            raise BadOption("of", of, accepted=accepted)
+            raise BadOptionError("of", of, accepted=accepted)
         rows = Rows(batch, of)
         several = [
             index.match_rows(rows, sharing=sharing)
@@ -334,7 +336,9 @@ class Matcher(Generic[K]):
         except KeyError:
             return self._choose(cls, topic)
         except TypeError:
-            raise BadTopic(topic, why=f"it is a {type(topic).__name__}, not a string") from None
+            raise BadTopicError(
+                topic, why=f"it is a {type(topic).__name__}, not a string"
+            ) from None
 
     def _choose(self, cls: type, topic: str | None) -> tuple[AnyIndex, ...]:
         if topic is not None:
@@ -366,7 +370,7 @@ class Matcher(Generic[K]):
 
 def _sharing(threads: int, share: str) -> Sharing:
     if type(threads) is not int or threads < 1:
-        raise BadOption("threads", threads, accepted="a number of threads, 1 or more")
+        raise BadOptionError("threads", threads, accepted="a number of threads, 1 or more")
     if share not in ("events", "filters"):
-        raise BadOption.choice("share", share, ("events", "filters"))
+        raise BadOptionError.choice("share", share, ("events", "filters"))
     return Sharing(threads, share == "filters") if threads > 1 else ALONE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, cast, overload
 
 import typing_extensions
 
-from polycast.errors import BadOption, BadTopic, NotAType
+from polycast.errors import BadOptionError, BadTopicError, NotATypeError
 from polycast.filters import Filter
 from polycast.matching.topics import TopicPattern
 from polycast.typesystem import conforms, conforms_exactly, wire_name
@@ -172,7 +172,7 @@ def selector_for(what: object, *, topic: str | None = None, exact: bool = False)
     if topic is not None:
         if pattern is not None:
             accepted = f"nothing: the topic {pattern.text!r} is asked for already"
-            raise BadOption("topic", topic, accepted=accepted)
+            raise BadOptionError("topic", topic, accepted=accepted)
         pattern = _pattern(topic)
     return replace(selector, exact=exact or selector.exact, topic=pattern)
 
@@ -200,32 +200,32 @@ def check_class(what: object) -> type:
         return object
     if typing_extensions.is_typeddict(what):
         why = "its events are plain dicts, which do not know that they are meant"
-        raise NotAType(what, why=why, accepted=f"Subscribe to dict with a filter. {ACCEPTED}")
+        raise NotATypeError(what, why=why, accepted=f"Subscribe to dict with a filter. {ACCEPTED}")
     if isinstance(what, type) and origin is None:  # list[int] calls itself a type
         return what
     if origin is typing.Annotated:
         why = "an annotation is not known when an event arrives"
-        raise NotAType(what, why=why, accepted=ACCEPTED)
+        raise NotATypeError(what, why=why, accepted=ACCEPTED)
     if origin is Union or isinstance(what, types.UnionType):
         why = "a union cannot be a part here"
-        raise NotAType(what, why=why, accepted="Subscribe once for each of its members")
+        raise NotATypeError(what, why=why, accepted="Subscribe once for each of its members")
     if isinstance(origin, type):
         why = f"the parameters of {what} are not known when an event arrives"
-        raise NotAType(what, why=why, accepted=f"Subscribe to {origin.__name__}. {ACCEPTED}")
+        raise NotATypeError(what, why=why, accepted=f"Subscribe to {origin.__name__}. {ACCEPTED}")
     why = f"it is a value of {type(what).__name__}, not a class"
-    raise NotAType(what, why=why, accepted=ACCEPTED)
+    raise NotATypeError(what, why=why, accepted=ACCEPTED)
 
 
 def _pattern(topic: object) -> TopicPattern:
     if not isinstance(topic, str):
-        raise BadTopic(topic, why=f"it is a {type(topic).__name__}, not a string")
+        raise BadTopicError(topic, why=f"it is a {type(topic).__name__}, not a string")
     return TopicPattern(topic)
 
 
 def _topic_or_explain(text: str) -> TopicPattern:
     if not text.startswith("/") and text != "**":
         why = "a string names a topic, and a topic starts with '/'"
-        raise NotAType(text, why=why, accepted=ACCEPTED)
+        raise NotATypeError(text, why=why, accepted=ACCEPTED)
     return TopicPattern(text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.events.structured_event import StructuredEvent
 from polycast.filters import Filter
 from polycast.filters.tree import nodes
@@ -23,11 +23,11 @@ def structured(domain_name: str, type_name: str, /) -> Selector[StructuredEvent]
     """Structured events of a domain and a type: `*` is any characters, "" is any name."""
     for option, given in (("domain_name", domain_name), ("type_name", type_name)):
         if not isinstance(given, str):
-            raise BadOption(option, given, accepted="a string, in which * is any characters")
+            raise BadOptionError(option, given, accepted="a string, in which * is any characters")
     if type_name == ALL:
         if domain_name not in EVERY:
             accepted = f"{ALL} with the domain '' or '*'; else a name, or '*'"
-            raise BadOption("type_name", type_name, accepted=accepted)
+            raise BadOptionError("type_name", type_name, accepted=accepted)
         type_name = "*"
     parts = (*_asked("domain_name", domain_name), *_asked("type_name", type_name))
     if not parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from polycast.errors import BadTopic
+from polycast.errors import BadTopicError
 
 __all__ = ["TopicPattern", "check_topic"]
 
@@ -16,10 +16,10 @@ _ONE = "an event has one topic, so no wildcard can stand in it"
 def check_topic(topic: object) -> str:
     """A topic to publish to: absolute, without wildcards."""
     if not isinstance(topic, str):
-        raise BadTopic(topic, why=f"it is a {type(topic).__name__}, not a string")
+        raise BadTopicError(topic, why=f"it is a {type(topic).__name__}, not a string")
     _check_levels(topic)
     if "*" in topic:
-        raise BadTopic(topic, why=_ONE, at=topic.index("*"))
+        raise BadTopicError(topic, why=_ONE, at=topic.index("*"))
     return topic
 
 
@@ -81,15 +81,17 @@ def _includes(mine: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 def _check_levels(topic: str) -> None:
     if not topic.startswith("/"):
-        raise BadTopic(topic, why="it does not start with '/'", at=0)
+        raise BadTopicError(topic, why="it does not start with '/'", at=0)
     if topic == "/":
         return
     at = 1
     for level in topic[1:].split("/"):
         if not level:
-            raise BadTopic(topic, why="it has an empty level", at=at)
+            raise BadTopicError(topic, why="it has an empty level", at=at)
         if "*" in level and level not in ("*", "**"):
-            raise BadTopic(topic, why=f"the level {level!r} mixes a name with a wildcard", at=at)
+            raise BadTopicError(
+                topic, why=f"the level {level!r} mixes a name with a wildcard", at=at
+            )
         at += len(level) + 1
 
 

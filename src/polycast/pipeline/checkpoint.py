@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from polycast.errors import BadCheckpoint
+from polycast.errors import BadCheckpointError
 
 __all__ = ["MARK", "prepare_checkpoint"]
 
@@ -23,22 +23,22 @@ _FORMAT = 1
 def prepare_checkpoint(
     folder: str | os.PathLike[str], *, identity: str, high: int, end: int
 ) -> None:
-    """Make a folder a checkpoint, or see that it is one; `BadCheckpoint` if it is not.
+    """Make a folder a checkpoint, or see that it is one; `BadCheckpointError` if it is not.
 
     All before `high` is routed, and the log ends before `end`.
     """
     path = Path(folder)
     if path.exists() and not path.is_dir():
-        raise BadCheckpoint(path, why="it is a file", high=high)
+        raise BadCheckpointError(path, why="it is a file", high=high)
     try:
         path.mkdir(parents=True, exist_ok=True)
         is_new = all(each.name == _ASIDE for each in path.iterdir())
         if is_new:
             _mark(path, identity)
     except OSError as error:
-        raise BadCheckpoint(path, why=f"it cannot be used: {error}", high=high) from None
+        raise BadCheckpointError(path, why=f"it cannot be used: {error}", high=high) from None
     if not os.access(path, os.W_OK | os.X_OK):
-        raise BadCheckpoint(path, why="it cannot be used: it may not be written", high=high)
+        raise BadCheckpointError(path, why="it cannot be used: it may not be written", high=high)
     if not is_new:
         _check_mark(path, identity, high)
         _check_files(path, high, end)
@@ -58,12 +58,12 @@ def _check_mark(path: Path, identity: str, high: int) -> None:
     mark = path / MARK
     if not mark.exists():
         why = f"it has no {MARK}, so it is something else, or was not made whole"
-        raise BadCheckpoint(path, why=why, high=high)
+        raise BadCheckpointError(path, why=why, high=high)
     found = _json(path, mark, high)
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise BadCheckpoint(path, why=f"{MARK} does not say format {_FORMAT}", high=high)
+        raise BadCheckpointError(path, why=f"{MARK} does not say format {_FORMAT}", high=high)
     if found.get("store") != identity:
-        raise BadCheckpoint(path, why="it is of a pipeline over another store", high=high)
+        raise BadCheckpointError(path, why="it is of a pipeline over another store", high=high)
 
 
 def _json(path: Path, file: Path, high: int, text: str | None = None) -> Any:
@@ -71,7 +71,7 @@ def _json(path: Path, file: Path, high: int, text: str | None = None) -> Any:
         return json.loads(file.read_text() if text is None else text)
     except (OSError, ValueError) as error:
         why = f"{file.relative_to(path)} is damaged: {error}"
-        raise BadCheckpoint(path, why=why, high=high) from None
+        raise BadCheckpointError(path, why=why, high=high) from None
 
 
 def _check_files(path: Path, high: int, end: int) -> None:
@@ -79,33 +79,33 @@ def _check_files(path: Path, high: int, end: int) -> None:
     metadata = path / "metadata"
     if metadata.exists():
         if not isinstance(_json(path, metadata, high), dict):
-            raise BadCheckpoint(path, why="metadata is damaged", high=high)
+            raise BadCheckpointError(path, why="metadata is damaged", high=high)
     elif offsets or commits:
-        raise BadCheckpoint(path, why="its metadata is missing", high=high)
+        raise BadCheckpointError(path, why="its metadata is missing", high=high)
     for number, file in commits.items():
         _lines(path, file, high, at_least=2)
         if number not in offsets:
-            raise BadCheckpoint(path, why=f"offsets/{number} is missing", high=high)
+            raise BadCheckpointError(path, why=f"offsets/{number} is missing", high=high)
     ends = {number: _end(path, file, high) for number, file in offsets.items()}
     if ends:
         _check_row(path, sorted(ends), commits, high)
     done = max((ends[number] for number in commits), default=0)
     if done > high:
         why = f"it has come to position {done}, the store only to {high}"
-        raise BadCheckpoint(path, why=why, high=high)
+        raise BadCheckpointError(path, why=why, high=high)
     if max(ends.values(), default=0) > end:
         why = f"it has planned to position {max(ends.values())}, and the log ends at {end}"
-        raise BadCheckpoint(path, why=why, high=high)
+        raise BadCheckpointError(path, why=why, high=high)
 
 
 def _check_row(path: Path, numbers: list[int], commits: dict[int, Path], high: int) -> None:
     """Batches follow each other, and all but the last were committed."""
     gaps = set(range(numbers[0], numbers[-1] + 1)).difference(numbers)
     if gaps:
-        raise BadCheckpoint(path, why=f"offsets/{min(gaps)} is missing", high=high)
+        raise BadCheckpointError(path, why=f"offsets/{min(gaps)} is missing", high=high)
     missing = [number for number in numbers[:-1] if number not in commits]
     if missing and any(number > missing[0] for number in commits):
-        raise BadCheckpoint(path, why=f"commits/{missing[0]} is missing", high=high)
+        raise BadCheckpointError(path, why=f"commits/{missing[0]} is missing", high=high)
 
 
 def _numbered(folder: Path) -> dict[int, Path]:
@@ -119,9 +119,9 @@ def _lines(path: Path, file: Path, high: int, *, at_least: int) -> list[str]:
         version, *rest = file.read_text().splitlines() or [""]
     except (OSError, ValueError) as error:
         why = f"{file.relative_to(path)} is damaged: {error}"
-        raise BadCheckpoint(path, why=why, high=high) from None
+        raise BadCheckpointError(path, why=why, high=high) from None
     if not version.startswith("v") or len(rest) + 1 < at_least:
-        raise BadCheckpoint(path, why=f"{file.relative_to(path)} is torn", high=high)
+        raise BadCheckpointError(path, why=f"{file.relative_to(path)} is torn", high=high)
     for line in rest:
         _json(path, file, high, line)
     return rest
@@ -132,5 +132,5 @@ def _end(path: Path, file: Path, high: int) -> int:
     offset = _json(path, file, high, _lines(path, file, high, at_least=3)[1])
     if not isinstance(offset, dict) or type(offset.get("position")) is not int:
         why = f"{file.relative_to(path)} has no position: it is of another query"
-        raise BadCheckpoint(path, why=why, high=high)
+        raise BadCheckpointError(path, why=why, high=high)
     return int(offset["position"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.registered_names import Names, home_of, imported, placed_at
 
 if TYPE_CHECKING:
@@ -61,31 +61,31 @@ _decode = msgspec.json.Decoder(Shipment).decode
 def shipment_of(
     imports: Iterable[str], functions: Mapping[str, Callable[..., Any]] | None
 ) -> Shipment:
-    """Modules and functions that workers can have; `BadOption` for any other."""
+    """Modules and functions that workers can have; `BadOptionError` for any other."""
     given = {} if functions is None else functions
     accepted = "a function for each name, as in {'shop.rules:is_urgent': is_urgent}"
     if not hasattr(given, "items"):
-        raise BadOption("functions", functions, accepted=accepted)
+        raise BadOptionError("functions", functions, accepted=accepted)
     found = []
     for name, function in given.items():
         home = home_of(function) if callable(function) and isinstance(name, str) else None
         if home is None or home[0] == "__main__":
             why = "the workers import it, by its module and its name there"
-            raise BadOption("functions", given, accepted=accepted, why=f"{name!r}: {why}")
+            raise BadOptionError("functions", given, accepted=accepted, why=f"{name!r}: {why}")
         found.append((name, *home))
     return Shipment(check_imports(imports), tuple(found))
 
 
 def check_imports(imports: Iterable[str]) -> tuple[str, ...]:
-    """The names of modules that can be imported here; `BadOption` for any other."""
+    """The names of modules that can be imported here; `BadOptionError` for any other."""
     if isinstance(imports, str):
         accepted = f"a list of modules: [{imports!r}]"
-        raise BadOption("imports", imports, accepted=accepted)
+        raise BadOptionError("imports", imports, accepted=accepted)
     names = tuple(imports)
     for name in names:
         if _spec(name) is None:
             accepted = "modules that this program can import, such as 'shop.events'"
-            raise BadOption("imports", name, accepted=accepted)
+            raise BadOptionError("imports", name, accepted=accepted)
     return names
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.pipeline.code_distribution import shipment_of
 from polycast.pipeline.distributed_search import search
 from polycast.routing.context_trial import Comparing, Comparison
@@ -49,7 +49,7 @@ def compare(
     path, shipment = file_of(url), shipment_of(imports, functions)
     names = shipment.names()
     if not isinstance(samples, int) or isinstance(samples, bool) or samples < 0:
-        raise BadOption("samples", samples, accepted="a whole number from 0 on")
+        raise BadOptionError("samples", samples, accepted="a whole number from 0 on")
     sides = (tried(old), tried(new))
     with looking(path) as store:
         low, high = start_of(store, since) or store.oldest(), end_of(store, until)

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from polycast.errors import BadOption, HistoryGone
+from polycast.errors import BadOptionError, HistoryGoneError
 from polycast.pipeline.read_request import MAX_ROWS, Question, ask
 from polycast.pipeline.row_reader import reading_of
 from polycast.stores.doctor.readonly_store import looking
@@ -77,7 +77,7 @@ class PolycastSource(DataSource):
         question = self._question()
         if schema != _schema_of(question):
             accepted = "none: the type of the events says which columns there are"
-            raise BadOption("schema", schema.simpleString(), accepted=accepted)
+            raise BadOptionError("schema", schema.simpleString(), accepted=accepted)
         return question
 
 
@@ -95,9 +95,9 @@ def question_of(options: Mapping[str, str]) -> Question:
     """The question that a user's options ask."""
     given = {key.lower(): value for key, value in options.items()}
     for key in given.keys() - {name.lower() for name in OPTIONS}:
-        raise BadOption.unknown(key, given[key], OPTIONS)
+        raise BadOptionError.unknown(key, given[key], OPTIONS)
     if "store" not in given:
-        raise BadOption("store", None, accepted="'sqlite:///' and the path of a file")
+        raise BadOptionError("store", None, accepted="'sqlite:///' and the path of a file")
     where = given.get("where")
     question = ask(
         given["store"],
@@ -125,12 +125,12 @@ def _bound(option: str, text: str | None) -> Bound:
         return datetime.fromisoformat(text)
     except ValueError:
         accepted = "a position, or a time with a zone, as in 2030-12-31T08:00+01:00"
-        raise BadOption(option, text, accepted=accepted) from None
+        raise BadOptionError(option, text, accepted=accepted) from None
 
 
 def _flag(option: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise BadOption.choice(option, text, ("true", "false"))
+        raise BadOptionError.choice(option, text, ("true", "false"))
     return text.lower() == "true"
 
 
@@ -138,7 +138,7 @@ def _number(option: str, text: str | None) -> int | None:
     if text is None:
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise BadOption(option, text, accepted="a whole number from 1 on")
+        raise BadOptionError(option, text, accepted="a whole number from 1 on")
     return int(text)
 
 
@@ -213,7 +213,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             low, high = _position(start) or question.start(store), _position(end) or 0
             oldest = store.oldest()
             if low < min(oldest, high):
-                raise HistoryGone(low, oldest=oldest)
+                raise HistoryGoneError(low, oldest=oldest)
             return spans(question, store, low, high)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

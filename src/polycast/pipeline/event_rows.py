@@ -98,7 +98,7 @@ class Rows:
     # -- one by one --------------------------------------------------------------------------------
 
     def row(self, record: Record) -> Any:
-        """The row of an event; `NoColumn` or `NotDecodable` if it has none."""
+        """The row of an event; `NoColumn` or `NotDecodableError` if it has none."""
         return self.row_of(self.decoded(record))
 
     def decoded(self, record: Record) -> Any:
@@ -139,7 +139,7 @@ class Texts:
         return JSON.encode(event, registry=self._registry).payload.decode()
 
     def row(self, record: Record) -> str:
-        """The text of an event; `NotDecodable` if it cannot be read."""
+        """The text of an event; `NotDecodableError` if it cannot be read."""
         if record.codec == "json":
             return record.payload.decode()
         return self.row_of(self.decoded(record))

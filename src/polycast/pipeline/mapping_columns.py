@@ -30,11 +30,11 @@ from polycast.contexts.resolve.attribute_shapes import shape_of
 from polycast.contexts.resolve.inheritance import settle
 from polycast.contexts.run.translator import Translator
 from polycast.errors import (
-    BadContext,
-    BadOption,
-    ContextRefused,
-    NoSparkForm,
-    NoSparkType,
+    BadContextError,
+    BadOptionError,
+    ContextRefusedError,
+    NoSparkFormError,
+    NoSparkTypeError,
 )
 from polycast.filters.backends.spark import spark_terms as terms
 from polycast.filters.backends.spark import struct_of
@@ -81,17 +81,17 @@ def translated(
     translated in the same way.
     """
     if direction not in DIRECTIONS:
-        raise BadOption.choice("direction", direction, DIRECTIONS)
+        raise BadOptionError.choice("direction", direction, DIRECTIONS)
     errors = context.check().errors
     if errors:
-        raise ContextRefused(context.name, errors)
+        raise ContextRefusedError(context.name, errors)
     settled = settle(context)
     translator = Translator(settled, direction, lambda finding: None)
     target = translator.becomes(cls)
     if target is None:
         known = {source.__name__ for source, way in settled.mappings if way == direction}
         accepted = ", ".join(sorted(known)) or "none"
-        raise BadContext("a type with a mapping", cls, accepted=accepted, where=context.name)
+        raise BadContextError("a type with a mapping", cls, accepted=accepted, where=context.name)
     what = translator.mapping(cls) or cls.__qualname__
     try:
         made = _limited(_event(settled, translator, cls, target, exact=exact))
@@ -100,9 +100,9 @@ def translated(
         return column.cast(struct_of(target).toNullable()).alias(target.__name__)
     except Refusal as refusal:
         why, accepted = refusal.why, refusal.accepted
-    except NoSparkType as error:
+    except NoSparkTypeError as error:
         why, accepted = str(error).partition(". Accepted: ")[0], error.accepted
-    raise NoSparkForm(f"{context.name}: {what}", node=what, why=why, accepted=accepted)
+    raise NoSparkFormError(f"{context.name}: {what}", node=what, why=why, accepted=accepted)
 
 
 def _event(

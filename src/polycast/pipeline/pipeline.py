@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
 
 from polycast.config import SystemClock
-from polycast.errors import BadOption, PipelineError, PipelineFailed
+from polycast.errors import BadOptionError, PipelineError, PipelineFailedError
 from polycast.pipeline.checkpoint import prepare_checkpoint
 from polycast.pipeline.code_distribution import ship, shipment_of
 from polycast.pipeline.route_source import RouteSource
@@ -72,7 +72,7 @@ class Pipeline:
         self.url, self._path = url, file_of(url)
         self._shipment = shipment_of(imports, functions)
         if type(batch) is not int or batch < 1:
-            raise BadOption("batch", batch, accepted="how many events a batch has at most")
+            raise BadOptionError("batch", batch, accepted="how many events a batch has at most")
         self._checkpoint, self._most, self._master, self._log = checkpoint, batch, master, log
         self._given, self._on_batch = spark, on_batch
         self._clock = SystemClock()
@@ -220,7 +220,7 @@ class Pipeline:
         known = None if self._sink is None else self._sink.failure
         if not isinstance(known, PipelineError):
             text = str(known) if known is not None else _in_words(error)
-            known = PipelineFailed(f"position {self._position()}", why=text)
+            known = PipelineFailedError(f"position {self._position()}", why=text)
         self._failure = str(known)
         return known
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from polycast.errors import BadOption, FilterError, NotAType
+from polycast.errors import BadOptionError, FilterError, NotATypeError
 from polycast.filters import Filter
 from polycast.matching import Selector, path_of, selector_for
 from polycast.matching.definitions import SelectedType
@@ -119,9 +119,9 @@ def ask(
     path = path_of_url(url)
     if path is None:
         accepted = "'sqlite:///' and the path of a file; what is in memory is no other process's"
-        raise BadOption("url", url, accepted=accepted)
+        raise BadOptionError("url", url, accepted=accepted)
     if misfits not in MISFITS:
-        raise BadOption.choice("misfits", misfits, MISFITS)
+        raise BadOptionError.choice("misfits", misfits, MISFITS)
     shipment = shipment_of(imports, functions)
     name, states = tried(context)
     selector: Selector[Any] | None = None
@@ -162,7 +162,7 @@ def ask(
 
 def _positive(option: str, given: object) -> int:
     if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise BadOption(option, given, accepted="a whole number from 1 on")
+        raise BadOptionError(option, given, accepted="a whole number from 1 on")
     return given
 
 
@@ -174,7 +174,7 @@ def _bound(option: str, given: Bound) -> int | str | None:
     if given == "beginning" and option == "since":
         return "beginning"
     accepted = "a position, or a datetime with a time zone"
-    raise BadOption(
+    raise BadOptionError(
         option, given, accepted=f"'beginning', {accepted}" if option == "since" else accepted
     )
 
@@ -196,11 +196,11 @@ def _named(store: ReadOnlyStore, name: str) -> tuple[Description, ...]:
     found = registry.describe(name)
     if found is None:
         if name.startswith("/"):
-            raise NotAType(
+            raise NotATypeError(
                 name, why="a topic has no columns", accepted="Name a type, and give topic="
             )
         names = [each.name for each in registry.descriptions()]
-        raise BadOption.choice("type", name, names or ["a type that somebody has published"])
+        raise BadOptionError.choice("type", name, names or ["a type that somebody has published"])
     return (found,)
 
 
@@ -231,7 +231,7 @@ def _filter(where: Callable[[Any], object] | None, shipment: Shipment) -> dict[s
         if path is not None and names.get(path) is where:
             return {"function": path}
         missing = f"; {names.why_not(path)}" if path is not None else ""
-        raise BadOption(
+        raise BadOptionError(
             "where",
             where,
             why=f"{error}{missing}",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import BadOption, HistoryGone, NoRow, NotDecodable
+from polycast.errors import BadOptionError, HistoryGoneError, NoRowError, NotDecodableError
 from polycast.errors.failures import FAILURES
 from polycast.filters import Filter
 from polycast.matching import TopicPattern
@@ -121,7 +121,7 @@ class Reading:
             if function is None:
                 why = self._names.why_not(question.function)
                 accepted = "a function that is registered"
-                raise BadOption("where", question.function, why=why, accepted=accepted)
+                raise BadOptionError("where", question.function, why=why, accepted=accepted)
             return Filter(function)
         if question.where is None:
             return None
@@ -135,7 +135,7 @@ class Reading:
         here = [self.registry.described(kind.hash) for kind in kinds]
         seen = self._reached([*self.targets, *(each for each in here if each is not None)])
         if not runnable_by(seen)(where.tree):
-            raise BadOption(
+            raise BadOptionError(
                 "where",
                 str(where),
                 why="it asks for methods, properties or comparisons that only the classes have",
@@ -173,8 +173,8 @@ class Reading:
     def _passes(self, stored: Stored, where: Filter[Any], missed: _Missed) -> bool:
         try:
             event = self._rows.decoded(stored.record)
-        except NotDecodable as error:
-            missed.add(NoRow(stored.position, stored.record.name, why=str(error)))
+        except NotDecodableError as error:
+            missed.add(NoRowError(stored.position, stored.record.name, why=str(error)))
             return False
         return where.matches(event)
 
@@ -209,7 +209,7 @@ class Reading:
             with store.snapshot():
                 oldest = store.oldest()
                 if low < oldest:
-                    raise HistoryGone(low, oldest=oldest)
+                    raise HistoryGoneError(low, oldest=oldest)
                 found = store.read(low, limit=_CHUNK, until=high, types=self.numbers)
             low = found.upto if found.entries else high
             ready, foreign = self._parted(found.entries)
@@ -269,10 +269,10 @@ class Reading:
             return wire_name(type(event)), self._rows.row_of(event)
         except NoColumn as error:
             why, about = str(error), (error.path, error.value)
-            missed.add(NoRow(stored.position, record.name, why=why, about=about))
+            missed.add(NoRowError(stored.position, record.name, why=why, about=about))
         except FAILURES as error:  # a function of the context may raise anything
             why = f"in context {self.question.context!r} it raised {type(error).__name__}: {error}"
-            missed.add(NoRow(stored.position, record.name, why=why))
+            missed.add(NoRowError(stored.position, record.name, why=why))
         return None
 
     def _covers_class(self, cls: type) -> bool:
@@ -307,11 +307,11 @@ class Reading:
             try:
                 rows.append(self._rows.row(each.record))
                 kept.append(each)
-            except NotDecodable as error:
-                missed.add(NoRow(each.position, each.record.name, why=str(error)))
+            except NotDecodableError as error:
+                missed.add(NoRowError(each.position, each.record.name, why=str(error)))
             except NoColumn as error:
                 why, about = str(error), (error.path, error.value)
-                missed.add(NoRow(each.position, each.record.name, why=why, about=about))
+                missed.add(NoRowError(each.position, each.record.name, why=why, about=about))
         return kept, rows
 
     def _batch(self, entries: Sequence[Stored], rows: Sequence[Any]) -> pa.RecordBatch:
@@ -354,9 +354,9 @@ class _Missed:
     def __init__(self, question: Question) -> None:
         self._question = question
         self._count = 0
-        self._first: NoRow | None = None
+        self._first: NoRowError | None = None
 
-    def add(self, error: NoRow) -> None:
+    def add(self, error: NoRowError) -> None:
         if self._question.misfits == "raise":
             raise error
         self._count += 1

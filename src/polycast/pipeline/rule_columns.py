@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.declare.units import Scaling
-from polycast.errors import NoSparkForm, PolycastError
+from polycast.errors import NoSparkFormError, PolycastError
 from polycast.filters import Filter
 from polycast.filters.backends.spark import spark_terms
 from polycast.filters.backends.spark.arithmetic import arithmetic
@@ -33,7 +33,7 @@ def applied(rule: Rule, value: Value) -> Value:
         if rule.function.is_impure:
             raise Refusal("it may give something else each time", accepted="functions without that")
         return _called(rule.function.call, value)
-    except NoSparkForm as error:
+    except NoSparkFormError as error:
         why, accepted = f"`{error.part}`: {error.why}", error.accepted
     except Refusal as refusal:
         why, accepted = refusal.why, refusal.accepted
@@ -61,7 +61,7 @@ def _called(call: Any, value: Value) -> Value:
 
 
 _ACCEPTED = (
-    "factors of units, pc.identity, bool, int, float, str and Decimal as they are, and functions "
+    "unit factors, pc.rules.identity, bool, int, float, str and Decimal as they are, and functions "
     "of one expression over their argument, as in filters"
 )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import PipelineFailed, PipelineTakenOver
+from polycast.errors import PipelineFailedError, PipelineTakenOverError
 from polycast.events import decode_record
 from polycast.pipeline.route_worker import Row, Trouble
 from polycast.routing.translation import context_of_letter
@@ -67,7 +67,7 @@ class Sink:
         """Keep what some rows say."""
         broken = next((row for row in rows if row.error is not None), None)
         if broken is not None:
-            raise PipelineFailed(f"position {broken.low} and after", why=broken.error or "")
+            raise PipelineFailedError(f"position {broken.low} and after", why=broken.error or "")
         stretches = [Stretch(row.low, row.high, row.takers) for row in rows]
         letters = [
             Letter(0, each.name, each.position, decode_record(each.record), each.reason, 1, 0.0)
@@ -81,7 +81,7 @@ class Sink:
         def write(tx: Transaction) -> None:
             before = tx.routed().high
             if not tx.advance(stretches, token=self._token):
-                raise PipelineTakenOver()
+                raise PipelineTakenOverError()
             new = [each for each in letters if each.position >= before and not _is_known(tx, each)]
             if new:
                 time = self._clock.time()

@@ -13,7 +13,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from polycast.errors import NotAvailable
+from polycast.errors import NotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +110,7 @@ def _launched(wanted: SparkConf, streams: dict[str, object]) -> object:
     try:
         return _uninterrupted(wanted, streams)
     except Exception as error:
-        raise NotAvailable(
+        raise NotAvailableError(
             "a Spark session",
             why=f"its JVM did not start ({_java()})",
             instead="Install Java 17 or newer, or let JAVA_HOME name it; a log= says more",

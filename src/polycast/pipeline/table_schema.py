@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from polycast.errors import NoSparkType
+from polycast.errors import NoSparkTypeError
 from polycast.filters.backends.spark import spark_type
 from polycast.filters.backends.spark.kinds import CLASSES
 from polycast.filters.backends.spark.refusals import Refusal
@@ -107,11 +107,13 @@ class Field:
 
 
 def fields_of(description: Description, registry: Registry) -> tuple[Field, ...]:
-    """The columns of a class; `NoSparkType` if an attribute has no column."""
+    """The columns of a class; `NoSparkTypeError` if an attribute has no column."""
     try:
         return _fields(description, registry, ())
     except Refusal as refusal:
-        raise NoSparkType(description.name, why=refusal.why, accepted=refusal.accepted) from None
+        raise NoSparkTypeError(
+            description.name, why=refusal.why, accepted=refusal.accepted
+        ) from None
 
 
 def field_of(attribute: Attribute, registry: Registry) -> Field | None:
@@ -229,7 +231,7 @@ def schema_of(fields: Sequence[Field], where: str) -> StructType:
     try:
         _check_names([*ABOUT.names, *(each.name for each in fields)])
     except Refusal as refusal:
-        raise NoSparkType(where, why=refusal.why, accepted=refusal.accepted) from None
+        raise NoSparkTypeError(where, why=refusal.why, accepted=refusal.accepted) from None
     return StructType([*ABOUT.fields, *map(_spark_field, fields)])
 
 

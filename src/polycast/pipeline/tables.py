@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.matching import selector_for
 from polycast.pipeline.code_distribution import ship
 from polycast.pipeline.data_source import QUESTION, PolycastSource
@@ -128,7 +128,7 @@ def _asked(
 ) -> Question:
     """The question; what is wrong with it is told here, and not by a worker."""
     if what is None:
-        raise BadOption("what", what, accepted="a type, or the wire name of a type")
+        raise BadOptionError("what", what, accepted="a type, or the wire name of a type")
     tasks = spark.sparkContext.defaultParallelism
     question = ask(url, what, **options._asdict(), max_rows=max_rows, partitions=tasks)
     reading = Reading(question)
@@ -155,7 +155,7 @@ def _check_verdicts(reading: Reading, what: Any, kinds: list[EventType]) -> None
     for kind in kinds:
         cls = registry.class_for(kind.name, kind.version, kind.hash)
         if selector.covers_class(cls) != reading.covers(kind):
-            raise BadOption(
+            raise BadOptionError(
                 "imports",
                 [],
                 why=f"whether {kind.name} is a {selector} only the classes can say",

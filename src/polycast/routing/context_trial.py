@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.errors.failures import FAILURES
 from polycast.events import JSON, codec_for
 from polycast.routing.context_view import Outlook, Tried
@@ -155,7 +155,7 @@ class Comparing:
                 return None
             text = JSON.encode(event, registry=self._registry).payload
             return {"type": wire_name(type(event)), **_plain(msgspec.json.decode(text))}
-        except NotDecodable:
+        except NotDecodableError:
             return None
         except FAILURES as error:  # a function of the context may raise anything
             return error

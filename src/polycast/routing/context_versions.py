@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.contexts import Context, Member
 from polycast.contexts.declare.context_state import context_from, functions_of, read_state, state_of
 from polycast.contexts.declare.rule_functions import unchecked
-from polycast.errors import BadContext, NotDecodable, PolycastError
+from polycast.errors import BadContextError, NotDecodableError, PolycastError
 from polycast.plain_text import log_of
 from polycast.routing.context_version_log import VersionLog
 from polycast.routing.translation import Astray, Crossing
@@ -163,7 +163,7 @@ class ContextHistory:
         log = self._log
         try:
             lineage = log.lineage(name, position)
-        except BadContext:  # what cannot be read here is not what this process declares
+        except BadContextError:  # what cannot be read here is not what this process declares
             return True
         return any(self._is_later(log.by_number[number]) for number in lineage)
 
@@ -201,7 +201,7 @@ class ContextHistory:
         last = max((version.start for version in above), default=0)
         if last <= own.start:
             accepted = f"one that passes the check here: {'; '.join(map(str, errors))}"
-            raise BadContext("a version of a context", name, accepted=accepted)
+            raise BadContextError("a version of a context", name, accepted=accepted)
         _log.warning("context %r is stale from position %d on", name, position)
         return self._kept_in(known, log, name, last - 1)
 
@@ -212,7 +212,7 @@ class ContextHistory:
         if lineage in known.contexts:
             return known.contexts[lineage]
         if version is None:
-            raise BadContext("a context", name, accepted="one that the store has")
+            raise BadContextError("a context", name, accepted="one that the store has")
         above = read_state(version.body).parents
         context = context_from(
             version.body,
@@ -227,8 +227,10 @@ class ContextHistory:
     def _class(self, name: str, version: int) -> type:
         try:
             return self._registry.class_for(name, version, None)
-        except NotDecodable as error:
-            raise BadContext("a type", name, accepted=f"one that is described ({error})") from None
+        except NotDecodableError as error:
+            raise BadContextError(
+                "a type", name, accepted=f"one that is described ({error})"
+            ) from None
 
     def _function_at(self, path: str, missing: set[str]) -> Callable[[Any], Any]:
         function = self._own.get(path) or self._function(path)

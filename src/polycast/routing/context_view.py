@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.contexts import Context
 from polycast.contexts.declare.context_state import read_state, state_of
-from polycast.errors import BadContext, BadOption, ContextRefused
+from polycast.errors import BadContextError, BadOptionError, ContextRefusedError
 from polycast.routing.context_versions import ContextHistory
 from polycast.stores import ContextVersion
 
@@ -31,12 +31,12 @@ def tried(context: object) -> tuple[str | None, Tried]:
         return context, ()
     if not isinstance(context, Context):
         accepted = "a pc.Context, or the name of one that the store has"
-        raise BadOption("context", context, accepted=accepted)
+        raise BadOptionError("context", context, accepted=accepted)
     if context.root is context:
         return None, ()
     errors = context.check().errors
     if errors:
-        raise ContextRefused(context.name, errors)
+        raise ContextRefusedError(context.name, errors)
     return context.name, tuple(state_of(each).decode() for each in context.lineage())
 
 
@@ -49,10 +49,10 @@ def functions_of(state: ContextState) -> list[FunctionState]:
 def check_pure(name: str, states: list[ContextState], impure: str | None) -> None:
     """Refuse a context that may give another result each time, unless that is wanted."""
     if impure not in (None, IMPURE):
-        raise BadOption.choice("impure", impure, (IMPURE,))
+        raise BadOptionError.choice("impure", impure, (IMPURE,))
     found = [each.name for state in states for each in functions_of(state) if each.impure]
     if found and impure is None:
-        raise BadOption(
+        raise BadOptionError(
             "context",
             name,
             why=f"{', '.join(found)} may give something else each time",
@@ -91,7 +91,7 @@ class Outlook:
         kept = self._history.kept(self.context, position)
         if kept is None:
             accepted = ", ".join(self._history.names()) or "a pc.Context: the store has none"
-            raise BadContext("a context of the store", self.context, accepted=accepted)
+            raise BadContextError("a context of the store", self.context, accepted=accepted)
         states = self._history.states(self.context, position)
         check_pure(self.context, states, impure)
         if not kept.is_whole:
@@ -100,7 +100,7 @@ class Outlook:
             }
             given = list(imports)
             missing = sorted(named - {"", "builtins", "polycast", *given})
-            raise BadOption(
+            raise BadOptionError(
                 "imports",
                 given,
                 why=f"whoever looks needs the functions and types of context {self.context!r}",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
-from polycast.errors import WouldDeadlock
+from polycast.errors import WouldDeadlockError
 from polycast.locks import interrupted, is_awaited, is_mine
 from polycast.routing.publish_codegen import NESTING_MARK
 
@@ -68,7 +68,7 @@ def waiting(turn: Ownable) -> Iterator[None]:
         if _has_a_turn(me):  # nobody waits for a thread that has none
             _awaited[me] = turn  # before the look: of two that cross, the later sees the other
             if _leads_to(me, turn):
-                raise WouldDeadlock(
+                raise WouldDeadlockError(
                     "publishing on another bus in a callback in line",
                     why="that bus is busy with a callback in another thread, which waits for the "
                     "bus of this one. Nobody got the event. Subscribe on one of the two buses with "

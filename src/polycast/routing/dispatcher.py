@@ -11,7 +11,7 @@ from types import CellType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
-from polycast.errors import NotAvailable
+from polycast.errors import NotAvailableError
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.forks import Home, in_child
 from polycast.locks import interrupted, is_inside, owner_test
@@ -77,7 +77,7 @@ class Dispatcher(Posting):
         isolated: bool = False,
     ) -> None:
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
-            raise NotAvailable(
+            raise NotAvailableError(
                 "a bus in a Python without the GIL",
                 why="its turn-taking relies on the GIL (see polycast/routing/publish_codegen.py)",
                 instead="Run it with the ordinary build of Python, or with PYTHON_GIL=1",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from polycast.errors import FilterTooCostly
+from polycast.errors import FilterTooCostlyError
 from polycast.filters.cost import EVENT, cost_of, is_plain, kind_of_type
 from polycast.filters.normal_form.disjunction import conjunctions
 from polycast.filters.normal_form.predicate_kinds import Interval, Points
@@ -178,7 +178,7 @@ class Names:
             return True
         try:
             return cost_of(tree, fields=self._types.get).at(USUAL) <= MOST_STEPS
-        except FilterTooCostly:
+        except FilterTooCostlyError:
             return False
 
     def effort(self, tree: Node) -> Effort:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from polycast.config import level_named
-from polycast.errors import EventTooDeepError, NotDecodable
+from polycast.errors import EventTooDeepError, NotDecodableError
 from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
 from polycast.filters.tree.relaxation import EVERYTHING
@@ -135,7 +135,7 @@ def asked_by_descriptions(view: View, name: str, body: bytes) -> Asked:
     plan = RoutingPlan(Registry(classes=()))
     try:
         plan.move_to([Route(1, name, body, 1)], view)
-    except NotDecodable:
+    except NotDecodableError:
         return NOT_KNOWN
     return plan.asked(1)
 
@@ -179,7 +179,7 @@ class Seen:
     """Its class there; None if that is not known here."""
     name: str
     read: Callable[[], Any]
-    """Gives the event; `NotDecodable` if it cannot be read."""
+    """Gives the event; `NotDecodableError` if it cannot be read."""
     how: tuple[str, ...] = ()
     """How it came to be that."""
     is_sure: bool = True
@@ -323,7 +323,7 @@ def _of_filter(wish: Wish, seen: Seen, topic: str | None) -> tuple[Verdict, list
         return None, [f"`{wish.text}`: {told}"]
     try:
         event = seen.read()
-    except NotDecodable as error:
+    except NotDecodableError as error:
         return None, [f"the event cannot be read here: {error}"]
     verdicts = wish.where.on(topic).verdicts(event)
     passes, reasons = verdicts[0].passes is True, [str(each) for each in verdicts]

@@ -61,7 +61,7 @@ class Target(Protocol):
         """Go on with what was put."""
 
     def reserve(self, count: int, *, inside: bool) -> None:
-        """Wait for room for so many more, or raise QueueFull; at once inside a callback."""
+        """Wait for room for so many more, or raise QueueFullError; at once inside a callback."""
 
     def release(self, count: int) -> None:
         """Give the reserved room back."""

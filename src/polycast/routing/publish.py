@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.events.isolation import copier
 from polycast.locks import check_free
@@ -358,7 +358,7 @@ class Posting:
         if (given.publisher, given.epoch) != (ours.name, ours.epoch):
             return self._retried.get(given)
         if not 0 < given.sequence <= self.turn.newest():
-            raise BadOption("identity", given, accepted="one that this bus has given before")
+            raise BadOptionError("identity", given, accepted="one that this bus has given before")
         return Receipt(given.sequence, ours)
 
     def _run_inline(self, entry: Entry, hits: list[Hit]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -97,7 +97,7 @@ def encode_takers(
 
 
 def decode_takers(low: int, data: bytes) -> Takers:
-    """What `encode_takers` was given; `NotDecodable` for anything else."""
+    """What `encode_takers` was given; `NotDecodableError` for anything else."""
     try:
         body = _decode(data)
         if body.format != FORMAT:
@@ -108,7 +108,7 @@ def decode_takers(low: int, data: bytes) -> Takers:
         if len(distances) != len(counts) or (ends[-1] if ends else 0) != len(numbers):
             raise ValueError("its parts do not fit together")
     except (msgspec.DecodeError, ValueError) as error:
-        raise NotDecodable("the takers of a stretch", why=str(error)) from None
+        raise NotDecodableError("the takers of a stretch", why=str(error)) from None
     return Takers([low + each for each in distances], ends, numbers, frozenset(body.unsure))
 
 

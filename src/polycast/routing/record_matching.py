@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from time import thread_time
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
 from polycast.routing.translation import letter_name
@@ -204,14 +204,14 @@ class Sight:
             if names is None
             else codec.glance(those[0], names, registry=self.registry)
         )
-        with suppress(NotDecodable):
+        with suppress(NotDecodableError):
             return [decode(each) for each in those], places, []
         events, good, bad = [], [], []
         for place, record in zip(places, those, strict=True):
             try:
                 events.append(decode(record))
                 good.append(place)
-            except NotDecodable:
+            except NotDecodableError:
                 bad.append(place)
         return events, good, bad
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.events import codec_for
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def routes_taking(plan: RoutingPlan, record: Record) -> list[int]:
     covering = [each for each in plan.entries.values() if each.selector.covers(cls, topic)]
     try:
         event = codec_for(record.codec).decode(record, registry=plan.registry)
-    except NotDecodable:
+    except NotDecodableError:
         return [each.route.number for each in covering]
     return [
         each.route.number

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from polycast.config import level_named
-from polycast.errors import BadOption, NotDecodable
+from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.registered_names import Names
 from polycast.routing.stored_plan import DescribedSelector, RoutingPlan
@@ -141,7 +141,7 @@ class History:
         with store.view() as view:
             self._plan.move_to(routes, view)
         if search.asked and 0 in self._plan.unsure:
-            raise BadOption(
+            raise BadOptionError(
                 "where",
                 search.wanted[0].where,
                 why="it asks for what only the classes have, or cannot be looked into",
@@ -194,7 +194,7 @@ class History:
     def _class_of(self, kind: EventType) -> type:
         try:
             return self._registry.class_for(kind.name, kind.version, kind.hash)
-        except NotDecodable:
+        except NotDecodableError:
             return object
 
 
@@ -234,7 +234,7 @@ def search_for(
         if not missing:
             wanted.append(own)
         elif not is_asked:
-            raise BadOption(
+            raise BadOptionError(
                 "to",
                 to,
                 why=f"the store has no description of {missing}, so what it wants is not known",
@@ -256,7 +256,7 @@ def _durable(view: View, name: str) -> Kept:
     kept = view.subscription(name)
     if kept is None or not kept.durable:
         names = [each.name for each in view.subscriptions() if each.durable]
-        raise BadOption.choice(
+        raise BadOptionError.choice(
             "to", name, names or ["a durable subscription, of which it has none"]
         )
     return kept
@@ -269,7 +269,7 @@ def _missing(view: View, definition: Definition) -> str:
     for each in definition.types:
         try:
             registry.class_for(each.name, each.version, each.hash)
-        except NotDecodable:
+        except NotDecodableError:
             found.append(each.name)
     return ", ".join(found)
 
@@ -300,5 +300,5 @@ def _named(view: View, name: str) -> type:
     found = registry.describe(name)
     if found is None:
         names = [each.name for each in registry.descriptions()]
-        raise BadOption.choice("type", name, names or ["a type that somebody has published"])
+        raise BadOptionError.choice("type", name, names or ["a type that somebody has published"])
     return registry.class_for(found.name, found.version, found.hash)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from polycast.errors import NotAStore, NotAvailable
+from polycast.errors import NotAStoreError, NotAvailableError
 from polycast.stores.doctor.readonly_store import looking
 from polycast.stores.urls import path_of
 
@@ -77,7 +77,7 @@ def file_of(url: str) -> str:
     """The file of a store that a pipeline can read, which must be there."""
     path = path_of(url)
     if path is None:
-        raise NotAvailable(
+        raise NotAvailableError(
             "a pipeline over a bus in memory",
             why="Spark's workers are other processes, which cannot see it",
             instead="Use a store in a file: 'sqlite:///events.db'",
@@ -85,5 +85,5 @@ def file_of(url: str) -> str:
     path = os.path.abspath(path)
     if not os.path.exists(path):
         instead = "Open a bus over it first, which makes it"
-        raise NotAStore(path, why="there is no such file", instead=instead)
+        raise NotAStoreError(path, why="there is no such file", instead=instead)
     return path

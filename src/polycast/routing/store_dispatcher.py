@@ -11,7 +11,7 @@ from itertools import groupby
 from types import CellType
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import BadOption, NotDecodable, PublishUnknown, StoreFailed
+from polycast.errors import BadOptionError, NotDecodableError, PublishUnknownError, StoreFailedError
 from polycast.errors.failures import FAILURES
 from polycast.events import MSGPACK, Identity, Root, codec_for
 from polycast.events.isolation import Copies, is_fixed
@@ -66,13 +66,13 @@ class Submission:
         """What their publisher is told if something went wrong: it may be that nobody knows."""
         if isinstance(error, TimeoutError):
             return self._unknown(f"the store has not answered within {within:g} s")
-        if isinstance(error, StoreFailed) and error.unknown:
+        if isinstance(error, StoreFailedError) and error.unknown:
             return self._unknown(str(error))
         return error
 
-    def _unknown(self, why: str) -> PublishUnknown:
+    def _unknown(self, why: str) -> PublishUnknownError:
         identities = tuple(each for run in self.runs for each in run.identities())
-        return PublishUnknown(identities[0], why=why, identities=identities)
+        return PublishUnknownError(identities[0], why=why, identities=identities)
 
 
 class StoredDispatcher(Dispatcher):
@@ -259,7 +259,7 @@ class StoredDispatcher(Dispatcher):
     def _check_given(self, given: Identity) -> None:
         ours = (given.publisher, given.epoch) == (self.publisher.name, self.publisher.epoch)
         if ours and not 0 < given.sequence <= self._given:
-            raise BadOption("identity", given, accepted="one that this bus has given before")
+            raise BadOptionError("identity", given, accepted="one that this bus has given before")
 
     def wait(self, submission: Submission) -> list[Receipt]:
         """The receipts, if they come in time."""
@@ -267,7 +267,7 @@ class StoredDispatcher(Dispatcher):
             self.queue.await_turn(submission.waiting)
         try:
             positions = submission.positions.result(self.within)
-        except (TimeoutError, StoreFailed) as error:
+        except (TimeoutError, StoreFailedError) as error:
             raise submission.told(error, self.within) from None
         return submission.receipts(positions)
 
@@ -318,7 +318,7 @@ class StoredDispatcher(Dispatcher):
             self.learn()
         try:
             cls = self.registry.class_for(named.name, named.version, named.hash)
-        except NotDecodable:  # who wants everything learns that it cannot be read
+        except NotDecodableError:  # who wants everything learns that it cannot be read
             return object
         known[named.hash] = cls
         return cls
@@ -337,7 +337,7 @@ class StoredDispatcher(Dispatcher):
         """The event; what its attributes hold may be described later than its own class."""
         try:
             return decode(record, registry=self.registry)
-        except NotDecodable:
+        except NotDecodableError:
             if not self.learn():
                 raise
             return decode(record, registry=self.registry)
@@ -354,11 +354,11 @@ class StoredDispatcher(Dispatcher):
             event = self._decoded(record, decode)
             if not is_fixed(event):
                 own = Copies([event], decode, record, self.registry)
-        except NotDecodable as error:
+        except NotDecodableError as error:
             event = Undecodable(error)
         except FAILURES as error:  # of its class, which may do something when it is made
             why = f"making it raised {type(error).__name__}: {error}"
-            event = Undecodable(NotDecodable(f"an event of class {record.name!r}", why=why))
+            event = Undecodable(NotDecodableError(f"an event of class {record.name!r}", why=why))
         key = (record.identity.publisher, record.identity.epoch)
         publisher = self._publishers.get(key)
         if publisher is None:

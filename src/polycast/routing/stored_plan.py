@@ -10,7 +10,7 @@ from time import thread_time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from polycast.errors import BadOption, NotDecodable
+from polycast.errors import BadOptionError, NotDecodableError
 from polycast.filters import Filter
 from polycast.matching import Definition, Selector, TopicPattern
 from polycast.routing.context_matcher import Attention, Audience, Entry
@@ -206,14 +206,14 @@ class RoutingPlan:
         private: Mapping[str, Description] = MappingProxyType({}),
         party: str | None = None,
     ) -> None:
-        """Have one more route in effect; `NotDecodable` if its types were not learnt before.
+        """Have one more route in effect; `NotDecodableError` if its types were not learnt before.
 
         What that costs does not depend on how many there are. Descriptions that are `private`, by
         their hashes, say what this route means by its types, and nothing else.
         """
         if route.number in self._entries:
             accepted = "the number of a route that is not in effect"
-            raise BadOption("route", route.number, accepted=accepted)
+            raise BadOptionError("route", route.number, accepted=accepted)
         definition = Definition.decoded(route.definition)
         selector = self._selector(definition, private)
         try:
@@ -227,7 +227,7 @@ class RoutingPlan:
     def remove(self, number: int) -> None:
         """Have one route less in effect, at the same cost."""
         if number not in self._entries:
-            raise BadOption("number", number, accepted="that of a route that is in effect")
+            raise BadOptionError("number", number, accepted="that of a route that is in effect")
         if number in self._askable.waiting:
             self._waiting[self._party_of(number)] -= 1
         self._leave(number)
@@ -446,7 +446,7 @@ class RoutingPlan:
         if known is None:
             try:
                 known = self.registry.class_for(record.name, record.version, record.hash)
-            except NotDecodable:
+            except NotDecodableError:
                 return object
             self._classes[record.hash] = known
         return known

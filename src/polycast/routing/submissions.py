@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from polycast.errors import BusClosed, PublishBufferFullError
+from polycast.errors import BusClosedError, PublishBufferFullError
 from polycast.locks import Outcome
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class SubmissionQueue:
         waiting = Waiting(runs, astray, _size_of(runs) if counted else 0, monotonic())
         with self.lock:
             if self._closed:
-                raise BusClosed("publish")
+                raise BusClosedError("publish")
             self._waiting.append(waiting)
         self._hand_over()
         return waiting.positions, None if waiting.handed_over.done() else waiting
@@ -142,7 +142,7 @@ class SubmissionQueue:
             self._closed = True
             left, self._waiting = self._waiting, deque()
         for waiting in left:
-            waiting.positions.set_exception(BusClosed("publish_async()"))
+            waiting.positions.set_exception(BusClosedError("publish_async()"))
             waiting.handed_over.set_result(None)
 
 

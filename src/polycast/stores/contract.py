@@ -323,7 +323,7 @@ class Store(Protocol):
     """Whether what is read comes from another process, which wants to know what is wanted."""
 
     def check_wait(self, operation: str) -> None:
-        """Refuse, with `WouldDeadlock`, a thread that the store itself waits for."""
+        """Refuse, with `WouldDeadlockError`, a thread that the store itself waits for."""
 
     # -- the log -----------------------------------------------------------------------------------
 

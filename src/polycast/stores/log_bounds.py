@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from polycast.errors import BadOption, HistoryGone
+from polycast.errors import BadOptionError, HistoryGoneError
 
 if TYPE_CHECKING:
     from polycast.stores.contract import Batch
@@ -31,10 +31,10 @@ def start_of(store: _Log, since: object) -> int | None:
         return _at_time(store, since, oldest)
     if isinstance(since, int) and not isinstance(since, bool):
         if max(since, 1) < oldest:
-            raise HistoryGone(since, oldest=oldest)
+            raise HistoryGoneError(since, oldest=oldest)
         return max(since, 1)
     if since != "beginning":
-        raise BadOption("since", since, accepted=_ACCEPTED)
+        raise BadOptionError("since", since, accepted=_ACCEPTED)
     return oldest
 
 
@@ -47,7 +47,7 @@ def end_of(store: _Log, until: object) -> int:
         return min(store.position_at(until.timestamp()), after)
     if isinstance(until, int) and not isinstance(until, bool):
         return min(max(until, 1), after)
-    raise BadOption("until", until, accepted=_ACCEPTED.removeprefix("'beginning', "))
+    raise BadOptionError("until", until, accepted=_ACCEPTED.removeprefix("'beginning', "))
 
 
 def _at_time(store: _Log, since: datetime, oldest: int) -> int:
@@ -56,5 +56,5 @@ def _at_time(store: _Log, since: datetime, oldest: int) -> int:
     if found == oldest > 1:  # some were let go, and they may have been later than that
         first = store.read(oldest, limit=1).entries
         if first and first[0].record.time > moment:
-            raise HistoryGone(since, oldest=oldest)
+            raise HistoryGoneError(since, oldest=oldest)
     return found

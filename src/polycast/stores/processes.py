@@ -10,7 +10,7 @@ from pathlib import Path
 __all__ = ["ALIVE_FOR", "has_ended", "here", "signed", "term_of"]
 
 ALIVE_FOR = 10.0  # seconds without a sign of life after which a bus counts as dead
-_TERM = " alive_for="
+_TERM = " alive_for="  # as it stands in stores
 
 
 def has_ended(process: int, place: str) -> bool:
@@ -37,9 +37,9 @@ def here() -> str:
     return "/".join(parts)
 
 
-def signed(alive_for: float) -> str:
+def signed(heartbeat_timeout: float) -> str:
     """Where a process is, and for how long it may give no sign of life."""
-    return f"{here()}{_TERM}{alive_for!r}"
+    return f"{here()}{_TERM}{heartbeat_timeout!r}"
 
 
 def term_of(place: str) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +37,9 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.age is not None and not self.age > 0:
-            raise BadOption("age", self.age, accepted="seconds, more than 0, or None")
+            raise BadOptionError("age", self.age, accepted="seconds, more than 0, or None")
         if self.size is not None and not self.size > 0:
-            raise BadOption("size", self.size, accepted="bytes, more than 0, or None")
+            raise BadOptionError("size", self.size, accepted="bytes, more than 0, or None")
 
     def keep_in(self, store: Store) -> None:
         """Make it the rule of a store, in place of what there was, for all who open it."""

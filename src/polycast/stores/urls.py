@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polycast.errors import BadOption, NotAvailable
+from polycast.errors import BadOptionError, NotAvailableError
 
 __all__ = ["path_of"]
 
@@ -22,9 +22,9 @@ def path_of(url: object) -> str | None:
         if scheme == "sqlite" and rest.startswith("///") and rest[3:] not in NO_FILES:
             return rest[3:]  # as everywhere: three slashes and a relative path, four and "/..."
         if scheme in _LATER:
-            raise NotAvailable(
+            raise NotAvailableError(
                 f"{_LATER[scheme]} ({url})",
                 why="this version keeps events in memory or in a file",
                 instead="Open it with pc.Bus(), or with pc.Bus('sqlite:///events.db')",
             )
-    raise BadOption("url", url, accepted=ACCEPTED)
+    raise BadOptionError("url", url, accepted=ACCEPTED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from polycast.delivery import first_limit
-from polycast.errors import DurableChanged
+from polycast.errors import DurableChangedError
 from polycast.matching import Definition, definition_of
 from polycast.stores import MARK, Flight, Kept, Mark, Member
 from polycast.typesystem import describe_all
@@ -154,7 +154,7 @@ class Request:
             return  # the members of a group may want different things
         difference = Definition.decoded(known.definition).difference(definition)
         if difference and not self.replace:
-            raise DurableChanged(self.name, difference)
+            raise DurableChangedError(self.name, difference)
 
     def _join(self, tx: Transaction, kept: Kept, route: Route | None, mark: Mark) -> Attachment:
         looked = kept.cursor if kept.durable else max(kept.start, tx.newest() + 1)

@@ -13,13 +13,13 @@ from polycast.delivery import CursorKeeper, Mailbox, SharedGroup, StoreKeeper
 from polycast.delivery.callback_context import is_called_back
 from polycast.delivery.cursors import Fenced
 from polycast.errors import (
-    BadOption,
-    Cancelled,
-    CutOff,
-    DurableChanged,
-    LeaseExpired,
-    NotSettled,
-    TakenOver,
+    BadOptionError,
+    CutOffError,
+    DurableChangedError,
+    LeaseExpiredError,
+    NotSettledError,
+    SubscriptionCancelledError,
+    TakenOverError,
 )
 from polycast.errors.failures import STORE_FAILURES
 from polycast.matching import Definition, definition_of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Settings
     from polycast.delivery import Callback, Consumer, DeadLetter
-    from polycast.errors import SubscriptionEnded
+    from polycast.errors import SubscriptionEndedError
     from polycast.log_reader.log_reader import Feed
     from polycast.matching import Interest
     from polycast.routing import StoredDispatcher
@@ -105,7 +105,7 @@ class StoredRoster(Roster):
             check_dispatch(settings, callback)
         if (interest.durable or "").startswith(GROUPS):
             accepted = f"a name that does not begin with {GROUPS!r}: those are the groups'"
-            raise BadOption("durable", interest.durable, accepted=accepted)
+            raise BadOptionError("durable", interest.durable, accepted=accepted)
         if engine == "spark":
             definition_of(interest, engine=engine)  # refuses what cannot be routed elsewhere
         if engine == "spark" or self.store.is_remote:
@@ -141,7 +141,7 @@ class StoredRoster(Roster):
     def _known(self, interest: Interest, *, replace: bool) -> Mailbox | None:
         try:
             return super()._known(interest, replace=replace)
-        except DurableChanged:
+        except DurableChangedError:
             if not self._is_taken_over(self._durables[interest.durable or ""]):
                 raise
             return None  # the store tells what it is by now
@@ -186,7 +186,7 @@ class StoredRoster(Roster):
 
         ours = self.store.write(attach).result()
         if not ours:
-            mailbox.end(TakenOver(mailbox.title))
+            mailbox.end(TakenOverError(mailbox.title))
         return ours
 
     def _made(self, request: Request, settings: Settings) -> Mailbox:
@@ -254,7 +254,7 @@ class StoredRoster(Roster):
             mailbox.name,
             self.store,
             self.services.clock,
-            lambda: self._soon_over(mailbox, TakenOver(mailbox.title)),
+            lambda: self._soon_over(mailbox, TakenOverError(mailbox.title)),
             number=attachment.kept.token,
             cursor=attachment.kept.cursor,
             position=lambda: self.feed.position_of(mailbox),
@@ -262,7 +262,7 @@ class StoredRoster(Roster):
             unclean=attachment.unclean,
         )
 
-    def _soon_over(self, mailbox: Mailbox, why: SubscriptionEnded) -> None:
+    def _soon_over(self, mailbox: Mailbox, why: SubscriptionEndedError) -> None:
         """End it from a thread that holds no lock."""
         self.services.timers.after(0.0, lambda: mailbox.end(why))
 
@@ -323,7 +323,7 @@ class StoredRoster(Roster):
         """Here it is no more; what is kept of it stays in the store."""
         self.presence.look_at_clock()
         for consumer in mailbox.consumers():
-            consumer.ended = TakenOver(mailbox.title)
+            consumer.ended = TakenOverError(mailbox.title)
         mailbox.stop()
         mailbox.abandon()
         self._out_of_here(mailbox)
@@ -347,9 +347,11 @@ class StoredRoster(Roster):
             return
         keeper = mailbox.keeper
         if isinstance(keeper, StoreKeeper) and self.store.failure is None:
-            if isinstance(mailbox.ended, Cancelled | LeaseExpired | CutOff):
+            if isinstance(
+                mailbox.ended, SubscriptionCancelledError | LeaseExpiredError | CutOffError
+            ):
                 self.store.write(keeper.remove).result()
-            elif not isinstance(mailbox.ended, TakenOver):
+            elif not isinstance(mailbox.ended, TakenOverError):
                 self.store.write(keeper.release)  # closing the store waits for it
 
     def set_lease(self, consumer: Consumer, lease: float) -> None:
@@ -458,7 +460,7 @@ class StoredRoster(Roster):
         self.services.dead_letters.settle()
         for box in list(self.mailboxes.values()):
             if isinstance(box.keeper, StoreKeeper) and box.ended is None:
-                with suppress(NotSettled):  # who was taken over has nothing to save
+                with suppress(NotSettledError):  # who was taken over has nothing to save
                     box.keeper.confirm("flush()")
 
     def wait_until_brought(self, position: int) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from polycast.errors import BrokerError, StoreDamaged, StoreFailed
+from polycast.errors import BrokerError, StoreDamagedError, StoreFailedError
 from polycast.matching import Definition
 from polycast.plain_text import log_of
 from polycast.stores import MARK, Mark
@@ -38,9 +38,11 @@ _log = log_of("polycast")
 class Presence:
     """One opening of a bus. What a dead one held is free for others."""
 
-    def __init__(self, store: Store, publisher: str, clock: Clock, *, alive_for: float) -> None:
+    def __init__(
+        self, store: Store, publisher: str, clock: Clock, *, heartbeat_timeout: float
+    ) -> None:
         self._store, self._clock, self._publisher = store, clock, publisher
-        self._alive_for = alive_for
+        self._heartbeat_timeout = heartbeat_timeout
         self._signs = itertools.count()
         self._offset = wall_offset(clock)
         self.detector = FailureDetector(clock)
@@ -56,17 +58,17 @@ class Presence:
         return self._opened(tx, self._until())
 
     def _opened(self, tx: Transaction, until: float) -> OpenBus:
-        address = signed(self._alive_for)
+        address = signed(self._heartbeat_timeout)
         return tx.open_bus(self._publisher, until=until, address=address, process=os.getpid())
 
     def _until(self) -> float:
         """A sign of life that differs from those before it, even if the clock was set back."""
-        return self._clock.time() + self._alive_for + next(self._signs) % 1_000 * 1e-6
+        return self._clock.time() + self._heartbeat_timeout + next(self._signs) % 1_000 * 1e-6
 
     def keep(self, timers: Timers) -> None:
         """Go on telling it."""
         self._timers = timers
-        self._timer = timers.after(self._alive_for / BEATS, self._beat)
+        self._timer = timers.after(self._heartbeat_timeout / BEATS, self._beat)
 
     def _beat(self) -> None:
         if not self._closed and self._store.failure is None:
@@ -97,7 +99,7 @@ class Presence:
             _log.warning("this bus had counted as dead: it was still for too long")
             self.revived()
         if not self._closed and self._timers is not None:
-            self._timer = self._timers.after(self._alive_for / BEATS, self._beat)
+            self._timer = self._timers.after(self._heartbeat_timeout / BEATS, self._beat)
 
     def _tend(self, tx: Transaction) -> None:
         if not self._store.is_tended:
@@ -110,7 +112,7 @@ class Presence:
         if self._timer is not None:
             self._timer.cancel()
         if self._store.failure is None and self._store.is_up:
-            with suppress(BrokerError, StoreFailed):  # it is buried later
+            with suppress(BrokerError, StoreFailedError):  # it is buried later
                 self._store.write(lambda tx: tx.remove_bus(self.bus.id)).result()
 
 
@@ -132,12 +134,12 @@ class FailureDetector:
         buses = tx.buses()
         dead = [each.id for each in buses if self._is_silent(each) and each.id != mine]
         self._signs.keep([each.id for each in buses])
-        with suppress(StoreDamaged):  # the same
+        with suppress(StoreDamagedError):  # the same
             _bound(tx, {each.id for each in buses if each.id in dead and has_died(each)})
         strays = tx.strays()  # they were buried, and joined a group before they knew
         for bus in [*dead, *strays]:
             tx.remove_bus(bus)
-        with suppress(StoreDamaged):  # whoever attaches to it is told, and all others live on
+        with suppress(StoreDamagedError):  # whoever attaches to it is told, and all others live on
             self._end_lapsed(tx, {each.id for each in buses} - set(dead))
         if dead or strays:
             for kept in tx.subscriptions():

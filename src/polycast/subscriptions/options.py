@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
-from polycast.config import Isolation, Settings, check_name, level_named, seconds
-from polycast.errors import BadOption
+from polycast.config import Isolation, Settings, check_name, level_named, level_of, seconds
+from polycast.errors import BadOptionError
 from polycast.events import Identity
 from polycast.matching import check_topic
 from polycast.routing.publish_metadata import Label
 
 if TYPE_CHECKING:
-    from polycast.config import Clock, Dispatch, LevelName, Overflow
+    from polycast.config import (
+        Clock,
+        DeliveryName,
+        Dispatch,
+        Level,
+        LevelName,
+        OrderName,
+        Overflow,
+    )
     from polycast.delivery import Callback
 
 __all__ = [
     "EngineName",
-    "Options",
     "PublishOptions",
+    "SubscribeOptions",
     "check_isolation",
     "check_options",
     "label_of",
@@ -27,10 +36,11 @@ __all__ = [
 ]
 
 EngineName = Literal["direct", "spark"]
+RENAMED = {"ack_within": "ack_timeout"}
 ENGINES: tuple[EngineName, ...] = ("direct", "spark")
 
 
-class Options(TypedDict, total=False):
+class SubscribeOptions(TypedDict, total=False):
     """How to subscribe."""
 
     exact: bool
@@ -41,12 +51,15 @@ class Options(TypedDict, total=False):
     since: Literal["beginning"] | int | datetime
     lease: float | timedelta
     level: LevelName
+    delivery: DeliveryName
+    order: OrderName
     dispatch: Dispatch
     queue: int
     overflow: Overflow
     block_for: float | timedelta
     ack: Literal["auto", "manual"]
-    ack_within: float | timedelta
+    ack_timeout: float | timedelta
+    ack_within: float | timedelta  # what ack_timeout was called; it goes with the next release
     attempts: int
     backoff: float | timedelta
     engine: EngineName
@@ -67,30 +80,37 @@ class PublishOptions(TypedDict, total=False):
 def check_options(options: Mapping[str, Any]) -> None:
     """Refuse what nobody knows and what is not there yet."""
     for name, value in options.items():
-        if name not in Options.__annotations__:
-            raise BadOption.unknown(name, value, [*Options.__annotations__, "where"])
+        if name not in SubscribeOptions.__annotations__:
+            known = [*(set(SubscribeOptions.__annotations__) - RENAMED.keys()), "where"]
+            raise BadOptionError.unknown(name, value, sorted(known))
+        if name in RENAMED:
+            warnings.warn(
+                f"{name}= is called {RENAMED[name]}= now, and goes with the next release",
+                DeprecationWarning,
+                stacklevel=4,
+            )
     for name in ("group", "durable"):
         if options.get(name) is not None:
             check_name(name, options[name])
     for name in ("exact", "replace", "pinned", "copy"):
         if not isinstance(options.get(name, False), bool):
-            raise BadOption(name, options[name], accepted="True or False")
+            raise BadOptionError(name, options[name], accepted="True or False")
     if options.get("replace") and options.get("durable") is None:
-        raise BadOption("replace", True, accepted="it goes with durable='name'")
+        raise BadOptionError("replace", True, accepted="it goes with durable='name'")
     engine = options.get("engine", "direct")
     if engine not in ENGINES:
-        raise BadOption.choice("engine", engine, ENGINES)
+        raise BadOptionError.choice("engine", engine, ENGINES)
     if engine == "spark" and options.get("durable") is None:
         why = "the pipeline routes for names that are kept in the store"
-        raise BadOption("engine", "spark", accepted="it goes with durable='name'", why=why)
+        raise BadOptionError("engine", "spark", accepted="it goes with durable='name'", why=why)
     if options.get("ack", "auto") not in ("auto", "manual"):
-        raise BadOption.choice("ack", options["ack"], ["auto", "manual"])
+        raise BadOptionError.choice("ack", options["ack"], ["auto", "manual"])
 
 
 def check_isolation(given: object) -> bool:
     """Whether all subscribers of a bus in memory have copies."""
     if given not in get_args(Isolation):
-        raise BadOption.choice("isolation", given, get_args(Isolation))
+        raise BadOptionError.choice("isolation", given, get_args(Isolation))
     return given == "copy"
 
 
@@ -98,12 +118,11 @@ def settings_for(
     options: Mapping[str, Any], *, pull: Literal["fifo", "lifo"] | None, copy: bool = False
 ) -> Settings:
     """The settings of a subscription, with the defaults of its level."""
-    grouped = options.get("group") is not None
-    level = level_named(options.get("level", "strong_set" if grouped else "sorted_set"))
+    level = _level(options)
     overflow: Overflow = "cut_off" if level.reliable else "drop_oldest"
     if options.get("durable") is not None:
         overflow = "spill"
-    within = options.get("ack_within")
+    within = options.get("ack_timeout", options.get("ack_within"))
     return Settings(
         level=level,
         dispatch=options.get("dispatch", "pool"),
@@ -111,7 +130,7 @@ def settings_for(
         overflow=options.get("overflow", overflow),
         block_for=seconds("block_for", options.get("block_for", 5.0)),
         manual_ack=options.get("ack", "auto") == "manual",
-        ack_within=None if within is None else seconds("ack_within", within),
+        ack_timeout=None if within is None else seconds("ack_timeout", within),
         attempts=options.get("attempts", 5),
         backoff=seconds("backoff", options.get("backoff", 0.1)),
         pull=pull,
@@ -119,18 +138,31 @@ def settings_for(
     )
 
 
+def _level(options: Mapping[str, Any]) -> Level:
+    """The level, by the paper's name or by what is promised."""
+    delivery, order = options.get("delivery"), options.get("order")
+    if (name := options.get("level")) is not None:
+        if delivery is not None or order is not None:
+            why = "a level says both"
+            accepted = "level=, or delivery= and order="
+            raise BadOptionError("level", name, accepted=accepted, why=why)
+        return level_named(name)
+    grouped = options.get("group") is not None
+    return level_of(delivery, order, default="strong_set" if grouped else "sorted_set")
+
+
 def check_dispatch(settings: Settings, callback: Callback) -> None:
     """A coroutine function cannot run in the publisher's thread."""
     if callback.is_async and settings.dispatch == "inline":
         accepted = "'pool' for an async callback, which runs in an event loop in any case"
-        raise BadOption("dispatch", "inline", accepted=accepted)
+        raise BadOptionError("dispatch", "inline", accepted=accepted)
 
 
 def label_of(options: Mapping[str, Any], clock: Clock, context: str | None) -> Label:
     """The checked options of one publish, as the dispatcher takes them."""
     for name, value in options.items():
         if name not in PublishOptions.__annotations__:
-            raise BadOption.unknown(name, value, PublishOptions.__annotations__)
+            raise BadOptionError.unknown(name, value, PublishOptions.__annotations__)
     topic, headers = options.get("topic"), options.get("headers")
     return Label(
         None if topic is None else check_topic(topic),
@@ -144,7 +176,9 @@ def label_of(options: Mapping[str, Any], clock: Clock, context: str | None) -> L
 
 def _priority(given: object) -> int:
     if isinstance(given, bool) or not isinstance(given, int):
-        raise BadOption("priority", given, accepted="a whole number; 0 is ordinary, more is sooner")
+        raise BadOptionError(
+            "priority", given, accepted="a whole number; 0 is ordinary, more is sooner"
+        )
     return given
 
 
@@ -154,24 +188,24 @@ def _expiry(given: object, clock: Clock) -> float | None:
         return None
     if isinstance(given, datetime):
         if given.tzinfo is None:
-            raise BadOption("expires", given, accepted="a datetime with a time zone")
+            raise BadOptionError("expires", given, accepted="a datetime with a time zone")
         return given.timestamp()
     if isinstance(given, int | float | timedelta):
         return clock.time() + seconds("expires", given)
     accepted = "seconds from now, a timedelta, or a datetime with a time zone"
-    raise BadOption("expires", given, accepted=accepted)
+    raise BadOptionError("expires", given, accepted=accepted)
 
 
 def _headers(given: object) -> dict[str, str]:
     if not isinstance(given, Mapping) or not all(
         isinstance(each, str) for pair in given.items() for each in pair
     ):
-        raise BadOption("headers", given, accepted="a mapping from strings to strings")
+        raise BadOptionError("headers", given, accepted="a mapping from strings to strings")
     return dict(given)
 
 
 def _identity(given: object) -> Identity | None:
     if given is not None and not isinstance(given, Identity):
-        accepted = "the identity of a receipt, or of PublishUnknown"
-        raise BadOption("identity", given, accepted=accepted)
+        accepted = "the identity of a receipt, or of PublishUnknownError"
+        raise BadOptionError("identity", given, accepted=accepted)
     return given

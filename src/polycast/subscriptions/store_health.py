@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from polycast.errors import StoreClosed
+from polycast.errors import StoreClosedError
 from polycast.errors.failures import STORE_FAILURES
 from polycast.subscriptions.health import PipelineHealth
 from polycast.subscriptions.retention_job import fullness
@@ -48,7 +48,7 @@ def store_problems(store: Store, feed: Feed, pipeline: PipelineHealth | None) ->
 def _asked(store: Store) -> list[str]:
     """What the store itself tells."""
     found: list[str] = []
-    with suppress(StoreClosed):
+    with suppress(StoreClosedError):
         try:
             found += [*fullness(store), *store.notices()]
         except STORE_FAILURES as error:

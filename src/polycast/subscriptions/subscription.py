@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.config import seconds
-from polycast.errors import BadOption, Cancelled, CutOff, LeaseExpired, SubscriptionEnded, TakenOver
+from polycast.errors import (
+    BadOptionError,
+    CutOffError,
+    LeaseExpiredError,
+    SubscriptionCancelledError,
+    SubscriptionEndedError,
+    TakenOverError,
+)
 from polycast.matching import definition_of
 from polycast.routing.explanation import (
     BROKER,
@@ -39,11 +46,11 @@ _WAITS = {
     "detached": "the event waits for whoever attaches to its name",
 }
 _ENDS = {
-    Cancelled: "cancelled",
-    LeaseExpired: "expired",
-    TakenOver: "taken over",
-    CutOff: "cut off",
-    SubscriptionEnded: "closed",
+    SubscriptionCancelledError: "cancelled",
+    LeaseExpiredError: "expired",
+    TakenOverError: "taken over",
+    CutOffError: "cut off",
+    SubscriptionEndedError: "closed",
 }
 
 
@@ -80,7 +87,7 @@ class Subscription(Generic[T_co]):
         return self.interest.durable is not None
 
     @property
-    def ended(self) -> SubscriptionEnded | None:
+    def ended(self) -> SubscriptionEndedError | None:
         """Why it is over, or None."""
         return self._consumer.ended or self.mailbox.ended
 
@@ -177,14 +184,14 @@ class Subscription(Generic[T_co]):
         """It is over, and so is its durable name; what waits is let go. Twice is once."""
         self._check_free("cancel()")
         if self.ended is None:
-            self._roster.cancel(self._consumer, Cancelled(self.mailbox.title))
+            self._roster.cancel(self._consumer, SubscriptionCancelledError(self.mailbox.title))
 
     def detach(self) -> None:
         """Go away and let the durable subscription collect events until somebody attaches."""
         self.check("detach()")
         if not self.durable:
             accepted = "detach() is for durable subscriptions; cancel() ends this one"
-            raise BadOption("durable", None, accepted=accepted)
+            raise BadOptionError("durable", None, accepted=accepted)
         self._roster.detach(self._consumer)
 
     def renew(self, lease: float | timedelta) -> None:

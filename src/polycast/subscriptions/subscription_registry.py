@@ -24,14 +24,14 @@ from polycast.delivery import (
     StoreKeeper,
 )
 from polycast.errors import (
-    BadOption,
-    Cancelled,
-    CutOff,
-    DurableChanged,
-    HistoryGone,
-    LeaseExpired,
-    NotSerialisable,
-    TakenOver,
+    BadOptionError,
+    CutOffError,
+    DurableChangedError,
+    HistoryGoneError,
+    LeaseExpiredError,
+    NotSerialisableError,
+    SubscriptionCancelledError,
+    TakenOverError,
 )
 from polycast.locks import check_free
 from polycast.log_reader.history import History
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Settings
     from polycast.delivery import Callback, DeadLetter, Services, Timer
-    from polycast.errors import SubscriptionEnded
+    from polycast.errors import SubscriptionEndedError
     from polycast.matching import Interest
     from polycast.routing import Dispatcher
     from polycast.stores import Entry, Recent
@@ -183,7 +183,7 @@ class Roster:
         if engine != "direct":
             why = "the pipeline reads the log of a store, and this bus is in memory"
             accepted = "'direct', which is the default; or a bus over a store, 'sqlite:///...'"
-            raise BadOption("engine", engine, accepted=accepted, why=why)
+            raise BadOptionError("engine", engine, accepted=accepted, why=why)
         if callback is not None:
             check_dispatch(settings, callback)
         if since is not None:
@@ -210,7 +210,7 @@ class Roster:
             if history or mailbox.held:
                 mailbox.prefill(self._history.wanted(mailbox, history))
         except BaseException:  # an interrupt while a filter looks at history
-            self.cancel(consumer, Cancelled(mailbox.title))
+            self.cancel(consumer, SubscriptionCancelledError(mailbox.title))
             raise
         mailbox.pump()
         return self.handle(consumer)
@@ -223,14 +223,14 @@ class Roster:
             if group is not None and group.interest.durable != interest.durable:
                 kept = group.interest.durable
                 accepted = f"that of the group, which is {kept!r}: its members share it"
-                raise BadOption("durable", interest.durable, accepted=accepted)
+                raise BadOptionError("durable", interest.durable, accepted=accepted)
             if group is not None and group.interest.context != interest.context:
                 accepted = f"members that are all in {group.interest.context or 'the root'!r}"
-                raise BadOption("group", interest.group, accepted=accepted)
+                raise BadOptionError("group", interest.group, accepted=accepted)
             return group
         difference = known.interest.difference(interest)
         if difference and not replace:
-            raise DurableChanged(known.name, difference)
+            raise DurableChangedError(known.name, difference)
         return None if difference else known
 
     def _new(self, interest: Interest, settings: Settings) -> Mailbox:
@@ -254,7 +254,7 @@ class Roster:
     def _replace(self, before: Mailbox, mailbox: Mailbox) -> None:
         """A durable name with a new definition: its place is kept, what waits is asked again."""
         for consumer in before.consumers():
-            consumer.ended = TakenOver(before.title)
+            consumer.ended = TakenOverError(before.title)
         mailbox.succeeds = before
         mailbox.held = True
 
@@ -280,7 +280,7 @@ class Roster:
 
         try:
             self.dispatcher.add(mailbox, begin)
-        except HistoryGone:
+        except HistoryGoneError:
             self.forget(mailbox)
             raise
         mailbox.refresh()
@@ -321,7 +321,7 @@ class Roster:
 
     # -- leaving ---------------------------------------------------------------------------------
 
-    def cancel(self, consumer: Consumer, why: SubscriptionEnded) -> None:
+    def cancel(self, consumer: Consumer, why: SubscriptionEndedError) -> None:
         """One subscription is over; the last member ends a group."""
         mailbox = consumer.mailbox
         if isinstance(mailbox, Group):
@@ -331,7 +331,7 @@ class Roster:
             with self._lock:  # nobody joins between the last who leaves and the end
                 left = self._leave(mailbox, consumer)
                 if not left:
-                    mailbox.end(Cancelled(mailbox.title))
+                    mailbox.end(SubscriptionCancelledError(mailbox.title))
             if left:
                 mailbox.pump()
         else:
@@ -351,7 +351,7 @@ class Roster:
             return
         if consumer.ended is None and consumer.mailbox.ended is None and not consumer.detached:
             if consumer.interest.durable is None:
-                self.cancel(consumer, Cancelled(consumer.title))
+                self.cancel(consumer, SubscriptionCancelledError(consumer.title))
             else:
                 self.detach(consumer)
 
@@ -379,7 +379,7 @@ class Roster:
         if consumer.lease is not None:
             consumer.lease.cancel()
         consumer.lease_until = self.services.clock.monotonic() + lease
-        why = LeaseExpired(consumer.title)
+        why = LeaseExpiredError(consumer.title)
         consumer.lease = self.services.timers.after(lease, lambda: self.cancel(consumer, why))
 
     def forget(self, mailbox: Mailbox) -> None:
@@ -387,7 +387,7 @@ class Roster:
         with self._lock:
             if self.mailboxes.get(mailbox.name) is mailbox:
                 del self.mailboxes[mailbox.name]
-                if isinstance(mailbox.ended, CutOff):
+                if isinstance(mailbox.ended, CutOffError):
                     self.cut_off.append(mailbox)
             group, durable = mailbox.interest.group or "", mailbox.interest.durable or ""
             if self._groups.get(group) is mailbox:
@@ -414,7 +414,7 @@ class Roster:
                     continue
                 try:
                     entry = self._history.kept_for(box, entry)
-                except NotSerialisable as error:
+                except NotSerialisableError as error:
                     stay[id(letter)] = self._once_more(letter, error)
                     continue
                 meant.setdefault(box, {})[id(entry)] = letter, entry

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from polycast.delivery import CursorKeeper, SharedGroup, StoreKeeper
 from polycast.delivery.replay import REPLAYED, announced
-from polycast.errors import Cancelled, LeaseExpired, TakenOver
+from polycast.errors import LeaseExpiredError, SubscriptionCancelledError, TakenOverError
 from polycast.events import decode_record
 from polycast.stores import Flight, Stored
 from polycast.stores.group_claiming import OUTLIVING, outliving
@@ -75,9 +75,13 @@ class Watch:
         """What the store has of a mailbox has changed."""
         keeper = box.keeper
         if kept is None:  # any bus removes what has lapsed
-            box.end(LeaseExpired(box.title) if box.lease_is_over() else Cancelled(box.title))
+            box.end(
+                LeaseExpiredError(box.title)
+                if box.lease_is_over()
+                else SubscriptionCancelledError(box.title)
+            )
         elif isinstance(keeper, CursorKeeper) and kept.token > keeper.number:
-            box.end(TakenOver(box.title))
+            box.end(TakenOverError(box.title))
 
     def _take_up_replayed(self, name: str) -> None:
         """Take what is new in flight; in a transaction, so that nothing is saved meanwhile."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.errors import MethodNotHere, NotDecodable
+from polycast.errors import MethodNotHereError, NotDecodableError
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.wire_names import DESCRIPTION
 
@@ -36,7 +36,7 @@ def make_class(description: Description, bases: tuple[type, ...]) -> type:
         return _made(description, bases)
     except Exception as error:  # Python has rules of its own, and so have bases of all kinds
         why = f"no class can be made of it: {error}"
-        raise NotDecodable(description.name, why=why) from error
+        raise NotDecodableError(description.name, why=why) from error
 
 
 def _made(description: Description, bases: tuple[type, ...]) -> type:
@@ -53,14 +53,16 @@ def _check(description: Description) -> None:
     stored = [*_names(description), *(constant.name for constant in description.constants)]
     for name in [*stored, *(member.name for member in description.members)]:
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise NotDecodable(description.name, why=f"{name!r} is not the name of an attribute")
+            raise NotDecodableError(
+                description.name, why=f"{name!r} is not the name of an attribute"
+            )
     for name in stored:
         if name.startswith("__") and name.endswith("__"):
-            raise NotDecodable(description.name, why=f"{name!r} belongs to Python")
+            raise NotDecodableError(description.name, why=f"{name!r} belongs to Python")
     for constant in description.constants:
         if constant.name.startswith("_") and constant.name.endswith("_"):
             why = f"{constant.name!r} cannot be the name of a member"
-            raise NotDecodable(description.name, why=why)
+            raise NotDecodableError(description.name, why=why)
 
 
 def _derived(description: Description, bases: tuple[type, ...]) -> tuple[type, list[type]]:
@@ -125,7 +127,7 @@ def _is_inherited(bases: tuple[type, ...], name: str) -> bool:
 
 def _stub(title: str, name: str) -> Callable[..., Any]:
     def not_here(*_: Any, **__: Any) -> Any:
-        raise MethodNotHere(title, name)
+        raise MethodNotHereError(title, name)
 
     not_here.__name__ = name
     return not_here

@@ -7,7 +7,7 @@ import typing
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import NotAType
+from polycast.errors import NotATypeError
 from polycast.typesystem.class_kinds import is_interface, is_protocol
 from polycast.typesystem.conformance import (
     described_conforms_exactly,
@@ -76,7 +76,7 @@ def check_type(target: object) -> None:
     """Refuse what has no instances of its own."""
     if not isinstance(target, type) or typing.get_origin(target) is not None:
         why = "it is no class" if not isinstance(target, type) else "its parameters are unknown"
-        raise NotAType(target, why=why, accepted="Accepted: a class", action="to conform to")
+        raise NotATypeError(target, why=why, accepted="Accepted: a class", action="to conform to")
 
 
 def interface_of(cls: type) -> type:

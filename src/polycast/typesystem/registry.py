@@ -8,7 +8,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import NameClash, NotDecodable
+from polycast.errors import NameClashError, NotDecodableError
 from polycast.registered_names import classes_called
 from polycast.typesystem.class_factory import make_class
 from polycast.typesystem.class_kinds import kind_of
@@ -54,7 +54,7 @@ class Registry:
         """What others keep beside these names, for as long as the names last."""
 
     def bind(self, cls: type) -> Description:
-        """Binds a class, and all it mentions, to their names here; `NameClash` if one is taken."""
+        """Bind a class, and all it mentions, to their names; `NameClashError` if one is taken."""
         found = self._bound.get(cls)
         return found if found is not None else self._bind_all(cls)
 
@@ -123,7 +123,7 @@ class Registry:
             return found
         known = self._hashed.get(digest) if digest else self.describe(name, version=version)
         if known is None or name not in known.names:  # that of another class says nothing
-            raise NotDecodable(
+            raise NotDecodableError(
                 f"an event of class {name!r} version {version}",
                 why=f"neither the class nor its description {digest or ''} is known here",
             )
@@ -136,7 +136,7 @@ class Registry:
             if found is None:
                 if len(self._making) >= MOST_ABOVE:
                     why = f"it has more than {MOST_ABOVE} supertypes one above the other"
-                    raise NotDecodable(description.name, why=why)
+                    raise NotDecodableError(description.name, why=why)
                 self._making.add(description.name)
                 try:
                     found = make_class(description, self._known_bases(description))
@@ -186,7 +186,7 @@ class Registry:
     def _check_free(self, description: Description) -> None:
         taken = self._described.get(description.name, {}).get(description.version)
         if taken is not None and taken.hash != description.hash:
-            raise NameClash(
+            raise NameClashError(
                 description.name, description.version, difference=difference(taken, description)
             )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from polycast.errors import BadOption, NotAType, NotShareable
+from polycast.errors import BadOptionError, NotATypeError, NotShareableError
 from polycast.registered_names import placed_at
 from polycast.typesystem.standard_types import STANDARD, is_standard
 
@@ -99,16 +99,16 @@ def is_made(cls: type) -> bool:
 
 
 def check_shareable(cls: type) -> None:
-    """Raises `NotShareable` for a class that no other process could name."""
+    """Raises `NotShareableError` for a class that no other process could name."""
     if DESCRIPTION in cls.__dict__ or is_standard(cls):
         return
     if "<lambda>" in cls.__qualname__:
-        raise NotShareable(cls, why="it is made in a lambda")
+        raise NotShareableError(cls, why="it is made in a lambda")
     if "<locals>" in cls.__qualname__:
-        raise NotShareable(cls, why="it is local to a function")
+        raise NotShareableError(cls, why="it is local to a function")
     override = cls.__dict__.get(_OVERRIDE)
     if (override is None or override.name is None) and not _is_reachable(cls):
-        raise NotShareable(cls, why=f"{cls.__module__} has no class {cls.__qualname__}")
+        raise NotShareableError(cls, why=f"{cls.__module__} has no class {cls.__qualname__}")
 
 
 def warn_main(cls: type) -> None:
@@ -126,11 +126,11 @@ def warn_main(cls: type) -> None:
 
 def _record(cls: type, override: _Override) -> None:
     if not isinstance(cls, type):
-        raise NotAType(cls, why="@event decorates a class", accepted="Put it above a class")
+        raise NotATypeError(cls, why="@event decorates a class", accepted="Put it above a class")
     try:
         setattr(cls, _OVERRIDE, override)
     except TypeError:
-        raise NotAType(
+        raise NotATypeError(
             cls, why="a built-in class keeps its name", accepted="Put @event above a class of yours"
         ) from None
     for name in (override.name, *override.aliases):
@@ -142,25 +142,25 @@ def _checked_name(name: str | None) -> str | None:
     if name is None:
         return None
     if not isinstance(name, str) or not name.strip():
-        raise BadOption("name", name, accepted="a name such as 'com.acme.Order'")
+        raise BadOptionError("name", name, accepted="a name such as 'com.acme.Order'")
     if name in STANDARD:
-        raise BadOption("name", name, accepted="a name that is not a built-in class's own")
+        raise BadOptionError("name", name, accepted="a name that is not a built-in class's own")
     return name
 
 
 def _checked_version(version: int) -> int:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise BadOption("version", version, accepted="a whole number from 1 on")
+        raise BadOptionError("version", version, accepted="a whole number from 1 on")
     return version
 
 
 def _checked_aliases(aliases: Iterable[str]) -> tuple[str, ...]:
     accepted = "a list of earlier names, such as ['com.acme.Bill']"
     if isinstance(aliases, str):
-        raise BadOption("aliases", aliases, accepted=accepted)
+        raise BadOptionError("aliases", aliases, accepted=accepted)
     names = tuple(aliases)
     if any(not isinstance(name, str) or not name.strip() for name in names):
-        raise BadOption("aliases", names, accepted=accepted)
+        raise BadOptionError("aliases", names, accepted=accepted)
     return names
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from polycast.broker.client.address import addresses_of
-from polycast.broker.client.client_connection import Connection, Handlers, Options
+from polycast.broker.client.client_connection import Connection, ConnectionOptions, Handlers
 from polycast.broker.wire.frames import encode, frames
 from polycast.broker.wire.messages import PROTOCOL, Answer, Append, Call, Limits, Refused, Welcome
 from polycast.config import SystemClock
@@ -103,7 +103,7 @@ def around() -> Iterator[ExitStack]:
 def connected(around: ExitStack, *, heartbeat: float) -> tuple[RawBroker, Connection]:
     broker = RawBroker(heartbeat=heartbeat)
     around.callback(broker.close)
-    options = Options(addresses_of(f"polycast://127.0.0.1:{broker.port}"))
+    options = ConnectionOptions(addresses_of(f"polycast://127.0.0.1:{broker.port}"))
     connection = Connection(options, Handlers(), SystemClock())
     connection.open()
     assert broker.has_client.wait(30)  # it has said its welcome before it knows whom it has

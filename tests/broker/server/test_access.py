@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from polycast.broker.server.access import ANYBODY, OPEN, Grant, Rights, load_tokens, new_token
 from polycast.broker.server.tokenfile import CODES, read_tokens
-from polycast.errors import AccessDenied, BadGrant, BadTokens
+from polycast.errors import AccessDeniedError, BadGrantError, BadTokensError
 
 ORDER = ("shop.Order", "shop.Document")
 RUSH_ORDER = ("shop.rush.RushOrder", *ORDER)
@@ -123,7 +123,7 @@ def test_a_grant_does_not_cover(grant: str, names: Sequence[str], topic: str | N
     ],
 )
 def test_a_text_that_is_no_grant_is_refused_with_its_place(text: str, at: int, said: str) -> None:
-    with pytest.raises(BadGrant) as caught:
+    with pytest.raises(BadGrantError) as caught:
         Grant(text)
     assert (caught.value.grant, caught.value.at) == (text, at)
     assert said in str(caught.value)
@@ -307,20 +307,22 @@ def test_a_refusal_says_who_may_do_what_instead(write: Write) -> None:
     found = load_tokens(write(block(more='publish = ["shop.Note"]'))).find("s", now=NOW)
     assert found is not None
     found.check_publish(["shop.Note"], None)
-    with pytest.raises(AccessDenied) as caught:
+    with pytest.raises(AccessDeniedError) as caught:
         found.check_publish(ORDER, "/Chat")
     error = caught.value
     assert (error.action, error.what, error.token) == ("publish", "shop.Order on /Chat", "till-7")
     assert error.granted == ("shop.Note",)
     assert "the token 'till-7' is granted 'shop.Note' for this" in str(error)
-    with pytest.raises(AccessDenied, match=r"subscribe to shop\.Order was refused"):
+    with pytest.raises(AccessDeniedError, match=r"subscribe to shop\.Order was refused"):
         found.check_subscribe(ORDER, None)
-    with pytest.raises(AccessDenied, match=r"truncate the log was refused.*has no admin = true"):
+    with pytest.raises(
+        AccessDeniedError, match=r"truncate the log was refused.*has no admin = true"
+    ):
         found.check_admin("truncate", "the log")
 
 
 def test_a_refusal_of_nobody_says_that_a_token_is_missing() -> None:
-    error = AccessDenied("connect to", "the broker", token=None)
+    error = AccessDeniedError("connect to", "the broker", token=None)
     assert "no token was given" in str(error)
 
 
@@ -382,7 +384,7 @@ def test_a_file_that_is_wrong_is_refused_with_a_reason(
     write: Write, code: str, text: str, said: str
 ) -> None:
     path = write(text)
-    with pytest.raises(BadTokens) as caught:
+    with pytest.raises(BadTokensError) as caught:
         load_tokens(path)
     assert [problem.code for problem in caught.value.problems] == [code]
     assert caught.value.path == str(path)
@@ -395,13 +397,13 @@ def test_every_kind_of_error_is_shown_to_be_found() -> None:
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadTokens, match="No such file"):
+    with pytest.raises(BadTokensError, match="No such file"):
         load_tokens(tmp_path / "tokens.toml")
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tokens.toml").write_bytes(b"ab\xff")
-    with pytest.raises(BadTokens, match="the byte 0xff at 2"):
+    with pytest.raises(BadTokensError, match="the byte 0xff at 2"):
         load_tokens(tmp_path / "tokens.toml")
 
 
@@ -417,7 +419,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_place(write: Write) -> None:
 
 def test_a_secret_in_place_of_its_hash_is_not_shown(write: Write) -> None:
     secret, _ = new_token()
-    with pytest.raises(BadTokens) as caught:
+    with pytest.raises(BadTokensError) as caught:
         load_tokens(write(f'[[token]]\nname = "x"\nsha256 = "{secret}"\nsecret = "{secret}"'))
     assert secret not in str(caught.value)
 
@@ -478,7 +480,7 @@ def test_a_file_that_is_wrong_now_leaves_the_old_tokens_and_is_reported_once(wri
     tokens = load_tokens(write(block()))
     write(block(more="admin = 1"))
     error = tokens.reload_if_changed()
-    assert isinstance(error, BadTokens)
+    assert isinstance(error, BadTokensError)
     assert "admin is a number" in str(error)
     assert tokens.reload_if_changed() is None
     assert tokens.generation == 1
@@ -493,7 +495,7 @@ def test_a_file_that_is_empty_or_gone_locks_nobody_out(write: Write, text: str |
         path.unlink()
     else:
         write(text)
-    assert isinstance(tokens.reload_if_changed(), BadTokens)
+    assert isinstance(tokens.reload_if_changed(), BadTokensError)
     assert tokens.find("s", now=NOW) is not None
     write(block("other", "o"))
     assert tokens.reload_if_changed() is None

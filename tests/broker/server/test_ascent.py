@@ -59,7 +59,7 @@ class Tenant:
             draft = Draft(each.name, each.version, each.hash, pc.Identity("x", 1, 1), "json", b"{}")
             try:
                 self.guard.check_record(draft.at(0.0))
-            except pc.AccessDenied:
+            except pc.AccessDeniedError:
                 continue
             self.published[each.hash] = each
 

@@ -104,7 +104,7 @@ def test_a_publisher_waits_for_room_as_long_as_the_store_gets_on(
 ) -> None:
     store = SlowStore()
     serving = around.enter_context(Serving(Broker(store=store)))
-    bus = around.enter_context(pc.Bus(serving.url, publish_within=0.3))
+    bus = around.enter_context(pc.Bus(serving.url, publish_timeout=0.3))
     narrow(bus, 1)
 
     async def publish_all() -> list[Any]:
@@ -112,7 +112,7 @@ def test_a_publisher_waits_for_room_as_long_as_the_store_gets_on(
         return await asyncio.gather(*coming, return_exceptions=True)
 
     unknown, *refused = asyncio.run(publish_all())
-    assert isinstance(unknown, pc.PublishUnknown)
+    assert isinstance(unknown, pc.PublishUnknownError)
     assert [type(each) for each in refused] == [pc.PublishBufferFullError] * 2
     assert "may be published again" in str(refused[0])
     store.answer_always()
@@ -132,8 +132,8 @@ def test_closing_lets_nobody_wait_for_room(around: ExitStack, eventually: Eventu
         return await asyncio.gather(*publishing, return_exceptions=True)
 
     first, *later = asyncio.run(asyncio.wait_for(publish_and_close(), DEADLINE))
-    assert isinstance(first, pc.StoreClosed)
-    assert all(isinstance(each, pc.BusClosed | asyncio.CancelledError) for each in later)
+    assert isinstance(first, pc.StoreClosedError)
+    assert all(isinstance(each, pc.BusClosedError | asyncio.CancelledError) for each in later)
 
 
 def test_publishers_to_a_file_are_held_back_too(tmp_path: Any) -> None:

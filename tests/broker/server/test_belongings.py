@@ -76,7 +76,7 @@ def test_dead_letters_are_their_subscriptions_owners(two: Any) -> None:
     assert shop.flush(5)
     [letter] = shop.dead_letters()
     assert (len(thief.dead_letters()), list(thief.dead_letters())) == (0, [])
-    with pytest.raises(pc.AccessDenied, match=r"take out dead letter \d.*owner in common"):
+    with pytest.raises(pc.AccessDeniedError, match=r"take out dead letter \d.*owner in common"):
         store_of(thief).write(lambda tx: tx.exhume([letter.number])).result(5)
     assert shop.dead_letters().purge() == 1
 
@@ -93,7 +93,7 @@ def test_letters_of_a_live_subscription_are_its_owners_too(
     shop.close()
     broker.store.write(disown).result(5)  # there are letters left, so they stay somebody's
     assert list(thief.dead_letters()) == []
-    with pytest.raises(pc.AccessDenied, match="take out"):
+    with pytest.raises(pc.AccessDeniedError, match="take out"):
         store_of(thief).write(lambda tx: tx.exhume([letter.number])).result(5)
 
 
@@ -104,7 +104,9 @@ def test_a_name_stays_with_its_owner_as_long_as_letters_are_left(two: Any) -> No
     assert shop.flush(5)
     kept.cancel()
     broker.store.write(disown).result(5)
-    with pytest.raises(pc.AccessDenied, match="'orders', which has gone and left dead letters"):
+    with pytest.raises(
+        pc.AccessDeniedError, match="'orders', which has gone and left dead letters"
+    ):
         thief.subscribe(Order, print, durable="orders")
     shop.dead_letters().purge()
     thief.subscribe(Order, print, durable="orders")
@@ -158,7 +160,7 @@ def test_adverts_are_withdrawn_by_their_owner(two: Any) -> None:
         lambda tx: tx.withdraw(advert.number),
         lambda tx: tx.advertise(msgspec.structs.replace(advert, what="forged")),
     ):
-        with pytest.raises(pc.AccessDenied, match="speak for bus"):
+        with pytest.raises(pc.AccessDeniedError, match="speak for bus"):
             store_of(thief).write(work).result(5)
     assert thief.health().advertised == (advert.what,)  # it may receive them
 
@@ -199,7 +201,7 @@ def test_nothing_is_left_under_a_name_for_who_takes_it_next(two: Any, name: str)
     with broker.store.view() as view:
         assert (view.documents(OUTLIVING), view.documents(REPLAYED)) == ({}, {})
         assert view.flights(name) == []
-    with pytest.raises(pc.AccessDenied):
+    with pytest.raises(pc.AccessDeniedError):
         store_of(thief).write(plant).result(5)
 
 
@@ -219,12 +221,12 @@ def test_letters_of_contexts_are_of_events_that_were_published(two: Any) -> None
     [entry] = store_of(thief).read(1).entries
     forged = msgspec.structs.replace(entry.record, payload=b"{}")
     name = letter_name("billing")
-    with pytest.raises(pc.AccessDenied, match="bury what is not at position 1"):
+    with pytest.raises(pc.AccessDeniedError, match="bury what is not at position 1"):
         store_of(thief).write(lambda tx: tx.bury([forged_letter(forged, name)])).result(5)
     store_of(thief).write(lambda tx: tx.bury([forged_letter(entry.record, name)])).result(5)
     with broker.store.view() as view:
         assert view.count_letters() == 1
-    with pytest.raises(pc.AccessDenied, match=r"under which the dead letters of a context"):
+    with pytest.raises(pc.AccessDeniedError, match=r"under which the dead letters of a context"):
         thief.subscribe(Order, print, durable=name)
 
 
@@ -246,7 +248,7 @@ def test_who_may_only_receive_events_forges_none_as_a_letter_of_a_context(
         thief: forged_letter(forged, letter_name("billing")),
         shop: forged_letter(msgspec.structs.replace(forged, identity=own), letter_name("billing")),
     }
-    with pytest.raises(pc.AccessDenied, match="publish"):
+    with pytest.raises(pc.AccessDeniedError, match="publish"):
         store_of(thief).write(lambda tx: tx.bury([letters[thief]])).result(5)
     store_of(shop).write(lambda tx: tx.bury([letters[shop]])).result(5)  # who may publish it
     with serving.broker.store.view() as view:

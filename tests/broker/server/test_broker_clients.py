@@ -39,7 +39,7 @@ Eventually = Callable[[Callable[[], object]], None]
     ["polycast://", "polycast://host:port", "polycast://host:0", "polycast://a,", "polycast://t@h"],
 )
 def test_an_address_that_is_none_is_told(url: str) -> None:
-    with pytest.raises(pc.BadOption, match="polycast://host:7788"):
+    with pytest.raises(pc.BadOptionError, match="polycast://host:7788"):
         pc.Bus(url)
 
 
@@ -47,7 +47,7 @@ def test_a_broker_that_is_not_there_is_told_at_once() -> None:
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(pc.BrokerUnreachable, match="polycast serve") as found:
+    with pytest.raises(pc.BrokerUnreachableError, match="polycast serve") as found:
         pc.Bus(f"polycast://127.0.0.1:{port}")
     assert found.value.address == f"polycast://127.0.0.1:{port}"
 
@@ -95,10 +95,10 @@ def test_what_was_asked_meanwhile_is_answered_by_the_next_broker(
 
 def test_a_publish_that_nobody_answers_is_unknown(serve: Serve, open_bus: OpenBus) -> None:
     serving = serve()
-    bus = open_bus(serving.url, publish_within=0.2)
+    bus = open_bus(serving.url, publish_timeout=0.2)
     first = bus.publish(Order(1))
     serving.stop()
-    with pytest.raises(pc.PublishUnknown) as found:
+    with pytest.raises(pc.PublishUnknownError) as found:
         bus.publish(Order(2))
     assert found.value.identity.sequence == first.identity.sequence + 1
 
@@ -112,7 +112,7 @@ def test_another_store_at_the_same_address_ends_a_bus(
     first.stop()
     with Serving(first.broker.__class__(), port=first.port):
         eventually(lambda: any("another store" in each for each in bus.health().problems))
-        with pytest.raises(pc.BrokerRefused, match="open a new bus"):
+        with pytest.raises(pc.BrokerRefusedError, match="open a new bus"):
             bus.publish(Order(2))
 
 
@@ -232,7 +232,7 @@ def test_a_message_that_is_too_large_is_refused_before_it_is_sent(
     serve: Serve, open_bus: OpenBus
 ) -> None:
     bus = open_bus(serve(limits=Limits(frame=10_000)).url)
-    with pytest.raises(pc.LimitReached, match="takes up to 10000"):
+    with pytest.raises(pc.LimitReachedError, match="takes up to 10000"):
         bus.publish(Order(1, "x" * 20_000))
     assert bus.publish(Order(2)).position == 1
 
@@ -240,7 +240,7 @@ def test_a_message_that_is_too_large_is_refused_before_it_is_sent(
 def test_more_events_a_second_than_allowed_are_refused(serve: Serve, open_bus: OpenBus) -> None:
     bus = open_bus(serve(limits=Limits(rate=10)).url)
     bus.publish_many([Order(n) for n in range(10)])
-    with pytest.raises(pc.LimitReached, match="10 events a second"):
+    with pytest.raises(pc.LimitReachedError, match="10 events a second"):
         bus.publish_many([Order(n) for n in range(10)])
 
 
@@ -267,12 +267,12 @@ def test_who_never_reads_what_fits_into_buffers_is_let_go_by_the_heartbeat(
 def test_definitions_of_one_subscription_are_counted_each(serve: Serve, open_bus: OpenBus) -> None:
     store = open_bus(serve(limits=Limits(subscriptions=3)).url)._engine.store  # type: ignore[attr-defined]
     one = Definition("anything", "list", topic="/**").encoded()
-    with pytest.raises(pc.LimitReached, match="more than 3 subscriptions"):
+    with pytest.raises(pc.LimitReachedError, match="more than 3 subscriptions"):
         store.want("a", [one] * 4)
     for _ in range(2):  # what is said anew takes the place of what was said
         store.want("a", [one] * 2)
     store.want("b", [one])
-    with pytest.raises(pc.LimitReached, match="more than 3 subscriptions"):
+    with pytest.raises(pc.LimitReachedError, match="more than 3 subscriptions"):
         store.want("c", [one])
     store.want("a", [])
     store.newest()  # what was only told is heard by then
@@ -284,7 +284,7 @@ def test_more_subscriptions_than_allowed_are_refused(serve: Serve, open_bus: Ope
     seen = [Recorder[Order](), Recorder[Order]()]
     for each in seen:
         bus.subscribe(Order, each)
-    with pytest.raises(pc.LimitReached, match="more than 2 subscriptions"):
+    with pytest.raises(pc.LimitReachedError, match="more than 2 subscriptions"):
         bus.subscribe(Order, print)
     bus.publish(Order(1))
     assert bus.flush(5)
@@ -337,7 +337,7 @@ def test_a_bus_over_tls(serve: Serve, open_bus: OpenBus, tmp_path: Path) -> None
     assert url.startswith("polycasts://")
     bus = open_bus(url, tls=tmp_path / "authority.pem")
     assert bus.publish(Order(1)).position == 1
-    with pytest.raises(pc.BrokerUnreachable, match="certificate"):
+    with pytest.raises(pc.BrokerUnreachableError, match="certificate"):
         pc.Bus(url)
 
 

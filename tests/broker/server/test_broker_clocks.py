@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from polycast.broker.client.address import addresses_of
-from polycast.broker.client.client_connection import Options
+from polycast.broker.client.client_connection import ConnectionOptions
 from polycast.broker.client.remote_store import RemoteStore
 from polycast.broker.server.maintenance import FORGOTTEN, Tending
 from polycast.broker.server.quotas import Quota
@@ -30,7 +30,7 @@ def test_a_client_goes_by_the_clock_of_its_broker_whatever_is_done_to_its_own(
     step: float, serve: Callable[..., Any]
 ) -> None:
     clock, mine = ManualClock(2_000_000.0), ManualClock(1_000.0)
-    store = RemoteStore(Options(addresses_of(serve(clock=clock).url)), clock=mine)
+    store = RemoteStore(ConnectionOptions(addresses_of(serve(clock=clock).url)), clock=mine)
     try:
         assert (store.clock.time(), store.clock.offset()) == (2_000_000.0, 1_999_000.0)
         mine.step(step)

@@ -35,7 +35,7 @@ def test_without_a_token_nobody_gets_in(serve: Serve, tokens: Any, open_bus: Ope
     known, secrets = tokens(till="publish = ['*']\ndescribe = ['shop.*']")
     url = serve(tokens=known).url
     for token in (None, "guessed"):
-        with pytest.raises(pc.AccessDenied, match="no token was given, or one that"):
+        with pytest.raises(pc.AccessDeniedError, match="no token was given, or one that"):
             pc.Bus(url, token=token)
     assert open_bus(url, token=secrets["till"]).publish(Order(1)).position == 1
 
@@ -54,9 +54,9 @@ def test_rights_say_what_is_published_and_received(
     till.publish_many([Order(1), Gift(2), Order(3)])
     assert desk.flush(5)
     assert [event.number for event in seen.events] == [2]
-    with pytest.raises(pc.AccessDenied, match=r"publish shop\.Order"):
+    with pytest.raises(pc.AccessDeniedError, match=r"publish shop\.Order"):
         desk.publish(Order(4))
-    with pytest.raises(pc.AccessDenied, match="subscribe"):
+    with pytest.raises(pc.AccessDeniedError, match="subscribe"):
         till.subscribe(Order, print)
 
 
@@ -82,9 +82,9 @@ def test_who_may_not_may_not_disturb_others(serve: Serve, tokens: Any, open_bus:
         lambda tx: tx.documents("subscription-owner"),
         lambda tx: tx.take_routing(),
     ):
-        with pytest.raises(pc.AccessDenied):
+        with pytest.raises(pc.AccessDeniedError):
             store.write(work).result(5)
-    with pytest.raises(pc.AccessDenied):
+    with pytest.raises(pc.AccessDeniedError):
         store.truncate(5)
     assert len(boss.dead_letters()) == 1
     figures = f"{serving.url.replace('polycast', 'http')}/metrics"
@@ -106,11 +106,11 @@ def test_a_publisher_belongs_to_the_token_that_opened_it_first(
     till = open_bus(url, token=secrets["till"], publisher="till-7")
     receipt = till.publish(Order(1))
     till.close()
-    with pytest.raises(pc.AccessDenied, match=r"as the publisher 'till-7'.*owner in common"):
+    with pytest.raises(pc.AccessDeniedError, match=r"as the publisher 'till-7'.*owner in common"):
         open_bus(url, token=secrets["forger"], publisher="till-7")
     forger = open_bus(url, token=secrets["forger"])
     identity = pc.Identity("till-7", receipt.identity.epoch, receipt.identity.sequence + 1)
-    with pytest.raises(pc.AccessDenied, match="publish as the publisher 'till-7'"):
+    with pytest.raises(pc.AccessDeniedError, match="publish as the publisher 'till-7'"):
         forger.publish(Order(2), identity=identity)
     for name in ("spare", "boss"):
         assert open_bus(url, token=secrets[name], publisher="till-7").publish(Order(3)).position
@@ -123,7 +123,7 @@ def test_a_publisher_that_is_open_without_a_token_is_not_given_to_one(
     store = f"sqlite:///{tmp_path / 'events.db'}"
     url = serve(store, tokens=known).url
     here = open_bus(store, publisher="till-7")
-    with pytest.raises(pc.AccessDenied, match="open a bus as the publisher 'till-7'"):
+    with pytest.raises(pc.AccessDeniedError, match="open a bus as the publisher 'till-7'"):
         open_bus(url, token=secrets["forger"], publisher="till-7")
     here.close()
     open_bus(url, token=secrets["forger"], publisher="till-7").publish(Order(1))
@@ -143,7 +143,9 @@ def test_a_subscription_belongs_to_the_token_that_made_it(
     desk, seen = open_bus(url, token=secrets["desk"]), Recorder[Order]()
     mine = desk.subscribe(Order, seen, **kind)
     thief = open_bus(url, token=secrets["thief"])
-    with pytest.raises(pc.AccessDenied, match=r"use the subscription .*orders.*owner in common"):
+    with pytest.raises(
+        pc.AccessDeniedError, match=r"use the subscription .*orders.*owner in common"
+    ):
         thief.subscribe(Order, print, **kind)
     desk.publish(Order(1))
     assert desk.flush(5)
@@ -164,7 +166,7 @@ def test_who_belongs_to_what_outlives_neither_broker_nor_subscription(
     desk = open_bus(first.url, token=secrets["desk"])
     kept = desk.subscribe(Order, print, durable="orders")
     thief = open_bus(second.url, token=secrets["thief"])
-    with pytest.raises(pc.AccessDenied):
+    with pytest.raises(pc.AccessDeniedError):
         thief.subscribe(Order, print, durable="orders")
     kept.cancel()
 
@@ -223,7 +225,7 @@ def test_a_right_covers_only_subtypes_that_have_what_the_type_has(
     store = till._engine.store  # type: ignore[attr-defined]
     store.describe([claimed]).result(5)
     head = (claimed.name, 1, claimed.hash, pc.Identity(till.publisher, 1, 9), "json", [b"{}"])
-    with pytest.raises(pc.AccessDenied, match=r"publish shop\.Hollow"):
+    with pytest.raises(pc.AccessDeniedError, match=r"publish shop\.Hollow"):
         store.submit([Run(*head)]).result(5)
 
 
@@ -237,5 +239,5 @@ def test_a_token_that_is_taken_away_ends_its_connections(
     text = (tmp_path / "tokens.toml").read_text()
     (tmp_path / "tokens.toml").write_text(text[text.index("[[token]]", 5) :])
     eventually(lambda: bus._engine.store.failure is not None)  # type: ignore[attr-defined]
-    with pytest.raises(pc.AccessDenied):
+    with pytest.raises(pc.AccessDeniedError):
         bus.publish(Order(2))

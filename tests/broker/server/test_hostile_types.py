@@ -14,7 +14,7 @@ import polycast as pc
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
 from polycast.broker.server.type_ancestry import MOST_ABOVE
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.events import Identity
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
@@ -108,7 +108,7 @@ def test_an_event_of_a_long_line_of_supertypes_stops_nobody(
     got: list[int] = []
     honest.subscribe(Payment, lambda payment: got.append(payment.number))
     hostile(evil, *chain(90), payload=b'{"x":1}')
-    with pytest.raises(pc.LimitReached, match="more than 100 supertypes and aliases above it"):
+    with pytest.raises(pc.LimitReachedError, match="more than 100 supertypes and aliases above it"):
         hostile(evil, *chain(400), payload=b'{"x":1}')
     honest.publish_many([Payment(1), Payment(2)])
     eventually(lambda: got == [1, 2])
@@ -162,5 +162,5 @@ def test_whatever_making_a_class_raises_the_type_cannot_be_decoded() -> None:
     found = chain(400)
     for each in found:
         registry.add(each)
-    with pytest.raises(NotDecodable, match="one above the other"):
+    with pytest.raises(NotDecodableError, match="one above the other"):
         registry.made(found[0])

@@ -15,7 +15,7 @@ from polycast.broker.server.fair_scheduling import LONGEST, SHORT, Lanes, Stopwa
 from polycast.broker.server.remote_transactions import Task, take
 from polycast.broker.wire.calls import CALLS, STEPS
 from polycast.broker.wire.messages import Answer, Call, Step
-from polycast.errors import LimitReached
+from polycast.errors import LimitReachedError
 
 EVIL = Identified("evil", Rights.of(subscribe=["evil.*"]), owner="evil")
 SHOP = Identified("shop", Rights.of(subscribe=["shop.*"]), owner="shop")
@@ -125,7 +125,7 @@ def test_questions_within_one_piece_of_work_have_so_much_time_in_all() -> None:
         return found.result(5)
 
     assert ask(Task("evil", 0.0, guard, seconds=100.0)) == 3
-    with pytest.raises(LimitReached, match="the questions of one piece of work took"):
+    with pytest.raises(LimitReachedError, match="the questions of one piece of work took"):
         ask(Task("evil", 0.0, guard, seconds=0.0))
     boss = broker.guard(Identified("boss", Rights.of(admin=True)))
     assert ask(Task("boss", 0.0, boss, seconds=0.0)) == 3

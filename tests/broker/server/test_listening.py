@@ -18,7 +18,7 @@ from polycast.broker.wire.security import (
     tls_client_context,
     tls_server_context,
 )
-from polycast.errors import BadCertificate, BadOption, Exposed
+from polycast.errors import BadCertificateError, BadOptionError, ExposedError
 
 
 def knows(*addresses: str) -> Callable[[str], tuple[str, ...]]:
@@ -75,7 +75,7 @@ def test_a_host_and_a_port_are_understood(text: str, host: str, port: int) -> No
     ],
 )
 def test_what_is_no_place_to_listen_at_is_refused_with_a_reason(text: str, said: str) -> None:
-    with pytest.raises(BadOption) as caught:
+    with pytest.raises(BadOptionError) as caught:
         Listen.parse(text)
     assert said in str(caught.value)
     assert "127.0.0.1:7788" in str(caught.value)
@@ -115,7 +115,7 @@ def test_a_name_is_for_this_machine_if_all_its_addresses_are(
 
 @pytest.mark.parametrize("resolve", [knows_nobody, knows()])
 def test_a_name_that_nobody_knows_is_refused(resolve: Callable[[str], tuple[str, ...]]) -> None:
-    with pytest.raises(BadOption, match="the host 'shop'"):
+    with pytest.raises(BadOptionError, match="the host 'shop'"):
         check_exposure(Listen("shop", 1), tokens=True, tls=True, insecure=True, resolve=resolve)
 
 
@@ -140,7 +140,7 @@ TOKENS, TLS = "tokens (--tokens)", "TLS (--tls-cert, --tls-key)"
 def test_listening_to_other_machines_without_tokens_and_tls_is_refused(
     tokens: bool, tls: bool, missing: tuple[str, ...]
 ) -> None:
-    with pytest.raises(Exposed) as caught:
+    with pytest.raises(ExposedError) as caught:
         check_exposure(ALL, tokens=tokens, tls=tls, insecure=False)
     assert caught.value.missing == missing
     assert caught.value.addresses == ("0.0.0.0",)
@@ -171,7 +171,7 @@ def test_what_was_judged_is_what_is_bound() -> None:
 
 
 def test_a_name_with_one_address_outside_is_exposed() -> None:
-    with pytest.raises(Exposed, match=r"\(10\.0\.0\.1\)"):
+    with pytest.raises(ExposedError, match=r"\(10\.0\.0\.1\)"):
         check_exposure(
             Listen("shop", 1),
             tokens=True,
@@ -291,7 +291,7 @@ def test_a_certificate_and_its_key_may_be_in_one_file(files: Files, tmp_path: Pa
 
 
 def test_a_key_of_another_certificate_is_refused(files: Files, others: Files) -> None:
-    with pytest.raises(BadCertificate) as caught:
+    with pytest.raises(BadCertificateError) as caught:
         tls_server_context(files.cert, others.key)
     assert (caught.value.what, caught.value.path) == ("a key", others.key)
     assert f"it is not the key of the certificate in {files.cert}" in str(caught.value)
@@ -307,7 +307,7 @@ def test_a_file_that_is_not_there_is_named(files: Files, tmp_path: Path) -> None
         lambda: tls_client_context(files.ca, cert=gone, key=files.key),
         lambda: certificate_findings(gone, now=0.0),
     ):
-        with pytest.raises(BadCertificate, match="No such file") as caught:
+        with pytest.raises(BadCertificateError, match="No such file") as caught:
             make()
         assert caught.value.path == gone
 
@@ -324,7 +324,7 @@ def test_a_file_with_something_else_is_named(files: Files, tmp_path: Path) -> No
         (lambda: tls_client_context(text), "there is no certificate in it"),
         (lambda: certificate_findings(text, now=0.0), "there is no certificate in it"),
     ):
-        with pytest.raises(BadCertificate, match=said):
+        with pytest.raises(BadCertificateError, match=said):
             make()
 
 
@@ -332,7 +332,7 @@ def test_a_damaged_key_is_named(files: Files, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.pem"
     lines = Path(files.key).read_text().splitlines()
     damaged.write_text("\n".join([lines[0], "AAAA", lines[-1], ""]))
-    with pytest.raises(BadCertificate, match="OpenSSL does not take it"):
+    with pytest.raises(BadCertificateError, match="OpenSSL does not take it"):
         tls_server_context(files.cert, str(damaged))
 
 
@@ -348,12 +348,12 @@ def test_an_encrypted_key_is_refused_and_nobody_is_asked(files: Files, tmp_path:
             serialization.BestAvailableEncryption(b"secret"),
         )
     )
-    with pytest.raises(BadCertificate, match="it is encrypted"):
+    with pytest.raises(BadCertificateError, match="it is encrypted"):
         tls_server_context(files.cert, str(locked))
 
 
 def test_a_key_without_a_certificate_is_refused(files: Files) -> None:
-    with pytest.raises(BadCertificate, match="no certificate was given"):
+    with pytest.raises(BadCertificateError, match="no certificate was given"):
         tls_client_context(files.ca, key=files.key)
 
 

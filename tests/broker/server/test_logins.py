@@ -13,7 +13,7 @@ import pytest
 
 import polycast as pc
 from polycast.broker.client.address import addresses_of
-from polycast.broker.client.client_connection import Options
+from polycast.broker.client.client_connection import ConnectionOptions
 from polycast.broker.server.application import application
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.failed_logins import FailedLogins
@@ -80,9 +80,9 @@ def test_guessing_is_throttled_and_a_good_token_gets_in_all_the_same(
     assert ask(serving, "/metrics", secrets["boss"])[0] == 200
     with pc.Bus(serving.url, token=secrets["boss"]) as bus:
         assert bus.publish("text").position == 1
-    with pytest.raises(pc.AccessDenied):
+    with pytest.raises(pc.AccessDeniedError):
         pc.Bus(serving.url, token=secret)
-    with pytest.raises(pc.AccessDenied):
+    with pytest.raises(pc.AccessDeniedError):
         pc.Bus(serving.url)
     assert serving.broker.failed_logins.throttled == 4
     lines = [each for each in caplog.messages if "login" in each]
@@ -113,22 +113,22 @@ def test_guessing_is_throttled_and_a_good_token_gets_in_all_the_same(
 )
 def test_a_client_sends_its_token_where_nobody_else_reads_it(url: str, is_safe: bool) -> None:
     addresses = addresses_of(url)
-    Options(addresses)
-    Options(addresses, token="secret", allow_plain_token=True)
+    ConnectionOptions(addresses)
+    ConnectionOptions(addresses, token="secret", allow_plain_token=True)
     if is_safe:
-        Options(addresses, token="secret")
+        ConnectionOptions(addresses, token="secret")
         return
     with pytest.raises(pc.TokenExposedError, match="polycasts://") as found:
-        Options(addresses, token="secret")
+        ConnectionOptions(addresses, token="secret")
     assert "secret" not in str(found.value)
 
 
 def test_a_bus_does_not_send_its_token_in_the_open(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(pc.TokenExposedError):
-        pc.Bus("polycast://10.0.0.7", token="secret", connect_within=0.01)
+        pc.Bus("polycast://10.0.0.7", token="secret", connect_timeout=0.01)
     monkeypatch.setenv("POLYCAST_TOKEN", "secret")
     with pytest.raises(pc.TokenExposedError):
-        pc.Bus("polycast://10.0.0.7", connect_within=0.01)
+        pc.Bus("polycast://10.0.0.7", connect_timeout=0.01)
 
 
 def answer_to(
@@ -195,10 +195,10 @@ def test_a_broker_takes_no_token_that_others_could_read(
 @pytest.mark.parametrize(
     ("status", "error"),
     [
-        ("401 Unauthorized", pc.AccessDenied),
-        ("429 Too Many Requests", pc.AccessDenied),
-        ("403 Forbidden", pc.BrokerRefused),
-        ("503 Service Unavailable", pc.BrokerUnreachable),
+        ("401 Unauthorized", pc.AccessDeniedError),
+        ("429 Too Many Requests", pc.AccessDeniedError),
+        ("403 Forbidden", pc.BrokerRefusedError),
+        ("503 Service Unavailable", pc.BrokerUnreachableError),
     ],
 )
 def test_a_refusal_before_the_first_message_is_told(
@@ -216,4 +216,4 @@ def test_a_refusal_before_the_first_message_is_told(
         in_thread(refuse)
         with pytest.raises(error) as found:
             pc.Bus(f"polycast://127.0.0.1:{listener.getsockname()[1]}")
-    assert ("so it is" in str(found.value)) == (error is not pc.AccessDenied)
+    assert ("so it is" in str(found.value)) == (error is not pc.AccessDeniedError)

@@ -33,7 +33,7 @@ async def publish_all(bus):
     assert len({{each.position for each in receipts}}) == {COUNT}
     print(most() - before)
 
-with pc.Bus(sys.argv[1], publish_within=120) as bus:
+with pc.Bus(sys.argv[1], publish_timeout=120) as bus:
     asyncio.run(publish_all(bus))
 """
 

@@ -14,7 +14,7 @@ from polycast.broker.server.origins import Admission, Names, host_of, origin_of
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.messages import PATH
 from polycast.broker.wire.security import certified_names, tls_server_context
-from polycast.errors import BadOption, BrokerRefused
+from polycast.errors import BadOptionError, BrokerRefusedError
 
 Serve = Callable[..., Serving]
 EVIL = "http://evil.example"
@@ -193,7 +193,7 @@ def test_what_is_listed_is_let_in_and_nothing_beside_it() -> None:
     "given", ["*", "*.", "*.com", "http://a", "a:80", "a/b", "", "a b", 3, "[::1"]
 )
 def test_what_is_no_host_cannot_be_listed(given: str) -> None:
-    with pytest.raises(BadOption, match="without scheme, path and port"):
+    with pytest.raises(BadOptionError, match="without scheme, path and port"):
         Admission(hosts=(given,))
 
 
@@ -201,7 +201,7 @@ def test_what_is_no_host_cannot_be_listed(given: str) -> None:
     "given", ["*", "null", "desk", "https://", "https://a/b", "https://a@b", 3]
 )
 def test_what_is_no_origin_cannot_be_listed(given: str) -> None:
-    with pytest.raises(BadOption, match="any page"):
+    with pytest.raises(BadOptionError, match="any page"):
         Admission(origins=(given,))
 
 
@@ -267,6 +267,6 @@ def test_a_bus_is_told_that_it_came_by_another_name(
     serve: Serve, open_bus: Callable[..., object]
 ) -> None:
     broker = serve()
-    with pytest.raises(BrokerRefused, match="--allow-host") as caught:
+    with pytest.raises(BrokerRefusedError, match="--allow-host") as caught:
         open_bus(f"polycast://127.1:{broker.port}")  # what resolves, as any name, but is not ours
     assert caught.value.code == "other-host"

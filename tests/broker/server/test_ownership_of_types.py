@@ -98,7 +98,7 @@ def test_a_tenant_cannot_forge_what_it_describes_as_its_own(clients: Any) -> Non
     shop.describe(PAYMENT)
     evil.describe(BASE, FORGED)
     for each in (PAYMENT, FORGED):
-        with pytest.raises(pc.AccessDenied, match=r"publish a\.Payment"):
+        with pytest.raises(pc.AccessDeniedError, match=r"publish a\.Payment"):
             evil.publish(each)
     assert shop.wants(PAYMENT) == []
 
@@ -116,7 +116,7 @@ def test_a_subtype_of_what_is_anothers_needs_a_grant_on_that(
     shop.describe(PAYMENT)
     evil.describe(fake)
     with pytest.raises(
-        pc.AccessDenied, match=r"derives from a\.Payment of shop.*covers a\.Payment"
+        pc.AccessDeniedError, match=r"derives from a\.Payment of shop.*covers a\.Payment"
     ):
         evil.publish(fake)
     assert partner.publish(fake)
@@ -189,7 +189,7 @@ def test_nor_by_two_types_that_one_transaction_describes(clients: Any) -> None:
         tx.describe(described("evil.Middle", "evil.Next", version=2))
         tx.describe(described("evil.Next", "a.Payment"))
 
-    with pytest.raises(pc.AccessDenied, match="its known subtypes would be"):
+    with pytest.raises(pc.AccessDeniedError, match="its known subtypes would be"):
         evil.store.write(work).result(5)
     assert shop.wants(PAYMENT) == []
 
@@ -199,7 +199,9 @@ def test_an_event_of_such_a_type_is_refused_and_the_error_names_the_grant(client
     shop.describe(PAYMENT)
     evil.describe(MIDDLE, described("evil.Fake", "evil.Middle"))
     evil.describe(RAISED)
-    with pytest.raises(pc.AccessDenied, match=r"publish the type evil\.Middle.*publish grant that"):
+    with pytest.raises(
+        pc.AccessDeniedError, match=r"publish the type evil\.Middle.*publish grant that"
+    ):
         evil.publish(RAISED)
 
 
@@ -242,7 +244,7 @@ def test_within_one_owner_the_own_class_suffices(clients: Any) -> None:
 def test_an_event_is_what_its_hash_says_and_no_other(clients: Any) -> None:
     shop, evil = clients(shop=A, evil=EVIL)
     shop.describe(PAYMENT)
-    with pytest.raises(pc.AccessDenied, match=r"publish the type evil\.X.*describe grant"):
+    with pytest.raises(pc.AccessDeniedError, match=r"publish the type evil\.X.*describe grant"):
         evil.publish(PAYMENT, name="evil.X")
     assert shop.wants(PAYMENT) == []
 
@@ -252,7 +254,7 @@ def test_an_alias_is_a_name_too(clients: Any) -> None:
     taken = msgspec.structs.replace(described("evil.Taken"), aliases=("a.Payment",))
     shop.describe(PAYMENT)
     evil.describe(taken)
-    with pytest.raises(pc.AccessDenied, match="describe grant"):
+    with pytest.raises(pc.AccessDeniedError, match="describe grant"):
         evil.publish(taken)
 
 
@@ -261,7 +263,7 @@ def test_without_a_grant_a_new_type_is_not_published_and_the_error_names_the_gra
 ) -> None:
     (till,) = clients(till="publish = ['a.*']")
     till.describe(PAYMENT)
-    with pytest.raises(pc.AccessDenied, match=r"describe = \['a\.Payment'\]"):
+    with pytest.raises(pc.AccessDeniedError, match=r"describe = \['a\.Payment'\]"):
         till.publish(PAYMENT)
 
 
@@ -309,10 +311,10 @@ def test_names_of_nobody_are_described_by_admins_only_and_published_by_grant(cli
     boss.describe(old)
     till.describe(old, changed)
     assert till.publish(old)
-    with pytest.raises(pc.AccessDenied, match="describe"):
+    with pytest.raises(pc.AccessDeniedError, match="describe"):
         till.publish(changed)
     evil.describe(fake)
-    with pytest.raises(pc.AccessDenied, match=r"derives from old\.Order of nobody"):
+    with pytest.raises(pc.AccessDeniedError, match=r"derives from old\.Order of nobody"):
         evil.publish(fake)
 
 
@@ -320,7 +322,7 @@ def test_a_step_of_a_transaction_describes_nothing_without_the_right(clients: An
     shop, evil = clients(shop=A, evil=EVIL)
     shop.store.write(lambda tx: tx.describe(PAYMENT)).result(5)
     evil.store.write(lambda tx: tx.describe(PAYMENT)).result(5)  # it is known
-    with pytest.raises(pc.AccessDenied, match=r"describe the type a\.Payment"):
+    with pytest.raises(pc.AccessDeniedError, match=r"describe the type a\.Payment"):
         evil.store.write(lambda tx: tx.describe(FORGED)).result(5)
 
 
@@ -346,7 +348,7 @@ def test_names_of_two_owners_are_told_when_the_file_is_read(
     path.write_text("".join(blocks))
     path.chmod(0o600)
     if overlap:
-        with pytest.raises(pc.BadTokens, match=r"both cover a name such as .*same-names"):
+        with pytest.raises(pc.BadTokensError, match=r"both cover a name such as .*same-names"):
             load_tokens(path)
     else:
         load_tokens(path)
@@ -355,5 +357,5 @@ def test_names_of_two_owners_are_told_when_the_file_is_read(
 def test_topics_are_not_described(tmp_path: Any) -> None:
     path = tmp_path / "tokens.toml"
     path.write_text(f'[[token]]\nname = "x"\nsha256 = "{new_token()[1]}"\ndescribe = ["/Chat/**"]')
-    with pytest.raises(pc.BadTokens, match="for all topics"):
+    with pytest.raises(pc.BadTokensError, match="for all topics"):
         load_tokens(path)

@@ -32,7 +32,7 @@ from polycast.broker.server.usage import DAY, Usage, size_of_run
 from polycast.broker.wire.calls import STEPS
 from polycast.broker.wire.frames import encode, frames
 from polycast.broker.wire.messages import PROTOCOL, Hello, Step
-from polycast.errors import LimitReached
+from polycast.errors import LimitReachedError
 from polycast.stores import Advert, MemoryStore, Run, Transaction
 from polycast.stores import OpenBus as OpenedBus
 from polycast.testing import ManualClock, Recorder
@@ -76,7 +76,8 @@ def test_connections_are_counted_over_all_tokens_of_an_owner(
     here = shop(connections=2)
     first, _ = here.open("one"), here.open("two")
     with pytest.raises(
-        LimitReached, match=r"'shop' has 2 connections .* asks for 1 more; up to 2 are accepted"
+        LimitReachedError,
+        match=r"'shop' has 2 connections .* asks for 1 more; up to 2 are accepted",
     ) as caught:
         here.open("two")
     assert caught.value.data == {"limit": 2, "used": 2, "owner": "shop", "quota": "connections"}
@@ -143,7 +144,7 @@ def test_subscriptions_are_counted_over_all_connections_of_an_owner(shop: Any) -
     one, two, other = (here.open(each) for each in ("one", "two", "other"))
     kept = one.subscribe(Order, print)
     two.subscribe(Order, print)
-    with pytest.raises(LimitReached, match=r"has 2 subscriptions at this broker"):
+    with pytest.raises(LimitReachedError, match=r"has 2 subscriptions at this broker"):
         two.subscribe(Gift, print)
     other.subscribe(Order, print)
     kept.cancel()
@@ -157,7 +158,7 @@ def test_names_of_durable_subscriptions_are_counted_in_the_store(shop: Any, tmp_
     kept = one.subscribe(Order, print, durable="first")
     two.subscribe(Order, print, group="second")
     for options in ({"durable": "third"}, {"group": "third"}):
-        with pytest.raises(LimitReached, match=r"has 2 names of durable .* up to 2"):
+        with pytest.raises(LimitReachedError, match=r"has 2 names of durable .* up to 2"):
             two.subscribe(Order, print, **options)
     one.subscribe(Order, print, group="second")  # it is there
     kept.cancel()
@@ -179,7 +180,7 @@ def test_types_are_counted_under_the_names_of_an_owner(shop: Any) -> None:
     for kind in kinds[:2]:
         one.publish(kind(1))
     one.publish(kinds[0](2))
-    with pytest.raises(LimitReached, match=r"has 2 descriptions of types .* 1 more; up to 2"):
+    with pytest.raises(LimitReachedError, match=r"has 2 descriptions of types .* 1 more; up to 2"):
         one.publish(kinds[2](1))
 
 
@@ -189,7 +190,7 @@ def test_types_that_are_private_to_connections_are_counted_too(shop: Any) -> Non
     two = here.open("two")
     for kind in kinds[:2]:
         two.subscribe(kind, print)
-    with pytest.raises(LimitReached, match=r"has 2 descriptions of types"):
+    with pytest.raises(LimitReachedError, match=r"has 2 descriptions of types"):
         here.open("two").subscribe(kinds[2], print)
 
 
@@ -198,7 +199,7 @@ def test_bytes_of_a_day_are_counted_over_all_connections(shop: Any) -> None:
     one, two, other = (here.open(each) for each in ("one", "two", "other"))
     one.publish(Order(1))
     two.publish(Order(2, "x" * 2_000))
-    with pytest.raises(LimitReached, match=r"of events stored today .* up to 3,000") as caught:
+    with pytest.raises(LimitReachedError, match=r"of events stored today .* up to 3,000") as caught:
         one.publish(Order(3, "x" * 1_000))
     assert caught.value.data["limit"] == 3_000
     assert 2_000 < caught.value.data["used"] < 3_000
@@ -227,7 +228,7 @@ def test_who_has_published_all_that_it_may_still_handles_what_comes(shop: Any) -
     fails = Recorder[Order](fail=lambda order: KeyError())
     one.subscribe(Order, fails, durable="orders", attempts=1)
     one.publish(Order(1, "x" * 1_000))
-    with pytest.raises(LimitReached):
+    with pytest.raises(LimitReachedError):
         one.publish(Order(1, "x" * 1_000))
     assert one.flush(5)
     assert len(one.dead_letters()) == 1
@@ -263,7 +264,7 @@ def test_what_was_stored_outlives_a_broker_and_is_shared() -> None:
     assert second.events_today("shop") == 700
     third = days.broker()
     add(third, 100)
-    with pytest.raises(LimitReached):
+    with pytest.raises(LimitReachedError):
         add(third, 1)
     assert third.events_today("shop") == 1_000
 
@@ -276,11 +277,11 @@ def test_a_new_day_begins_with_nothing() -> None:
     add(usage, 400)  # while yesterday is not saved yet
     usage.save()
     assert usage.events_today("shop") == 600
-    with pytest.raises(LimitReached):
+    with pytest.raises(LimitReachedError):
         add(usage, 201)
     late = days.broker()
     add(late, 200)
-    with pytest.raises(LimitReached):
+    with pytest.raises(LimitReachedError):
         add(late, 1)
 
 
@@ -312,7 +313,7 @@ def test_at_its_limit_names_are_counted_once_a_second() -> None:
     usage.count(Counter(shop=1))  # as of a while ago
     store.write(taking(usage, "orders")).result(5)
     store.write(lambda tx: tx.remove_document(SUBSCRIPTION, "orders")).result(5)
-    with pytest.raises(LimitReached):
+    with pytest.raises(LimitReachedError):
         store.write(taking(usage, "more")).result(5)
     clock.advance(1.0)
     store.write(taking(usage, "more")).result(5)
@@ -324,7 +325,7 @@ def test_names_of_a_transaction_that_is_undone_are_not_counted() -> None:
     usage = Usage(store, clock, lambda owner: Quota(durable=2))
     store.write(taking(usage, "first")).result(5)
     for _ in range(2):
-        with pytest.raises(LimitReached):
+        with pytest.raises(LimitReachedError):
             store.write(taking(usage, "second", "third")).result(5)
     assert usage.durable("shop") == 1
     store.write(taking(usage, "second")).result(5)
@@ -371,9 +372,11 @@ def test_open_buses_of_an_owner_are_counted_and_closed_ones_make_room(
     try:
         guard = client_of(broker, WHO.rights, buses=2)
         first, _ = work(broker, guard, opening("one"), opening("two"))
-        with pytest.raises(LimitReached, match=r"'shop' has 2 open buses .* up to 2 are accepted"):
+        with pytest.raises(
+            LimitReachedError, match=r"'shop' has 2 open buses .* up to 2 are accepted"
+        ):
             work(broker, guard, opening("three"))
-        with pytest.raises(LimitReached):
+        with pytest.raises(LimitReachedError):
             work(broker, guard, opening("one"))
         boss = broker.guard(Identified("boss", Rights.of(admin=True), owner="shop"))
         work(broker, boss, opening("boss"))
@@ -393,7 +396,7 @@ def test_adverts_of_an_owner_are_counted_over_its_buses() -> None:
         for bus in buses
     ]
     number, _ = work(broker, guard, *adverts)
-    with pytest.raises(LimitReached, match=r"'shop' has 2 adverts .* up to 2 are accepted"):
+    with pytest.raises(LimitReachedError, match=r"'shop' has 2 adverts .* up to 2 are accepted"):
         work(broker, guard, adverts[0])
     guard = client_of(broker, WHO.rights, adverts=2)
     taken_back = STEPS["withdraw"].arguments(msgspec.msgpack.decode(number))
@@ -405,7 +408,7 @@ def test_adverts_of_an_owner_are_counted_over_its_buses() -> None:
 def test_who_may_do_nothing_opens_no_bus_and_takes_no_name_of_a_publisher() -> None:
     broker = Broker()
     guard = client_of(broker, Rights.of())
-    with pytest.raises(pc.AccessDenied, match="has no publish, subscribe or describe grant"):
+    with pytest.raises(pc.AccessDeniedError, match="has no publish, subscribe or describe grant"):
         work(broker, guard, opening("one"))
     with broker.store.view() as view:
         assert view.buses() == []

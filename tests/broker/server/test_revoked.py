@@ -70,7 +70,7 @@ def test_a_revoked_bus_explains_and_closes_and_the_rest_says_why_not(
         lambda: bus.flush(1),
     ]
     for call in calls:
-        with pytest.raises(pc.AccessDenied):
+        with pytest.raises(pc.AccessDeniedError):
             call()
     sub.detach()
     bus.close()

@@ -16,7 +16,7 @@ from polycast.broker.server.quotas import Quota
 from polycast.broker.server.topic_limits import check_topic_text
 from polycast.broker.server.usage import Usage, size_of_run
 from polycast.broker.wire.messages import Answer, Append, Limits, Refused
-from polycast.errors import LimitReached
+from polycast.errors import LimitReachedError
 from polycast.events import Identity, Root
 from polycast.matching import Definition
 from polycast.routing.submissions import SubmissionQueue
@@ -92,7 +92,7 @@ def test_reasons_of_what_is_astray_count_among_the_dead_letters_of_a_day() -> No
     who = Identified("till", Rights.of(publish=["*"]), owner="shop")
     usage.add_runs(who, [events(1)], [Stray(0, "us", "why")])
     assert 200 < usage.letters_today("shop") < 1_000
-    with pytest.raises(LimitReached, match="dead letters"):
+    with pytest.raises(LimitReachedError, match="dead letters"):
         usage.add_runs(who, [events(1)], [Stray(0, "us", LONG)])
 
 
@@ -134,7 +134,7 @@ def test_what_a_client_sends_with_such_a_topic_is_refused() -> None:
         Identified("till", Rights.of(publish=["*"], subscribe=["*"]), owner="shop")
     )
     long = "/" + "**/" * 100 + "a"
-    with pytest.raises(LimitReached, match="levels"):
+    with pytest.raises(LimitReachedError, match="levels"):
         guard.check_append([events(1, topic=long.replace("*", "a"))], [])
-    with pytest.raises(LimitReached, match="levels"):
+    with pytest.raises(LimitReachedError, match="levels"):
         guard.check_definition(Definition("all", "sorted_set", topic=long))

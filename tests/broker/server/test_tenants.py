@@ -245,7 +245,7 @@ def test_a_question_shows_what_the_model_says(
     given = {} if verb == READ.name else given_for(world, verb, things)
     try:
         answer = answered(world, who, CALLS[verb], given)
-    except pc.AccessDenied:
+    except pc.AccessDeniedError:
         assert WANTED[verb](who, owner) == REFUSED
         return
     if not is_about_owners(verb):
@@ -259,7 +259,7 @@ def test_a_question_shows_what_the_model_says(
 def refusal_of(work: Callable[[], object]) -> str:
     try:
         work()
-    except pc.AccessDenied:
+    except pc.AccessDeniedError:
         return REFUSED
     return ""
 
@@ -274,7 +274,7 @@ def test_a_step_shows_and_changes_what_the_model_says(
     given = given_for(world, verb, things)
     try:
         result, has_changed = stepped(world, who, (STEPS | ERRANDS)[verb], given)
-    except pc.AccessDenied:
+    except pc.AccessDeniedError:
         assert WANTED[verb](who, owner) == REFUSED
         return
     if not is_about_owners(verb):
@@ -296,7 +296,7 @@ def test_no_step_changes_what_belongs_to_another(world: World, verb: str, role: 
         taking = partial(world.theirs_around, Step(verb, step.arguments(**given)), role)
         try:
             before, after = undone(world, taking)
-        except pc.AccessDenied:
+        except pc.AccessDeniedError:
             continue
         assert before
         assert before == after

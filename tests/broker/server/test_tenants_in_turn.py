@@ -134,7 +134,7 @@ def check(world: World, role: str, steps: list[Said], *, at_once: bool = False) 
     for some in [said] if at_once else [[each] for each in said]:
         done = world.store.write(partial(taken, task, some))
         error = done.exception(5)
-        assert error is None or isinstance(error, pc.AccessDenied | ValueError), error
+        assert error is None or isinstance(error, pc.AccessDeniedError | ValueError), error
         if error is None:
             assert not [each for each in done.result() if SECRET.search(each)]
     assert looked_at(world, theirs) == before

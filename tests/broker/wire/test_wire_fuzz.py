@@ -40,7 +40,7 @@ from polycast.broker.wire.messages import (
     Want,
     Work,
 )
-from polycast.errors import BadFrame
+from polycast.errors import BadFrameError
 from polycast.events import Identity
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
@@ -66,7 +66,7 @@ def named(one: Any) -> str:
 @pytest.mark.parametrize("decode", DECODERS, ids=named)
 @given(data=st.binary(max_size=200))
 def test_random_bytes_are_refused_as_a_bad_frame(decode: Decoder, data: bytes) -> None:
-    with suppress(BadFrame):
+    with suppress(BadFrameError):
         decode(data)
 
 
@@ -86,7 +86,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 @settings(max_examples=20 * TIMES, suppress_health_check=[*HealthCheck])
 @given(data=damaged())
 def test_a_damaged_frame_is_refused_as_a_bad_frame(decode: Decoder, data: bytes) -> None:
-    with suppress(BadFrame):
+    with suppress(BadFrameError):
         decode(data)
 
 
@@ -94,9 +94,9 @@ def test_a_damaged_frame_is_refused_as_a_bad_frame(decode: Decoder, data: bytes)
 @FEW
 @given(data=st.one_of(st.binary(max_size=60), damaged()))
 def test_arguments_of_any_bytes_are_refused_as_a_bad_frame(verb: Verb, data: bytes) -> None:
-    with suppress(BadFrame):
+    with suppress(BadFrameError):
         verb.given(data)
-    with suppress(BadFrame):
+    with suppress(BadFrameError):
         verb.result(data)
 
 
@@ -105,7 +105,7 @@ def test_arguments_of_any_bytes_are_refused_as_a_bad_frame(verb: Verb, data: byt
 def test_deep_nesting_and_huge_lengths_cost_nothing(decode: Decoder, data: bytes) -> None:
     tracemalloc.start()
     try:
-        with suppress(BadFrame):
+        with suppress(BadFrameError):
             decode(data)
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
@@ -116,7 +116,7 @@ def test_more_messages_than_a_frame_may_have_are_refused_before_they_are_read() 
     count = 1_000_000
     frame = b"\xdd" + count.to_bytes(4) + encode(("credit", 1)) * count
     began = time.perf_counter()
-    with pytest.raises(BadFrame, match=str(MOST)):
+    with pytest.raises(BadFrameError, match=str(MOST)):
         decode_from_client(frame)
     assert time.perf_counter() - began < 0.05
 

@@ -20,7 +20,7 @@ from polycast.broker.wire.messages import (
     Want,
     Work,
 )
-from polycast.errors import BadFrame
+from polycast.errors import BadFrameError
 from polycast.matching import Definition
 
 
@@ -102,5 +102,5 @@ class Forgetful:
 
 def test_a_broker_that_tells_too_few_results_is_not_believed() -> None:
     worker = Worker(Forgetful(), lambda name, arguments: b"", lambda name: None)  # type: ignore[arg-type]
-    with pytest.raises(BadFrame, match="1 steps have 0 results"):
+    with pytest.raises(BadFrameError, match="1 steps have 0 results"):
         worker.run(lambda tx: tx.put_document("kind", "name", b""))

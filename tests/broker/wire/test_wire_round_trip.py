@@ -24,7 +24,7 @@ from polycast.broker.wire.frames import (
     frames,
 )
 from polycast.broker.wire.messages import FromBroker, FromClient
-from polycast.errors import NotSerialisable
+from polycast.errors import NotSerialisableError
 from polycast.events import Record, encode_record
 from polycast.stores import Batch, Stored
 
@@ -32,7 +32,7 @@ from polycast.stores import Batch, Stored
 def can_be_kept(record: Record) -> bool:
     try:
         encode_record(record)
-    except NotSerialisable:
+    except NotSerialisableError:
         return False
     return True
 

@@ -79,7 +79,7 @@ def cost(text: str) -> Amount:
     ],
 )
 def test_what_grows_faster_than_the_event_is_refused_by_name(text: str, named: str) -> None:
-    with pytest.raises(pc.FilterTooCostly) as refused:
+    with pytest.raises(pc.FilterTooCostlyError) as refused:
         outside(text)
     assert refused.value.what.startswith(named)
     assert refused.value.accepted in str(refused.value)
@@ -103,7 +103,7 @@ def test_what_grows_faster_than_the_event_is_refused_by_name(text: str, named: s
     ],
 )
 def test_what_repeats_or_formats_is_refused_where_the_class_is_known(text: str) -> None:
-    with pytest.raises(pc.FilterTooCostly, match=r"^[*%] in a filter"):
+    with pytest.raises(pc.FilterTooCostlyError, match=r"^[*%] in a filter"):
         cost(text)
 
 
@@ -205,7 +205,7 @@ def test_a_kind_of_node_that_nobody_has_judged_is_refused() -> None:
     class Planted(Node):
         pass
 
-    with pytest.raises(pc.FilterTooCostly, match="Planted"):
+    with pytest.raises(pc.FilterTooCostlyError, match="Planted"):
         cost_of(Planted())
 
 
@@ -243,5 +243,5 @@ def test_a_field_is_judged_by_all_that_classes_declare_it_as() -> None:
     either = {**types, "x": expression_of(float | str)}
     tree = parse("event.x * event.n > 3")
     assert cost_of(tree, fields=types.get).at(1_000) < 10_000
-    with pytest.raises(pc.FilterTooCostly, match="a text or list times a number"):
+    with pytest.raises(pc.FilterTooCostlyError, match="a text or list times a number"):
         cost_of(tree, fields=either.get)

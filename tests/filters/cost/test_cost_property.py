@@ -205,7 +205,7 @@ def test_no_event_takes_more_steps_than_its_size_allows(text: str, event: Bill) 
     tree = parse(text)
     try:
         bound = cost_of(tree, of=DESCRIBED[describe(Bill).name], lookup=DESCRIBED.get)
-    except pc.FilterTooCostly:
+    except pc.FilterTooCostlyError:
         return
     counter = Counter(event)
     try:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from spark_events import Order, disagreements, some_order, table, tree_of
 from spark_expressions import Chance
 
-from polycast.errors import NoSparkForm
+from polycast.errors import NoSparkFormError
 from polycast.filters.backends.spark import compiled
 from polycast.filters.lifting.ast_translator import Unliftable
 from polycast.filters.tree import nodes
@@ -31,7 +31,7 @@ def some_filters(random: Random) -> tuple[list[nodes.Node], int]:
         made += 1
         try:
             compiled(tree, Order)
-        except NoSparkForm:
+        except NoSparkFormError:
             continue
         found.append(tree)
     return found, made

@@ -13,7 +13,7 @@ import pytest
 from spark_events import Line, Order, tree_of
 
 import polycast as pc
-from polycast.errors import FilterError, NoSparkForm
+from polycast.errors import FilterError, NoSparkFormError
 from polycast.filters.backends.spark import compiled
 from polycast.filters.tree import nodes
 
@@ -57,7 +57,7 @@ from polycast.filters.tree import nodes
     ],
 )
 def test_a_refusal_names_the_part_and_why(text: str, part: str | None, why: str) -> None:
-    with pytest.raises(NoSparkForm) as caught:
+    with pytest.raises(NoSparkFormError) as caught:
         compiled(tree_of(text), Order)
     error = caught.value
     assert isinstance(error, FilterError)
@@ -117,19 +117,19 @@ class Holder:
     ],
 )
 def test_attributes_that_are_no_columns_are_refused(text: str, cls: type, why: str) -> None:
-    with pytest.raises(NoSparkForm, match=why):
+    with pytest.raises(NoSparkFormError, match=why):
         compiled(tree_of(text), cls)
 
 
 def test_what_may_be_called_is_not_reached() -> None:
     compiled(nodes.Reach(nodes.Reach(nodes.Event(), "sized"), "size"), Holder)
-    with pytest.raises(NoSparkForm, match="may be called"):
+    with pytest.raises(NoSparkFormError, match="may be called"):
         compiled(nodes.Reach(nodes.Event(), "called"), Holder)
 
 
 def test_an_opaque_part_is_refused_with_its_reason() -> None:
     lifted = pc.lift(Order, lambda t: t.total > 3 and str(t.note) == "a")
-    with pytest.raises(NoSparkForm, match=r"cannot be looked into: .*str"):
+    with pytest.raises(NoSparkFormError, match=r"cannot be looked into: .*str"):
         compiled(lifted.tree, Order)
 
 
@@ -137,7 +137,7 @@ def test_a_time_that_a_zone_has_twice_is_refused() -> None:
     zone = ZoneInfo("Europe/Zurich")
     twice = datetime.datetime(2024, 10, 27, 2, 30, tzinfo=zone)
     compiled(tree_of("t.at < LIMIT", LIMIT=twice.replace(hour=12)), Order)
-    with pytest.raises(NoSparkForm, match="twice or not at all"):
+    with pytest.raises(NoSparkFormError, match="twice or not at all"):
         compiled(tree_of("t.at < LIMIT", LIMIT=twice), Order)
 
 
@@ -155,7 +155,7 @@ def test_an_enum_that_answers_with_no_bool_is_refused() -> None:
         loud: Loud
 
     Shout.__annotations__["loud"] = Loud
-    with pytest.raises(NoSparkForm, match="gives no bool"):
+    with pytest.raises(NoSparkFormError, match="gives no bool"):
         compiled(tree_of("t.loud == 1"), Shout)
 
 
@@ -163,7 +163,7 @@ def test_a_filter_that_spark_would_plan_for_ages_is_refused() -> None:
     text = "t.total"
     for _ in range(12):
         text = f"max({text}, {text})"
-    with pytest.raises(NoSparkForm, match="more than 5000 operations"):
+    with pytest.raises(NoSparkFormError, match="more than 5000 operations"):
         compiled(tree_of(f"{text} > 3"), Order)
 
 
@@ -172,7 +172,7 @@ def test_a_filter_that_is_too_deep_is_refused(depth: int) -> None:
     tree: nodes.Node = nodes.Attribute(nodes.Event(), "rate")
     for _ in range(depth):
         tree = nodes.Arithmetic("+", tree, nodes.Constant(0.5))
-    with pytest.raises(NoSparkForm, match=r"nested too deeply|160 in each other"):
+    with pytest.raises(NoSparkFormError, match=r"nested too deeply|160 in each other"):
         compiled(tree, Order)
 
 

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from spark_events import Colour, Line, Order, some_order, table
 
-from polycast.errors import NoSparkType
+from polycast.errors import NoSparkTypeError
 from polycast.filters.backends.spark import spark_type, struct_of
 
 Metres = NewType("Metres", float)
@@ -69,7 +69,7 @@ REFUSED += [Rights, datetime.time, datetime.timedelta, Literal[1, "a"], list[Any
 
 @pytest.mark.parametrize("annotation", REFUSED)
 def test_what_no_column_holds_exactly_is_refused(annotation: Any) -> None:
-    with pytest.raises(NoSparkType, match=r"has no Spark type: .* Accepted: bool, int"):
+    with pytest.raises(NoSparkTypeError, match=r"has no Spark type: .* Accepted: bool, int"):
         spark_type(annotation)
 
 
@@ -146,7 +146,7 @@ class Computed:
     ],
 )
 def test_a_class_without_a_table_is_refused(cls: type, why: str) -> None:
-    with pytest.raises(NoSparkType, match=why) as caught:
+    with pytest.raises(NoSparkTypeError, match=why) as caught:
         struct_of(cls)
     assert caught.value.where == cls.__qualname__
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from polycast.errors import FilterError, NoSparkForm
+from polycast.errors import FilterError, NoSparkFormError
 from polycast.filters.backends.spark import compiled
 from polycast.filters.backends.spark.methods import METHODS
 from polycast.filters.backends.spark.support import METHOD_EXAMPLES, Sample, Support, support
@@ -49,7 +49,7 @@ def refusal(tree: nodes.Node) -> str | None:
     """Why it has no column."""
     try:
         compiled(tree, Sample)
-    except NoSparkForm as error:
+    except NoSparkFormError as error:
         return error.why
     return None
 

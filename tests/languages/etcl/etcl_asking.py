@@ -43,7 +43,7 @@ def says(text: str, event: Any = None) -> bool:
     where = pc.parse_filter(text, "etcl")
     found = where.matches(event)
     assert where.interpret(event) is found
-    assert pc.parse_filter(pc.etcl_text(where), "etcl") == where
+    assert pc.parse_filter(where.to_etcl(), "etcl") == where
     return found
 
 

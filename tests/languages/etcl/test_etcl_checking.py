@@ -60,7 +60,7 @@ def mistakes(text: str, *types: Any) -> list[str]:
     """The parts of a filter that are told to lead nowhere."""
     try:
         pc.parse_filter(text, "etcl").check(*(types or (Talk,)))
-    except pc.FilterMistake as error:
+    except pc.FilterMistakeError as error:
         return [each.part for each in error.problems]
     return []
 
@@ -138,19 +138,19 @@ def test_one_class_of_several_that_has_it_is_enough() -> None:
     ],
 )
 def test_it_is_told_in_the_words_of_the_language(text: str, told: str) -> None:
-    with pytest.raises(pc.FilterMistake) as caught:
+    with pytest.raises(pc.FilterMistakeError) as caught:
         pc.parse_filter(text, "etcl").check(Talk)
     assert told in str(caught.value)
 
 
 def test_a_subscription_with_a_wrong_member_is_refused() -> None:
-    with pc.Bus() as bus, pytest.raises(pc.FilterMistake, match="did you mean `price`"):
+    with pc.Bus() as bus, pytest.raises(pc.FilterMistakeError, match="did you mean `price`"):
         bus.subscribe(Talk, print, where=pc.parse_filter("$.prise > 1", "etcl"))
 
 
 def test_joined_with_a_python_filter_it_is_told_in_the_common_text() -> None:
     where = pc.parse_filter("$.prise > 1", "etcl") & pc.lift(lambda talk: talk.price > 1)
-    with pytest.raises(pc.FilterMistake, match="did you mean `price`"):
+    with pytest.raises(pc.FilterMistakeError, match="did you mean `price`"):
         where.check(Talk)
 
 
@@ -163,5 +163,5 @@ def test_a_filter_with_a_mistake_never_matches(expression: Any, event: Quote) ->
         assume(False)
     try:
         where.check(Quote)
-    except pc.FilterMistake:
+    except pc.FilterMistakeError:
         assert not where.matches(event)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polycast as pc
-from polycast.errors import NoSparkForm
+from polycast.errors import NoSparkFormError
 from polycast.filters.backends.python import generate
 from polycast.filters.normal_form.disjunction import conjunctions
 from polycast.filters.normal_form.predicate_kinds import Interval, Others, Points
@@ -281,19 +281,19 @@ def test_the_deepest_filter_is_read_again(first: str, more: str, last: str) -> N
 
 
 def test_spark_refuses() -> None:
-    with pytest.raises(NoSparkForm, match=r"etcl\.greater"):
+    with pytest.raises(NoSparkFormError, match=r"etcl\.greater"):
         etcl("$.price > 5").to_spark(Quote)
 
 
 def test_only_what_etcl_can_say_is_written_in_it() -> None:
-    assert pc.etcl_text(etcl("not ($.a==1 OR\t$.b)")) == "not ($.a == 1 or $.b)"
+    assert etcl("not ($.a==1 OR\t$.b)").to_etcl() == "not ($.a == 1 or $.b)"
     for where in (
         pc.lift(lambda e: e.price > 5),
         pc.Filter(parse("etcl.component(event.a, '$.b')")),
     ):
         with pytest.raises(pc.FilterError, match="cannot be said in ETCL"):
-            pc.etcl_text(where)
-    with pytest.raises(pc.BadOption):
+            where.to_etcl()
+    with pytest.raises(pc.BadOptionError):
         pc.etcl_text("$.a == 1")  # type: ignore[arg-type]
 
 

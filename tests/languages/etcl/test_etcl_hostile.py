@@ -51,7 +51,7 @@ def check(text: str) -> None:
         assert 0 <= refusal.position <= len(text)
         assert str(refusal).endswith("^")
         return
-    assert pc.parse_filter(pc.etcl_text(where), "etcl") == where
+    assert pc.parse_filter(where.to_etcl(), "etcl") == where
     where.matches({"a": 1})
 
 
@@ -113,15 +113,15 @@ def test_a_filter_that_is_far_too_big_is_refused_soon(name: str) -> None:
 def test_a_long_filter_is_a_filter(text: str) -> None:
     where = pc.parse_filter(text, "etcl")
     assert where.matches({"a": 1}) in (True, False)
-    assert pc.parse_filter(pc.etcl_text(where), "etcl") == where
+    assert pc.parse_filter(where.to_etcl(), "etcl") == where
 
 
 @pytest.mark.parametrize("text", [None, 5, b"TRUE", ["TRUE"]])
 def test_a_filter_is_a_text(text: Any) -> None:
-    with pytest.raises(pc.BadOption):
+    with pytest.raises(pc.BadOptionError):
         pc.parse_filter(text, "etcl")
 
 
 def test_a_language_that_is_not_known_is_told() -> None:
-    with pytest.raises(pc.BadOption, match="'etcl'"):
+    with pytest.raises(pc.BadOptionError, match="'etcl'"):
         pc.parse_filter("TRUE", "FooGram")

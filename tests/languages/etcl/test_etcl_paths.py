@@ -247,5 +247,5 @@ def test_without_a_clock_the_time_is_that_of_the_machine() -> None:
 
 
 def test_a_clock_is_one() -> None:
-    with pytest.raises(pc.BadOption, match="clock"):
+    with pytest.raises(pc.BadOptionError, match="clock"):
         pc.parse_filter("TRUE", "etcl", clock=5)  # type: ignore[arg-type]

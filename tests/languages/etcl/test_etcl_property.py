@@ -100,7 +100,7 @@ def test_code_for_a_class_does_not_trust_what_its_fields_are_declared_to_hold(
 @given(RIGHT)
 def test_text_and_data_of_a_filter_give_it_again(expression: Any) -> None:
     where = pc.parse_filter(reference.written(expression), "etcl")
-    assert pc.parse_filter(pc.etcl_text(where), "etcl") == where
+    assert pc.parse_filter(where.to_etcl(), "etcl") == where
     assert Filter(parse(str(where))) == where
     assert Filter.from_json(where.to_json()) == where
 

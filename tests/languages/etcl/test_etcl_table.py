@@ -416,7 +416,7 @@ def test_a_pattern_covers_names_in_either_place(pattern: str, name: str, covered
 def test_all_types_are_of_all_domains(domain: str, accepted: bool) -> None:
     matcher: pc.Matcher[int] = pc.Matcher()
     if not accepted:
-        with pytest.raises(pc.BadOption, match="%ALL"):
+        with pytest.raises(pc.BadOptionError, match="%ALL"):
             pc.structured(domain, "%ALL")
         return
     matcher.add(1, pc.structured(domain, "%ALL"))

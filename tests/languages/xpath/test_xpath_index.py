@@ -161,7 +161,7 @@ def test_who_has_only_the_description_does_not_see_what_is_opaque() -> None:
 def test_a_filter_has_no_opaque_part_and_no_column() -> None:
     where = xpath('member[name="topic"]/value="news" and //int')
     assert is_open(where.tree)
-    with pytest.raises(pc.NoSparkForm, match="xpath"):
+    with pytest.raises(pc.NoSparkFormError, match="xpath"):
         where.to_spark(News)
 
 
@@ -171,13 +171,13 @@ def test_a_filter_is_checked_against_its_type_without_complaint() -> None:
 
 def test_a_filter_of_python_has_no_xpath_form() -> None:
     with pytest.raises(pc.FilterError, match=r"event.price > 10` has no XPath form"):
-        pc.xpath_text(pc.lift(News, lambda news: news.price > 10))
+        pc.lift(News, lambda news: news.price > 10).to_xpath()
 
 
 def test_a_text_with_both_quotes_has_an_xpath_form() -> None:
     where = xpath("""member[name=concat("a'", '"b')]/value = "it's" """)
     assert where.matches({"a'\"b": "it's"})
-    assert xpath(pc.xpath_text(where)) == where
+    assert xpath(where.to_xpath()) == where
 
 
 def test_filters_of_both_kinds_go_together() -> None:

@@ -45,14 +45,14 @@ def test_what_grows_beyond_the_limit_when_written_is_refused_at_once() -> None:
 def test_a_place_of_very_many_digits_is_a_place(path: str) -> None:
     where = xpath(f"{path}[{NINES}]")
     assert not where.matches({"a": [1, 2]})
-    assert xpath(pc.xpath_text(where)) == where
+    assert xpath(where.to_xpath()) == where
 
 
 @pytest.mark.parametrize("text", [f"//int < {NINES}", f"member[name='a']/value > -{NINES}"])
 def test_a_number_of_very_many_digits_is_infinite(text: str) -> None:
     where = xpath(text)
     assert where.matches({"a": 5})
-    assert xpath(pc.xpath_text(where)) == where
+    assert xpath(where.to_xpath()) == where
 
 
 @QUICK
@@ -61,7 +61,7 @@ def test_what_is_negated_is_written_and_read_again(text: str, times: int, event:
     where = xpath(text)
     for _ in range(times):
         where = ~where
-    assert xpath(pc.xpath_text(where)) == where
+    assert xpath(where.to_xpath()) == where
     assert where.matches(event) is (xpath(text).matches(event) is (times % 2 == 0))
 
 
@@ -70,11 +70,11 @@ def test_what_would_be_beyond_the_limits_has_no_text() -> None:
     for _ in range(40):
         deep = ~deep
     with pytest.raises(pc.FilterError, match=r"no XPath form: .*nested too deeply"):
-        pc.xpath_text(deep)
+        deep.to_xpath()
     for _ in range(400):
         wide &= xpath("member[name='a']/value = 1")
     with pytest.raises(pc.FilterError, match=r"no XPath form: .*characters"):
-        pc.xpath_text(wide)
+        wide.to_xpath()
     assert deep.matches({"a": 1})
     assert wide.matches({"a": 1})
 
@@ -121,7 +121,7 @@ WITHOUT_FORM = [
 def test_a_node_of_another_language_has_no_xpath_form(tree: nodes.Node) -> None:
     for where in (pc.Filter(tree), ~pc.Filter(tree), xpath("//a") & pc.Filter(tree)):
         with pytest.raises(pc.FilterError, match="has no XPath form"):
-            pc.xpath_text(where)
+            where.to_xpath()
 
 
 def test_the_page_says_of_each_node_whether_it_has_an_xpath_form() -> None:

@@ -160,7 +160,7 @@ def test_it_is_true_here_and_for_lxml(text: str) -> None:
 @pytest.mark.parametrize("text", TRUE)
 def test_it_is_the_same_filter_read_again(text: str) -> None:
     where = pc.parse_filter(text, "xpath")
-    assert pc.parse_filter(pc.xpath_text(where), "xpath") == where
+    assert pc.parse_filter(where.to_xpath(), "xpath") == where
     assert pc.Filter.from_json(where.to_json()) == where
 
 

@@ -106,7 +106,7 @@ SHAPES = [
 def test_a_shape_says_what_lxml_says_of_every_small_event(shape: str) -> None:
     text = shape.replace("M", 'member[name="a"]')
     where = pc.parse_filter(text, "xpath")
-    assert pc.parse_filter(pc.xpath_text(where), "xpath") == where
+    assert pc.parse_filter(where.to_xpath(), "xpath") == where
     for event in EVENTS:
         wanted = lxml_says(text, event)
         verdicts = where.matches(event), where.interpret(event), not (~where).matches(event)

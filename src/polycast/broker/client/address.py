@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 
 __all__ = ["Address", "addresses_of", "is_remote"]
 
@@ -68,7 +68,7 @@ def addresses_of(url: str) -> list[Address]:
     for place in rest.rstrip("/").split(","):
         host, port = _split(place.strip())
         if scheme not in _SCHEMES or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-            raise BadOption("url", url, accepted=ACCEPTED)
+            raise BadOptionError("url", url, accepted=ACCEPTED)
         found.append(Address(scheme, host, int(port)))
     return found
 

@@ -31,16 +31,16 @@ from polycast.broker.wire.messages import (
     Welcome,
 )
 from polycast.errors import (
-    AccessDenied,
-    BadFrame,
-    BrokerRefused,
-    BrokerUnreachable,
-    LimitReached,
-    NotAvailable,
+    AccessDeniedError,
+    BadFrameError,
+    BrokerRefusedError,
+    BrokerUnreachableError,
+    LimitReachedError,
+    NotAvailableError,
     PolycastError,
-    StoreClosed,
+    StoreClosedError,
     TokenExposedError,
-    WouldDeadlock,
+    WouldDeadlockError,
 )
 from polycast.forks import Home
 from polycast.locks import Outcome, check_free, interrupted, is_mine, others_wait
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from polycast.broker.wire.messages import FromBroker, FromClient
     from polycast.config import Clock
 
-__all__ = ["Connection", "Handlers", "Options"]
+__all__ = ["Connection", "ConnectionOptions", "Handlers"]
 
 SOONEST, LATEST = 0.05, 5.0  # seconds between two attempts to connect
 STEADY = 1.0  # seconds that a connection has to last, or the next one comes later
@@ -63,7 +63,7 @@ FRAME = 250_000  # bytes that are sent as one frame, unless one message is large
 _log = log_of("polycast")
 
 
-class Options:
+class ConnectionOptions:
     """How brokers are reached."""
 
     def __init__(
@@ -100,7 +100,7 @@ class Handlers:
 class Connection:
     """Asks, tells and hears. `failure` says why it never will again."""
 
-    def __init__(self, options: Options, handlers: Handlers, clock: Clock) -> None:
+    def __init__(self, options: ConnectionOptions, handlers: Handlers, clock: Clock) -> None:
         self._options, self._handlers, self._clock = options, handlers, clock
         self._client = uuid.uuid4().hex
         self._lock = threading.RLock()
@@ -127,11 +127,11 @@ class Connection:
                 self._connect()
                 self._thread.start()
                 return
-            except (OSError, TimeoutError, BrokerUnreachable) as found:
+            except (OSError, TimeoutError, BrokerUnreachableError) as found:
                 error = error or found
                 self._turn += 1
         places = ", ".join(map(str, self._options.addresses))
-        raise BrokerUnreachable(places, why=_why(error))
+        raise BrokerUnreachableError(places, why=_why(error))
 
     @property
     def is_up(self) -> bool:
@@ -144,7 +144,7 @@ class Connection:
         socket, here = self._socket, threading.current_thread()
         if here is self._thread or (socket is not None and socket.needs(here)):
             why = "it is called in the thread that speaks with the broker"
-            raise WouldDeadlock(operation, why=why)
+            raise WouldDeadlockError(operation, why=why)
         check_free(operation, self._lock)
 
     # -- asking ------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class Connection:
                     f"{len(data)} bytes in one message; the broker takes up to "
                     f"{self.limits.frame}. Publish less at a time, or raise its --frame-limit"
                 )
-                future.set_exception(LimitReached("too-large", text))
+                future.set_exception(LimitReachedError("too-large", text))
                 return future
             self._pending[number] = data, future
             self._waiting.append(data)
@@ -185,10 +185,10 @@ class Connection:
         except TimeoutError:
             raise self.unreachable(within) from None
 
-    def unreachable(self, within: float) -> BrokerUnreachable:
+    def unreachable(self, within: float) -> BrokerUnreachableError:
         """What is told of an answer that does not come."""
         places = ", ".join(map(str, self._options.addresses))
-        return BrokerUnreachable(places, why=f"it has not answered within {within:g} s")
+        return BrokerUnreachableError(places, why=f"it has not answered within {within:g} s")
 
     def tell(self, message: FromClient) -> None:
         """Say something that need not be said again on another connection."""
@@ -244,7 +244,7 @@ class Connection:
     def _hear(self) -> None:
         socket = self._socket
         if socket is None:
-            raise StoreClosed
+            raise StoreClosedError
         heartbeat = self.limits.heartbeat if self.limits.heartbeat > 0 else None
         heard, is_asked = socket.heard, False  # whether it was pinged since it was last heard
         while True:
@@ -282,7 +282,7 @@ class Connection:
                     with suppress(InvalidStateError):
                         future.set_exception(error_of(message))
             case Welcome():
-                raise BadFrame("`welcome`", why="it was said before")
+                raise BadFrameError("`welcome`", why="it was said before")
 
     def _settle(self, number: int, result: Any) -> None:
         with self._lock:
@@ -321,7 +321,7 @@ class Connection:
 
     def _reason(self) -> Exception:
         """An error of its own for each who asks."""
-        return StoreClosed() if self.failure is None else _another(self.failure)
+        return StoreClosedError() if self.failure is None else _another(self.failure)
 
     # -- connecting --------------------------------------------------------------------------------
 
@@ -374,7 +374,7 @@ class Connection:
             socket.cut()
             if isinstance(error, PolycastError | OSError) or not isinstance(error, Exception):
                 raise
-            raise BrokerUnreachable(str(address), why=_why(error)) from None
+            raise BrokerUnreachableError(str(address), why=_why(error)) from None
 
     def _shake_hands(self, socket: Socket, address: Address) -> None:
         asked = self._clock.monotonic()
@@ -386,20 +386,20 @@ class Connection:
         if isinstance(first, Refused):
             raise error_of(first)
         if not isinstance(first, Welcome):
-            raise BadFrame("the first message of the broker", why="it is not `welcome`")
+            raise BadFrameError("the first message of the broker", why="it is not `welcome`")
         if self.welcome is not None and first.store != self.welcome.store:
             text = (
                 f"the broker at {address} has another store than the one this bus was opened with; "
                 f"open a new bus"
             )
-            raise BrokerRefused("another-store", text)
+            raise BrokerRefusedError("another-store", text)
         heard = self._clock.monotonic()
         self.origin = first.time - (asked + heard) / 2
         self.welcome, self.limits = first, first.limits
         socket.take_from(lambda: self._said_at(socket))
         with self._lock:
             if self._closed.is_set():
-                raise StoreClosed
+                raise StoreClosedError
             said = [encode(message) for message in self._handlers.resumed()]
             self._waiting.clear()
             self._waiting.extend(said)
@@ -421,7 +421,7 @@ class Connection:
             pending, self._pending = self._pending, {}
         for _, future in pending.values():
             with suppress(InvalidStateError):
-                future.set_exception(StoreClosed())
+                future.set_exception(StoreClosedError())
         if socket is not None:
             with suppress(Exception):
                 socket.close()
@@ -447,12 +447,12 @@ def _is_final(error: Exception) -> bool:
     """Whether it would be the same on the next attempt."""
     if _is_for_room(error):
         return False
-    return isinstance(error, BadFrame | BrokerRefused | AccessDenied)
+    return isinstance(error, BadFrameError | BrokerRefusedError | AccessDeniedError)
 
 
 def _is_for_room(error: Exception) -> bool:
     """Whether others of the same owner have all that it may have; they may go."""
-    return isinstance(error, LimitReached) and error.code.endswith(OF_OWNER)
+    return isinstance(error, LimitReachedError) and error.code.endswith(OF_OWNER)
 
 
 def _library() -> tuple[Any, type[Socket]]:
@@ -461,7 +461,7 @@ def _library() -> tuple[Any, type[Socket]]:
 
         from polycast.broker.client.client_socket import Socket
     except ImportError:
-        raise NotAvailable(
+        raise NotAvailableError(
             "a remote bus", why="it needs websockets", instead="pip install 'polycast[client]'"
         ) from None
     return connect, Socket
@@ -471,18 +471,20 @@ def _refusal(address: Address, error: Exception) -> Exception:
     """Why a WebSocket could not be opened."""
     response = getattr(error, "response", None)
     if response is None:
-        return BrokerUnreachable(str(address), why=_why(error))
+        return BrokerUnreachableError(str(address), why=_why(error))
     text = plain(bytes(response.body or b"").decode(errors="replace").strip()[:1_000])
     if response.status_code == HTTPStatus.MISDIRECTED_REQUEST:
-        return BrokerRefused("other-host", f"{address}: {text}")
+        return BrokerRefusedError("other-host", f"{address}: {text}")
     if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS):
-        return AccessDenied("connect", f"to {address}", token=None)  # a good one is let in
+        return AccessDeniedError("connect", f"to {address}", token=None)  # a good one is let in
     if response.status_code == HTTPStatus.FORBIDDEN:
-        return BrokerRefused("forbidden", f"{address}: {text}")
-    return BrokerUnreachable(str(address), why=f"it answers {response.status_code} {text}".strip())
+        return BrokerRefusedError("forbidden", f"{address}: {text}")
+    return BrokerUnreachableError(
+        str(address), why=f"it answers {response.status_code} {text}".strip()
+    )
 
 
 def _why(error: Exception | None) -> str:
-    if isinstance(error, BrokerUnreachable):  # as it says of one address what is told of all
+    if isinstance(error, BrokerUnreachableError):  # as it says of one address what is told of all
         return error.why
     return "nobody answers" if error is None else str(error) or type(error).__name__

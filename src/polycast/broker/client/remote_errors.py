@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import (
-    AccessDenied,
-    BrokerRefused,
-    LimitReached,
-    NotSerialisable,
-    StoreFailed,
+    AccessDeniedError,
+    BrokerRefusedError,
+    LimitReachedError,
+    NotSerialisableError,
+    StoreFailedError,
     StoreReplacedError,
 )
 
@@ -33,13 +33,13 @@ def error_of(refused: Refused) -> Exception:
     if make is not None:
         return make(refused.text, refused.data)
     is_limit = refused.code in _LIMITS or refused.code.endswith(OF_OWNER)
-    kind = LimitReached if is_limit else BrokerRefused
+    kind = LimitReachedError if is_limit else BrokerRefusedError
     return kind(refused.code, refused.text, refused.data)
 
 
 def _denied(text: str, data: dict[str, Any]) -> Exception:
     token, granted = data.get("token"), data.get("granted")
-    return AccessDenied(
+    return AccessDeniedError(
         str(data.get("action", "do")),
         str(data.get("what", text)),
         token=None if token is None else str(token),
@@ -53,12 +53,12 @@ def _failed(text: str, data: dict[str, Any]) -> Exception:
     unknown, was, now = bool(data.get("unknown", True)), data.get("was"), data.get("now")
     if was is not None and now is not None:
         return StoreReplacedError(path, str(was), str(now), unknown=unknown)
-    return StoreFailed(path, why=why, unknown=unknown)
+    return StoreFailedError(path, why=why, unknown=unknown)
 
 
 def _not_serialisable(text: str, data: dict[str, Any]) -> Exception:
     why = str(data.get("why", text))
-    return NotSerialisable("an event", path=str(data.get("path", "")), why=why)
+    return NotSerialisableError("an event", path=str(data.get("path", "")), why=why)
 
 
 _ERRORS: dict[str, Callable[[str, dict[str, Any]], Exception]] = {

@@ -19,9 +19,9 @@ from polycast.broker.wire.frames import decode_batch, encode_description, encode
 from polycast.broker.wire.messages import Append, Call, Describe, Want
 from polycast.config import SystemClock
 from polycast.errors import (
-    NotSerialisable,
-    StoreClosed,
-    WouldDeadlock,
+    NotSerialisableError,
+    StoreClosedError,
+    WouldDeadlockError,
 )
 from polycast.locks import Outcome, check_free, is_awaited, others_wait
 from polycast.stores import Batch, Coverage, Draft, Run
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from polycast.broker.client.client_connection import Options
+    from polycast.broker.client.client_connection import ConnectionOptions
     from polycast.broker.wire.messages import Events, FromClient, Wanted, Welcome
     from polycast.config import Clock
     from polycast.events import Identity
@@ -56,7 +56,7 @@ class Promise(Outcome[T]):
         self.set_running_or_notify_cancel()
 
     def result(self, timeout: float | None = None) -> T:
-        """The answer; `BrokerUnreachable` if it does not come in time."""
+        """The answer; `BrokerUnreachableError` if it does not come in time."""
         try:
             return super().result(self._within if timeout is None else timeout)
         except TimeoutError:
@@ -91,7 +91,7 @@ class RemoteStore(Handlers):
     is_tended = True
     is_remote = True
 
-    def __init__(self, options: Options, *, clock: Clock | None = None) -> None:
+    def __init__(self, options: ConnectionOptions, *, clock: Clock | None = None) -> None:
         here = clock if clock is not None else SystemClock()
         self.clock = RemoteClock(here)
         self._within = options.within
@@ -113,7 +113,7 @@ class RemoteStore(Handlers):
     def check_wait(self, operation: str) -> None:
         """Refuse a thread that the store itself waits for."""
         if is_awaited():
-            raise WouldDeadlock(operation, why="it is called in a thread that others wait for")
+            raise WouldDeadlockError(operation, why="it is called in a thread that others wait for")
         self._connection.check_wait(operation)
         check_free(operation, self._news.lock)
 
@@ -170,7 +170,7 @@ class RemoteStore(Handlers):
             lost = list(astray)
             asked = self._connection.ask(lambda number: Append(number, runs, lost))
         except (OverflowError, UnicodeEncodeError, TypeError, ValueError) as error:
-            future.set_exception(NotSerialisable(drafts, path="Record", why=str(error)))
+            future.set_exception(NotSerialisableError(drafts, path="Record", why=str(error)))
             return future
         asked.add_done_callback(lambda done: _pass_on(done, future, _positions.decode))
         return future
@@ -302,7 +302,7 @@ class RemoteStore(Handlers):
             if not self._closed:
                 self._work.put((work, future))
                 return future
-        future.set_exception(StoreClosed())
+        future.set_exception(StoreClosedError())
         return future
 
     def _write_all(self, worker: Worker) -> None:

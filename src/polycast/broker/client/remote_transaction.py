@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.frames import encode_result
 from polycast.broker.wire.messages import Done, Step, Work
-from polycast.errors import BadFrame, BrokerError
+from polycast.errors import BadFrameError, BrokerError
 from polycast.stores.group_claiming import Claiming, Errand, Settling
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Worker:
         done: Done = self.connection.ask(lambda n: Work(n, steps, keep, order)).result()
         if len(done.results) != len(steps):
             why = f"{len(steps)} steps have {len(done.results)} results"
-            raise BadFrame("`done`", why=why)
+            raise BadFrameError("`done`", why=why)
         return done
 
 

@@ -13,7 +13,7 @@ from polycast.broker.server.grants import OPEN, Grant, Rights
 from polycast.broker.server.ownership import Owners
 from polycast.broker.server.quotas import Quota
 from polycast.broker.server.tokenfile import Finding, claims_of, findings_at, read_tokens
-from polycast.errors import AccessDenied, BadTokens
+from polycast.errors import AccessDeniedError, BadTokensError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,22 +48,22 @@ class Identified:
     """To whom belongs what they make; None where there are no tokens."""
 
     def check_publish(self, names: Sequence[str], topic: str | None) -> None:
-        """Raises `AccessDenied` for an event that may not be published."""
+        """Raises `AccessDeniedError` for an event that may not be published."""
         if not self.rights.may_publish(names, topic):
             raise self._denied("publish", _event(names, topic), self.rights.publish)
 
     def check_subscribe(self, names: Sequence[str], topic: str | None) -> None:
-        """Raises `AccessDenied` for a subscription that could receive nothing."""
+        """Raises `AccessDeniedError` for a subscription that could receive nothing."""
         if not self.rights.may_subscribe(names, topic):
             raise self._denied("subscribe to", _event(names, topic), self.rights.subscribe)
 
     def check_admin(self, action: str, what: str) -> None:
-        """Raises `AccessDenied` for what only an admin may do."""
+        """Raises `AccessDeniedError` for what only an admin may do."""
         if not self.rights.admin:
-            raise AccessDenied(action, what, token=self.name, needs="admin = true")
+            raise AccessDeniedError(action, what, token=self.name, needs="admin = true")
 
-    def _denied(self, action: str, what: str, granted: Sequence[Grant]) -> AccessDenied:
-        return AccessDenied(action, what, token=self.name, granted=map(str, granted))
+    def _denied(self, action: str, what: str, granted: Sequence[Grant]) -> AccessDeniedError:
+        return AccessDeniedError(action, what, token=self.name, granted=map(str, granted))
 
 
 ANYBODY = Identified("anybody", OPEN)
@@ -118,7 +118,7 @@ class Tokens:
         contents = self._contents
         return (*contents.findings, *findings_at(contents.tokens, now))
 
-    def reload_if_changed(self) -> BadTokens | None:
+    def reload_if_changed(self) -> BadTokensError | None:
         """Read the file again if it was written since; what is wrong, said once, keeps the old."""
         stamp = _stamp(self.path)
         if stamp == self._stamp:
@@ -126,7 +126,7 @@ class Tokens:
         self._stamp = stamp
         contents = read_tokens(self.path)
         if contents.errors:
-            return BadTokens(self.path, contents.errors)
+            return BadTokensError(self.path, contents.errors)
         self._contents = contents
         self._owners = Owners(tuple(claims_of(contents.tokens)))
         self.generation += 1
@@ -143,12 +143,12 @@ class Tokens:
 
 
 def load_tokens(path: str | os.PathLike[str]) -> Tokens:
-    """The tokens of a file; `BadTokens` with everything that is wrong in it."""
+    """The tokens of a file; `BadTokensError` with everything that is wrong in it."""
     name = os.fspath(path)
     stamp = _stamp(name)  # before reading, so that what is written meanwhile is noticed later
     contents = read_tokens(name)
     if contents.errors:
-        raise BadTokens(name, contents.errors)
+        raise BadTokensError(name, contents.errors)
     return Tokens(name, contents, stamp)
 
 

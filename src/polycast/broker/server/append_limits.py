@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.errors import LimitReached
+from polycast.errors import LimitReachedError
 
 if TYPE_CHECKING:
     from polycast.broker.server.limits import Bounds
@@ -26,7 +26,7 @@ class AppendLimits:
         self._counted = clock.monotonic()
 
     def admit(self, message: Append) -> int:
-        """About how many bytes are held for its events; `LimitReached` if it is too much."""
+        """About how many bytes are held for its events; `LimitReachedError` if it is too much."""
         size = _size_of(message)
         self._check_size(size)
         self._check_rate(sum(len(run.payloads) for run in message.runs))
@@ -39,7 +39,7 @@ class AppendLimits:
                 f"{size:,} bytes of events in one message, each with its topic, context and "
                 f"headers; {self._most:,} are accepted. Publish fewer at a time"
             )
-            raise LimitReached("too-large", text, {"limit": self._most, "used": size})
+            raise LimitReachedError("too-large", text, {"limit": self._most, "used": size})
 
     def _check_rate(self, count: int) -> None:
         if not self._rate:
@@ -49,7 +49,7 @@ class AppendLimits:
         self._counted = now
         if count > self._allowance:
             text = f"more than {self._rate} events a second; publish them more slowly"
-            raise LimitReached("rate", text, {"limit": self._rate})
+            raise LimitReachedError("rate", text, {"limit": self._rate})
         self._allowance -= count
 
 

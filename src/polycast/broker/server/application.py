@@ -18,7 +18,7 @@ from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.prometheus import measured
 from polycast.broker.server.websocket import CLOSING, pieces_of
 from polycast.broker.wire.messages import PATH
-from polycast.errors import AccessDenied
+from polycast.errors import AccessDeniedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -135,7 +135,7 @@ class Doors:
             headers = {"Retry-After": str(wait)}
             text = f"too many logins from this address have failed; try again in {wait} s\n"
             return PlainTextResponse(text, status_code=429, headers=headers)
-        error = AccessDenied(action, what, token=None)
+        error = AccessDeniedError(action, what, token=None)
         challenge = {"WWW-Authenticate": "Bearer"}
         return PlainTextResponse(f"{error}\n", status_code=401, headers=challenge)
 
@@ -194,7 +194,7 @@ class Doors:
         if isinstance(who, Response):
             return who
         if not who.rights.admin:
-            error = AccessDenied("read", "/metrics", token=who.name, needs="admin = true")
+            error = AccessDeniedError("read", "/metrics", token=who.name, needs="admin = true")
             return PlainTextResponse(f"{error}\n", status_code=403)
         found = await run_in_threadpool(measured, self._broker)
         return Response(found, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -11,7 +11,7 @@ from polycast.broker.server.publisher_owners import owner_of_publisher
 from polycast.broker.server.supertype_claims import Ascent
 from polycast.broker.server.topic_limits import check_topic_text
 from polycast.broker.server.type_ancestry import MOST_ABOVE
-from polycast.errors import AccessDenied, BadFrame, LimitReached
+from polycast.errors import AccessDeniedError, BadFrameError, LimitReachedError
 from polycast.routing.translation import letter_name
 from polycast.stores import EventType
 from polycast.typesystem.standard_types import STANDARD
@@ -38,7 +38,7 @@ _TAKING = frozenset({"open_bus", "save", "take_over", "bury", "settle", "take_cl
 
 
 class Guard:
-    """Stands between one client and the store; whatever is not allowed is `AccessDenied`."""
+    """Stands between one client and the store; whatever is not allowed is `AccessDeniedError`."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Guard:
         self._owner_of = owner_of  # the name of a type
         self._mine: set[str] = set()  # publishers that are known to be
         self.register = Register()
-        self._untaken: tuple[frozenset[str], LimitReached] | None = None
+        self._untaken: tuple[frozenset[str], LimitReachedError] | None = None
         self._raising: frozenset[str] = frozenset()  # descriptions that were not taken for that
         self._first: int | None = None  # the revision at which it first asked what has changed
         self.is_open = who.rights.admin
@@ -127,12 +127,12 @@ class Guard:
         rights = self.who.rights
         if not (self.is_open or rights.publish or rights.subscribe or rights.describe):
             needs = "publish, subscribe or describe grant"
-            raise AccessDenied(action, "of the store", token=self.who.name, needs=needs)
+            raise AccessDeniedError(action, "of the store", token=self.who.name, needs=needs)
 
     def refuse(self, action: str, what: str) -> None:
         """It belongs to somebody else, or to nobody."""
         needs = "owner in common with whoever has it"
-        raise AccessDenied(action, what, token=self.who.name, needs=needs)
+        raise AccessDeniedError(action, what, token=self.who.name, needs=needs)
 
     def was_away(self, since: int, revision: int) -> bool:
         """Whether it asks for changes of before it was here, when other things had the names."""
@@ -148,7 +148,7 @@ class Guard:
         for each in astray:
             context = contexts[each.number] if 0 <= each.number < len(contexts) else None
             if context is None or each.subscription != letter_name(context):
-                raise BadFrame("`append`", why="it names an event astray that it has not")
+                raise BadFrameError("`append`", why="it names an event astray that it has not")
         if not self.is_open:
             for run in runs:
                 check_topic_text(run.topic, is_pattern=False)
@@ -184,12 +184,12 @@ class Guard:
         if self._vocabulary.pinned(name, form.version, form.hash) is None:
             if self._untaken is not None and form.hash in self._untaken[0]:
                 error = self._untaken[1]
-                raise LimitReached(error.code, str(error), error.data)
+                raise LimitReachedError(error.code, str(error), error.data)
             self._refuse_form(name, form.hash)
         found = self._vocabulary.ancestry(name, form.hash)
         if found is not None and found.is_too_much:
             text = f"{name!r:.100} has more than {MOST_ABOVE} supertypes and aliases above it"
-            raise LimitReached("types", text, {"limit": MOST_ABOVE})
+            raise LimitReachedError("types", text, {"limit": MOST_ABOVE})
         for below, above in () if found is None else found.steps:
             if self._is_border(below, above):
                 self._check_border(name, above, topic)
@@ -213,7 +213,7 @@ class Guard:
         if not self.who.rights.may_publish(names, topic):
             what = f"{name}, which derives from {above} of {self._owner_of(above) or 'nobody'},"
             needs = f"publish grant that covers {above}"
-            raise AccessDenied("publish", what, token=self.who.name, needs=needs)
+            raise AccessDeniedError("publish", what, token=self.who.name, needs=needs)
 
     def may_receive(self, record: Record) -> bool:
         """Whether the client may see an event."""
@@ -270,12 +270,12 @@ class Guard:
     def refuse_undescribed(self, action: str, what: str, name: str) -> None:
         """It needs a type that nobody who may has described."""
         needs = f"describe grant that covers it, such as describe = [{name!r}]"
-        raise AccessDenied(action, what, token=self.who.name, needs=needs)
+        raise AccessDeniedError(action, what, token=self.who.name, needs=needs)
 
     def refuse_raised(self, action: str, what: str) -> None:
         """It would make types that are known another owner's, too."""
         needs = "publish grant that covers what its known subtypes would be of another owner's"
-        raise AccessDenied(action, what, token=self.who.name, needs=needs)
+        raise AccessDeniedError(action, what, token=self.who.name, needs=needs)
 
     def is_public(self, digest: str) -> bool:
         """Whether a description is one that all go by."""
@@ -289,6 +289,6 @@ class Guard:
         there = self._vocabulary.count(lambda name: self._owner_of(name) == self.owner)
         try:
             self.usage.check(self.who, "types", there, len(new))
-        except LimitReached as error:
+        except LimitReachedError as error:
             self._untaken = frozenset(each.hash for each in new), error
             raise

@@ -8,7 +8,7 @@ import msgspec
 
 from polycast.broker.server.publisher_owners import owner_of_publisher, owner_of_subscription
 from polycast.delivery.replay import REPLAYED
-from polycast.errors import BadFrame, LimitReached
+from polycast.errors import BadFrameError, LimitReachedError
 from polycast.matching import Definition
 from polycast.stores.group_claiming import OUTLIVING
 
@@ -63,11 +63,11 @@ def definition_of(data: bytes) -> Definition:
     size = len(data)
     if size > LARGEST_DEFINITION:
         text = f"a definition of {size:,} bytes; {LARGEST_DEFINITION:,} are accepted"
-        raise LimitReached("definition", text, {"limit": LARGEST_DEFINITION, "used": size})
+        raise LimitReachedError("definition", text, {"limit": LARGEST_DEFINITION, "used": size})
     try:
         return Definition.decoded(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise BadFrame("a definition", why=str(error)) from None
+        raise BadFrameError("a definition", why=str(error)) from None
 
 
 # -- by rights alone -------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def may_see(asked: Asked, name: str) -> bool:
 
 
 def check_mine(asked: Asked, name: str) -> None:
-    """Raises `AccessDenied` for a subscription that is not one's own."""
+    """Raises `AccessDeniedError` for a subscription that is not one's own."""
     if not asked.guard.is_mine(owner_of_subscription(asked.view, name)):
         is_there = asked.view.subscription(name) is not None
         left = "" if is_there else ", which has gone and left dead letters,"
@@ -116,7 +116,7 @@ def check_mine(asked: Asked, name: str) -> None:
 
 
 def check_bus(asked: Asked, bus: int) -> bool:
-    """Whether a bus is there; `AccessDenied` if it is another's."""
+    """Whether a bus is there; `AccessDeniedError` if it is another's."""
     publisher = asked.guard.register.buses(asked.view).get(bus)
     if publisher is None:
         return False

@@ -56,7 +56,7 @@ __all__ = [
 
 
 def _is_there(asked: Asked, name: str) -> bool:
-    """Whether there is something to change; `AccessDenied` if it is not one's own."""
+    """Whether there is something to change; `AccessDeniedError` if it is not one's own."""
     guard, kept = asked.guard, asked.view.subscription(name)
     if kept is None:
         return False

@@ -42,7 +42,7 @@ from polycast.broker.wire.messages import (
     Welcome,
     Work,
 )
-from polycast.errors import BadFrame, BrokerRefused, LimitReached, StoreClosed
+from polycast.errors import BadFrameError, BrokerRefusedError, LimitReachedError, StoreClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
@@ -68,7 +68,7 @@ _QUICK = frozenset(
 )
 
 
-class CutOff(Exception):
+class ConnectionEnd(Exception):
     """The connection ends, and why."""
 
     def __init__(self, code: int, why: str) -> None:
@@ -112,7 +112,7 @@ class Connection:
         )
         self._outbox.emptied, self._outbox.failed = self._some_was_sent, self.cut_off
         self._outbox.changed = partial(broker.unsent.has_now, self)
-        self._ended: CutOff | None = None
+        self._ended: ConnectionEnd | None = None
         self._closing = False
         self._hearing: asyncio.Task[None] | None = None
         self._eager = 0  # the client waits to hear that this position has been sent
@@ -128,7 +128,9 @@ class Connection:
 
     # -- its life ----------------------------------------------------------------------------------
 
-    async def run(self, receive: Callable[[], Awaitable[bytes | str | None]]) -> CutOff | None:
+    async def run(
+        self, receive: Callable[[], Awaitable[bytes | str | None]]
+    ) -> ConnectionEnd | None:
         """Talk until one side ends it; why, if it is this one."""
         writer = asyncio.create_task(self._outbox.send_all())
         self._hearing = asyncio.create_task(self._hear_all(receive))
@@ -155,7 +157,7 @@ class Connection:
     def cut_off(self, code: int, why: str) -> None:
         """End it from this side."""
         if self._ended is None:
-            self._ended = CutOff(code, why)
+            self._ended = ConnectionEnd(code, why)
             if self._hearing is not None:
                 self._hearing.cancel()
 
@@ -170,10 +172,10 @@ class Connection:
                 await self._hear_each(messages_in(frame))
         except TimeoutError:
             self.cut_off(1008, "it said nothing")
-        except BadFrame as error:
+        except BadFrameError as error:
             self._post(refused(0, error))
             self.cut_off(1002, str(error))
-        except BrokerRefused as error:
+        except BrokerRefusedError as error:
             self._post(refused(0, error))
             self.cut_off(1008, str(error))
 
@@ -196,19 +198,19 @@ class Connection:
 
     async def _greet(self, frame: bytes | str | None) -> None:
         if frame is None:
-            raise BadFrame("nothing", why="a connection begins with `hello`")
+            raise BadFrameError("nothing", why="a connection begins with `hello`")
         messages = messages_in(frame)
         hello, rest = (decode_message(messages[0]) if messages else None), messages[1:]
         if not isinstance(hello, Hello):
-            raise BadFrame("the first message", why="it has to be `hello`")
+            raise BadFrameError("the first message", why="it has to be `hello`")
         if hello.protocol != PROTOCOL:
             text = (
                 f"this broker speaks version {PROTOCOL} of the protocol, the client version "
                 f"{hello.protocol}; install the same version of polycast on both sides"
             )
-            raise BrokerRefused("protocol", text)
+            raise BrokerRefusedError("protocol", text)
         if not 0 < len(hello.client) <= 64 or len(hello.program) > 200:
-            raise BadFrame("`hello`", why="a name of 1 to 64 characters is accepted")
+            raise BadFrameError("`hello`", why="a name of 1 to 64 characters is accepted")
         self.client, self.program = hello.client, hello.program
         self._broker.supersede(self)
         self.using.hold(self.guard.who, "connections", 1)
@@ -312,8 +314,8 @@ class Connection:
                     self.unread = max(0, self.unread - message.size)
                     self._broker.ring()
                 case Hello():
-                    raise BadFrame("`hello`", why="it was said before")
-        except BadFrame:
+                    raise BadFrameError("`hello`", why="it was said before")
+        except BadFrameError:
             raise
         except Exception as error:  # of this question only
             self._post(refused(number, error))
@@ -396,7 +398,7 @@ class Connection:
         except Undone as undone:
             message = Done(number, kept=False, results=undone.results)
         except CancelledError:
-            message = refused(number, StoreClosed())
+            message = refused(number, StoreClosedError())
         except BaseException as error:
             message = refused(number, error)
         self._broker.soon(lambda: self._end(message, size))
@@ -404,7 +406,7 @@ class Connection:
     def _answer_call(self, message: Call) -> None:
         verb = CALLS.get(message.name)
         if verb is None:
-            raise BadFrame(f"the call {message.name!r}", why="a store has no such method")
+            raise BadFrameError(f"the call {message.name!r}", why="a store has no such method")
         given = verb.given(message.arguments)
         if verb is READ:
             self.guard.check_read(READ, given)
@@ -437,7 +439,7 @@ class Connection:
     def _work(self, message: Work) -> None:
         if len(message.steps) > self._limits.pending:
             text = f"work of {len(message.steps)} steps; {self._limits.pending} are accepted"
-            raise LimitReached("steps", text, {"limit": self._limits.pending})
+            raise LimitReachedError("steps", text, {"limit": self._limits.pending})
         # What a client was answered, only its owner is told again.
         client = self.client if self.owner is None else f"{self.owner!r} {self.client}"
         task = Task(client, self._broker.clock.time(), self.guard, self._broker.bounds.answers)
@@ -466,7 +468,7 @@ class Connection:
         others = self._hub.wants(self, but=message.name)
         if many and others + many > self._limits.subscriptions:
             text = f"more than {self._limits.subscriptions} subscriptions on one connection"
-            raise LimitReached("subscriptions", text, {"limit": self._limits.subscriptions})
+            raise LimitReachedError("subscriptions", text, {"limit": self._limits.subscriptions})
         yield from check_definitions(message.definitions, self.guard)
         self.using.hold(self.guard.who, "subscriptions", others + many)
         private = self.private.descriptions

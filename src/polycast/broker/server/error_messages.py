@@ -7,13 +7,14 @@ from typing import Any
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.wire.messages import Refused
 from polycast.errors import (
-    AccessDenied,
-    BrokerRefused,
-    NotSerialisable,
+    AccessDeniedError,
+    BrokerRefusedError,
+    NotSerialisableError,
     PolycastError,
-    StoreFailed,
+    StoreFailedError,
     StoreReplacedError,
 )
+from polycast.errors.root import code_of
 
 __all__ = ["BAD_VALUES", "refused"]
 
@@ -24,26 +25,21 @@ _log = server_log()
 def refused(number: int, error: BaseException) -> Refused:
     """An error as a message."""
     data: dict[str, Any] = {}
-    if isinstance(error, StoreFailed):
+    if isinstance(error, StoreFailedError):
         data = {"path": error.path, "why": error.why, "unknown": error.unknown}
         if isinstance(error, StoreReplacedError):
             data |= {"was": error.was, "now": error.now}
         return Refused(number, "store-failed", str(error), data)
-    if isinstance(error, AccessDenied):
+    if isinstance(error, AccessDeniedError):
         data = {"action": error.action, "what": error.what, "token": error.token}
         data |= {"granted": list(error.granted), "needs": error.needs}
-    elif isinstance(error, NotSerialisable):
+    elif isinstance(error, NotSerialisableError):
         data = {"path": error.path, "why": str(error)}
     elif isinstance(error, BAD_VALUES):
         return Refused(number, "bad-value", str(error))
-    elif isinstance(error, BrokerRefused):
+    elif isinstance(error, BrokerRefusedError):
         return Refused(number, error.code, str(error), error.data)
     elif not isinstance(error, PolycastError):
         _log.error("a question could not be answered", exc_info=error)
         return Refused(number, "fault", f"the broker failed: {type(error).__name__}: {error}")
-    return Refused(number, _code(type(error).__name__), str(error), data)
-
-
-def _code(name: str) -> str:
-    """`StoreFailed` as `store-failed`."""
-    return "".join(f"-{each.lower()}" if each.isupper() else each for each in name).lstrip("-")
+    return Refused(number, code_of(type(error)), str(error), data)

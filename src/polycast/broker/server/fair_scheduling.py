@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from time import thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from polycast.errors import StoreClosed
+from polycast.errors import StoreClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -76,7 +76,7 @@ class Lanes:
 
         def begin(watch: Stopwatch) -> Future[Any]:
             if is_over():
-                raise StoreClosed
+                raise StoreClosedError
             return submit(lambda *given: watch.time(lambda: work(*given)))
 
         return self.ask(party, begin)

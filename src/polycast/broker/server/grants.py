@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
-from polycast.errors import BadGrant, BadTopic
+from polycast.errors import BadGrantError, BadTopicError
 from polycast.matching.topics import TopicPattern
 
 __all__ = ["OPEN", "Grant", "Rights"]
@@ -32,7 +32,7 @@ class Grant:
         names, joint, topic = self.text.partition(_JOINT)
         if self.text.startswith("/"):
             if joint:
-                raise BadGrant(self.text, at=len(names), why="the type comes before the topic")
+                raise BadGrantError(self.text, at=len(names), why="the type comes before the topic")
             names, topic = "", self.text
         start = len(self.text) - len(topic)
         has_topic = bool(joint) or not names
@@ -51,23 +51,23 @@ class Grant:
 
     @classmethod
     def of_names(cls, text: str) -> Grant:
-        """One that covers names of types, whatever the topic; `BadGrant` for any other."""
+        """One that covers names of types, whatever the topic; `BadGrantError` for any other."""
         found = cls(text)
         if found.topic is not None:
             at = text.index("/")
-            raise BadGrant(text, at=at, why="a type is described for all topics; leave it out")
+            raise BadGrantError(text, at=at, why="a type is described for all topics; leave it out")
         return found
 
 
 def _check_letters(text: str) -> None:
     if not text.strip():
-        raise BadGrant(text, at=0, why="it is empty")
+        raise BadGrantError(text, at=0, why="it is empty")
     for at, letter in enumerate(text):
         if not letter.isprintable():
-            raise BadGrant(text, at=at, why=f"{letter!r} cannot be printed")
+            raise BadGrantError(text, at=at, why=f"{letter!r} cannot be printed")
     if text != text.strip():
         at = 0 if text[0].isspace() else len(text.rstrip())
-        raise BadGrant(text, at=at, why="it has a space at its end")
+        raise BadGrantError(text, at=at, why="it has a space at its end")
 
 
 def _type_pattern(text: str, names: str) -> re.Pattern[str]:
@@ -79,19 +79,19 @@ def _type_pattern(text: str, names: str) -> re.Pattern[str]:
         ("/", "a topic begins with '/', and a type has none in it"),
     ):
         if wrong in names:
-            raise BadGrant(text, at=names.index(wrong), why=why)
+            raise BadGrantError(text, at=names.index(wrong), why=why)
     # What fnmatch makes of several `*` does not go astray on long names, as `.*` would.
     return re.compile(fnmatch.translate(names.replace("[", "[[]")))
 
 
 def _topic_pattern(text: str, topic: str, start: int) -> TopicPattern:
     if not topic.startswith("/"):
-        raise BadGrant(text, at=start, why=f"the topic {topic!r} does not start with '/'")
+        raise BadGrantError(text, at=start, why=f"the topic {topic!r} does not start with '/'")
     try:
         return TopicPattern(topic)
-    except BadTopic:
+    except BadTopicError:
         at, why = _bad_level(topic)
-        raise BadGrant(text, at=start + at, why=why) from None
+        raise BadGrantError(text, at=start + at, why=why) from None
 
 
 def _bad_level(topic: str) -> tuple[int, str]:
@@ -140,7 +140,7 @@ class Rights:
         admin: bool = False,
         describe: Sequence[str] = (),
     ) -> Rights:
-        """Rights from grants as they are written; `BadGrant` for one that cannot be read."""
+        """Rights from grants as they are written; `BadGrantError` for one that cannot be read."""
         named = tuple(map(Grant.of_names, describe))
         return cls(tuple(map(Grant, publish)), tuple(map(Grant, subscribe)), admin, named)
 

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from polycast.errors import BadOption, Exposed
+from polycast.errors import BadOptionError, ExposedError
 
 __all__ = ["Listen", "Resolve", "addresses_of", "check_exposure", "is_loopback"]
 
@@ -40,11 +40,11 @@ class Listen:
         """From `host:port`, where an IPv6 address is in brackets."""
         found = _TEXT.fullmatch(text)
         if found is None:
-            raise BadOption("listen", text, accepted=_ACCEPTED, why=_misunderstood(text))
+            raise BadOptionError("listen", text, accepted=_ACCEPTED, why=_misunderstood(text))
         port = int(found["port"]) if len(found["port"]) < 10 else _HIGHEST_PORT + 1
         if port > _HIGHEST_PORT:
             why = f"a port is a number from 0 to {_HIGHEST_PORT}"
-            raise BadOption("listen", text, accepted=_ACCEPTED, why=why)
+            raise BadOptionError("listen", text, accepted=_ACCEPTED, why=why)
         if found["six"] is not None:
             return cls(_checked_six(text, found["six"]), port)
         return cls(_checked_host(text, found["host"]), port)
@@ -57,10 +57,10 @@ class Listen:
             found = resolve(self.host)
         except (OSError, UnicodeError) as error:
             why = f"the host {self.host!r} is not known here ({error})"
-            raise BadOption("listen", str(self), accepted=_ACCEPTED, why=why) from error
+            raise BadOptionError("listen", str(self), accepted=_ACCEPTED, why=why) from error
         if not found:
             why = f"the host {self.host!r} has no address"
-            raise BadOption("listen", str(self), accepted=_ACCEPTED, why=why)
+            raise BadOptionError("listen", str(self), accepted=_ACCEPTED, why=why)
         return found
 
     def is_loopback(self, *, resolve: Resolve = addresses_of) -> bool:
@@ -74,7 +74,7 @@ class Listen:
 def check_exposure(
     listen: Listen, *, tokens: bool, tls: bool, insecure: bool, resolve: Resolve = addresses_of
 ) -> tuple[str, ...]:
-    """The addresses to bind, or `Exposed` if others could connect and something is missing.
+    """The addresses to bind, or `ExposedError` if others could connect and something is missing.
 
     Bind what is returned, not the host: a name may mean something else a moment later.
     """
@@ -82,7 +82,7 @@ def check_exposure(
     outside = [address for address in addresses if not is_loopback(address)]
     missing = [what for what, given in ((_TOKENS, tokens), (_TLS, tls)) if not given]
     if outside and missing and not insecure:
-        raise Exposed(str(listen), addresses=outside, missing=missing)
+        raise ExposedError(str(listen), addresses=outside, missing=missing)
     return addresses
 
 
@@ -109,7 +109,7 @@ def _checked_six(text: str, host: str) -> str:
         return str(ipaddress.IPv6Address(host))
     except ValueError as error:
         why = f"{host!r} is not an IPv6 address"
-        raise BadOption("listen", text, accepted=_ACCEPTED, why=why) from error
+        raise BadOptionError("listen", text, accepted=_ACCEPTED, why=why) from error
 
 
 def _checked_host(text: str, host: str) -> str:
@@ -118,10 +118,10 @@ def _checked_host(text: str, host: str) -> str:
             "it does not say where: 127.0.0.1 is for this machine only, 0.0.0.0 for all that can "
             "reach it"
         )
-        raise BadOption("listen", text, accepted=_ACCEPTED, why=why)
+        raise BadOptionError("listen", text, accepted=_ACCEPTED, why=why)
     if not _NAME.fullmatch(host):
         why = f"{host!r} is neither an address nor the name of a host"
-        raise BadOption("listen", text, accepted=_ACCEPTED, why=why)
+        raise BadOptionError("listen", text, accepted=_ACCEPTED, why=why)
     return host
 
 

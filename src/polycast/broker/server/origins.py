@@ -13,7 +13,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.errors.root import listed
 from polycast.plain_text import plain
 
@@ -180,7 +180,7 @@ def _checked_host(given: object) -> str:
     host = None if found is None or found["port"] is not None else host_of(in_brackets)
     if host is None or (bare != text and "." not in host):
         why = "a host is named without scheme, path and port; * stands for one first label"
-        raise BadOption("allow_host", given, accepted=_ACCEPTED_HOST, why=why)
+        raise BadOptionError("allow_host", given, accepted=_ACCEPTED_HOST, why=why)
     return f"*.{host}" if bare != text else host
 
 
@@ -188,5 +188,5 @@ def _checked_origin(given: object) -> str:
     origin = origin_of(given.removesuffix("/")) if isinstance(given, str) else None
     if origin is None:
         why = "each page's origin is listed by itself; 'null' and '*' would let any page in"
-        raise BadOption("allow_origin", given, accepted=_ACCEPTED_ORIGIN, why=why)
+        raise BadOptionError("allow_origin", given, accepted=_ACCEPTED_ORIGIN, why=why)
     return origin

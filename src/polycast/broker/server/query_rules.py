@@ -13,7 +13,7 @@ from polycast.broker.server.publisher_owners import (
     owner_of_subscription,
     subscriptions_of,
 )
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.routing.recipients import decode_takers, encode_takers
 from polycast.routing.translation import context_of_letter, letter_name
 from polycast.stores import Stretch
@@ -90,7 +90,7 @@ def _of_routes(stretch: Stretch, mine: set[int]) -> Stretch:
         return stretch
     try:
         takers = decode_takers(stretch.low, stretch.takers)
-    except NotDecodable:
+    except NotDecodableError:
         return Stretch(stretch.low, stretch.high, _NOT_KNOWN)
     rows = [(at, [each for each in numbers if each in mine]) for at, numbers in takers]
     rows = [row for row in rows if row[1]]

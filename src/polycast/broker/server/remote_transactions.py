@@ -11,7 +11,7 @@ import msgspec
 from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.frames import encode_result
 from polycast.broker.wire.messages import Done
-from polycast.errors import BadFrame, BrokerRefused, LimitReached
+from polycast.errors import BadFrameError, BrokerRefusedError, LimitReachedError
 from polycast.stores import Answer
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def perform(tx: Transaction, work: Work, task: Task) -> Done:
         if known is not None and known.number > work.order:
             # It was said again over another connection, was done, and this has come late.
             text = f"work {work.order} was done; {known.number} is the latest of this client"
-            raise BrokerRefused("late", text)
+            raise BrokerRefusedError("late", text)
     results = take(tx, work.steps, task)
     if not work.keep:
         raise Undone(results)
@@ -81,11 +81,11 @@ def take(tx: Transaction, steps: Sequence[Step], task: Task) -> list[bytes]:
     for step in steps:
         verb = STEPS.get(step.name) or ERRANDS.get(step.name)
         if verb is None:
-            raise BadFrame(f"the step {step.name!r}", why="a transaction has no such method")
+            raise BadFrameError(f"the step {step.name!r}", why="a transaction has no such method")
         given = verb.given(step.arguments)
         began = thread_time() if step.name in LISTINGS and not task.guard.is_open else None
         if began is not None and spent > task.seconds:
-            raise LimitReached("answers", _TOO_LONG.format(spent), {"limit": task.seconds})
+            raise LimitReachedError("answers", _TOO_LONG.format(spent), {"limit": task.seconds})
         value = task.guard.take(tx, verb, given)
         spent += 0.0 if began is None else thread_time() - began
         told += LETTER * len(value) if step.name == "letters" else 0
@@ -94,7 +94,7 @@ def take(tx: Transaction, steps: Sequence[Step], task: Task) -> list[bytes]:
         told += LEAST + len(result) if step.name in READS else 0
         if told > task.room and len(results) > 1:
             text = _TOO_MUCH.format(len(results), told, task.room)
-            raise LimitReached("answers", text, {"limit": task.room})
+            raise LimitReachedError("answers", text, {"limit": task.room})
         as_expected = as_expected and step.expected in (b"", result)
     if not as_expected:
         raise Undone(results)

@@ -14,7 +14,7 @@ from polycast.broker.server.grants import Grant, Rights
 from polycast.broker.server.ownership import Claim, conflicts
 from polycast.broker.server.quotas import QUOTAS, Quota
 from polycast.broker.wire.security import readable_by_others
-from polycast.errors import BadGrant
+from polycast.errors import BadGrantError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -301,7 +301,7 @@ class _Reading:
     def _grant(self, key: str, n: int, text: str, read: Callable[[str], Grant]) -> Iterator[Grant]:
         try:
             yield read(text)
-        except BadGrant as error:
+        except BadGrantError as error:
             self._add("bad-grant", f"{key}, number {n + 1}: {error}")
 
     def _expires(self, entry: Mapping[str, Any]) -> float | None:

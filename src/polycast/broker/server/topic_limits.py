@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polycast.errors import LimitReached
+from polycast.errors import LimitReachedError
 from polycast.matching import TopicPattern, check_topic
 
 __all__ = ["LEVELS", "LONGEST", "check_topic_text"]
@@ -20,7 +20,7 @@ def check_topic_text(topic: str | None, *, is_pattern: bool) -> None:
             f"a topic of {len(topic):,} characters and {topic.count('/'):,} levels; up to "
             f"{LONGEST:,} and {LEVELS} are accepted"
         )
-        raise LimitReached("topic", text, {"limit": LEVELS})
+        raise LimitReachedError("topic", text, {"limit": LEVELS})
     if is_pattern:
         TopicPattern(topic)
     else:

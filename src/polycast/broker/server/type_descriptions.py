@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from polycast.broker.wire.frames import decode_description
-from polycast.errors import LimitReached
+from polycast.errors import LimitReachedError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -62,7 +62,7 @@ class Private:
                 f"names, such as {private[-1].name!r}; {len(self.descriptions)} are there, up to "
                 f"{MOST} are accepted from one connection"
             )
-            raise LimitReached("types", text, {"limit": MOST})
+            raise LimitReachedError("types", text, {"limit": MOST})
         using.hold(guard.who, "types", many)
         guard.check_types(public)
         self.descriptions.update({each.hash: each for each in private})
@@ -74,13 +74,13 @@ def read_descriptions(raw: Sequence[msgspec.Raw]) -> Generator[None, None, list[
     """Decode descriptions one at a time, and take their hashes; yields between two of them."""
     if len(raw) > MOST:
         text = f"{len(raw):,} descriptions at once; up to {MOST:,} are accepted"
-        raise LimitReached("types", text, {"limit": MOST})
+        raise LimitReachedError("types", text, {"limit": MOST})
     found: list[Description] = []
     for data in raw:
         size = memoryview(data).nbytes
         if size > LARGEST:
             text = f"a description of {size:,} bytes; up to {LARGEST:,} are accepted"
-            raise LimitReached("types", text, {"limit": LARGEST})
+            raise LimitReachedError("types", text, {"limit": LARGEST})
         found.append(decode_description(data))
         _ = found[-1].hash  # which costs as much as reading it
         if size > SMALL:

@@ -10,7 +10,7 @@ import msgspec
 
 from polycast.broker.server.counters import Tally
 from polycast.broker.server.publisher_owners import subscriptions_of
-from polycast.errors import LimitReached
+from polycast.errors import LimitReachedError
 from polycast.stores.values import size_of_context
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Usage:
         return self._quota_of(who.owner)
 
     def check(self, who: Identified, code: str, used: int, more: int) -> None:
-        """Raises `LimitReached` if somebody would have more of something than is allowed."""
+        """Raises `LimitReachedError` if somebody would have more of something than is allowed."""
         quota = self.quota(who)
         limit = None if quota is None else getattr(quota, code)
         if limit is not None and used + more > limit:
@@ -104,7 +104,7 @@ class Usage:
             each.begin()
 
     def add(self, tx: Transaction, who: Identified, code: str, count: Callable[[], int]) -> None:
-        """Raises `LimitReached` for one more in the store than the owner may have."""
+        """Raises `LimitReachedError` for one more in the store than the owner may have."""
         quota, owner = self.quota(who), who.owner
         if quota is None or owner is None:
             return
@@ -125,7 +125,7 @@ class Usage:
     # -- bytes -------------------------------------------------------------------------------------
 
     def add_runs(self, who: Identified, runs: Sequence[Run], astray: Sequence[Stray] = ()) -> None:
-        """Raises `LimitReached` for events that are more than may be stored on a day.
+        """Raises `LimitReachedError` for events that are more than may be stored on a day.
 
         Those that are astray are dead letters, too.
         """
@@ -229,7 +229,7 @@ class Using:
         self._has: Counter[str] = Counter()
 
     def hold(self, who: Identified, code: str, total: int) -> None:
-        """It has so many of something from now on; `LimitReached` if the owner has too many."""
+        """It has so many of something now; `LimitReachedError` if the owner has too many."""
         if who.owner is None or self._usage.quota(who) is None:
             return
         more, all_of_owner = total - self._has[code], self._usage.held[code]
@@ -263,11 +263,11 @@ _WORDS = {
 
 def _reached(
     who: Identified, code: str, limit: int, used: int, more: int, *, of: str = ""
-) -> LimitReached:
+) -> LimitReachedError:
     text = (
         f"the owner {who.owner!r} has {used:,} {_WORDS[of or code]} and asks for {more:,} more; "
         f"up to {limit:,} are accepted. Whoever keeps the broker's file of tokens can allow more, "
         f"with {code} in the [[owner]] of that name"
     )
     data = {"limit": limit, "used": used, "owner": who.owner, "quota": code}
-    return LimitReached(f"{code.replace('_', '-')}-of-owner", text, data)
+    return LimitReachedError(f"{code.replace('_', '-')}-of-owner", text, data)

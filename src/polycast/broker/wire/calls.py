@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.broker.wire.frames import encode
-from polycast.errors import BadFrame
+from polycast.errors import BadFrameError
 from polycast.events import Identity, Root
 from polycast.stores import contract
 from polycast.stores import group_claiming as claiming
@@ -79,7 +79,7 @@ class Verb:
         try:
             values = self._arguments.decode(arguments)
         except _WRONG as error:
-            raise BadFrame(f"the arguments of {self.name}", why=str(error)) from None
+            raise BadFrameError(f"the arguments of {self.name}", why=str(error)) from None
         return dict(zip(self._signature.parameters, values, strict=True))
 
     def call(self, owner: object, given: dict[str, Any]) -> Any:
@@ -91,7 +91,7 @@ class Verb:
         try:
             return self._result.decode(data)
         except _WRONG as error:
-            raise BadFrame(f"the result of {self.name}", why=str(error)) from None
+            raise BadFrameError(f"the result of {self.name}", why=str(error)) from None
 
 
 class Errand(Verb):

@@ -1,4 +1,4 @@
-"""Messages as frames, and back: whatever the bytes are, only a `BadFrame` is raised for them."""
+"""Messages as frames, and back; bytes that are no message raise `BadFrameError`, nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from polycast.broker.wire.messages import FromBroker, FromClient
-from polycast.errors import BadFrame, NotDecodable
+from polycast.errors import BadFrameError, NotDecodableError
 from polycast.events import decode_record, encode_record
 from polycast.stores import Batch, Stored
 from polycast.typesystem import Description
@@ -113,13 +113,13 @@ def decode_from_broker(frame: bytes | str | None) -> list[FromBroker]:
 
 def _decoded(decoder: msgspec.msgpack.Decoder[Any], data: bytes | str | msgspec.Raw | None) -> Any:
     if data is None or isinstance(data, str):
-        raise BadFrame("a text", why="binary WebSocket messages are accepted")
+        raise BadFrameError("a text", why="binary WebSocket messages are accepted")
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         # A run refuses by a ValueError what it cannot be made of.
         size = memoryview(data).nbytes
-        raise BadFrame(f"a frame of {size} bytes", why=str(error)) from None
+        raise BadFrameError(f"a frame of {size} bytes", why=str(error)) from None
 
 
 def encode_records(records: Iterable[Stored]) -> bytes:
@@ -134,8 +134,8 @@ def decode_records(data: bytes) -> list[Stored]:
     try:
         found = _records.decode(data)
         return [Stored(position, decode_record(body)) for position, body in found]
-    except (msgspec.DecodeError, NotDecodable, RecursionError) as error:
-        raise BadFrame("records", why=str(error)) from None
+    except (msgspec.DecodeError, NotDecodableError, RecursionError) as error:
+        raise BadFrameError("records", why=str(error)) from None
 
 
 def encode_batch(batch: Batch) -> bytes:
@@ -148,5 +148,5 @@ def decode_batch(data: bytes) -> Batch:
     try:
         upto, records = _batch.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BadFrame("a batch of records", why=str(error)) from None
+        raise BadFrameError("a batch of records", why=str(error)) from None
     return Batch(decode_records(records), upto)

@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 
 from polycast.broker.wire.certificates import validity_of
-from polycast.errors import BadCertificate, BadOption
+from polycast.errors import BadCertificateError, BadOptionError
 
 __all__ = [
     "certificate_findings",
@@ -61,7 +61,7 @@ def tls_client_context(
         _present(context, cert, key)
     elif key is not None:
         why = "no certificate was given with it"
-        raise BadCertificate("a key", key, why=why, accepted="a certificate and its key")
+        raise BadCertificateError("a key", key, why=why, accepted="a certificate and its key")
     return context
 
 
@@ -72,7 +72,7 @@ def client_context(tls: object) -> ssl.SSLContext:
     if tls is None or isinstance(tls, str | os.PathLike):
         return tls_client_context(None if tls is None else os.fspath(tls))
     accepted = "an ssl.SSLContext, or the path of a file with certificates of authorities"
-    raise BadOption("tls", tls, accepted=accepted)
+    raise BadOptionError("tls", tls, accepted=accepted)
 
 
 def certificate_findings(cert: str, key: str | None = None, *, now: float) -> tuple[str, ...]:
@@ -145,25 +145,25 @@ def _present(context: ssl.SSLContext, cert: str, key: str | None) -> None:
         context.load_cert_chain(cert, key, password=_refuse)
     except _Encrypted:
         why = "it is encrypted, and nobody can be asked for the passphrase"
-        raise BadCertificate("a key", key or cert, why=why, accepted=_KEY) from None
+        raise BadCertificateError("a key", key or cert, why=why, accepted=_KEY) from None
     except ssl.SSLError as error:
         raise _explained(error, cert, key) from error
 
 
-def _explained(error: ssl.SSLError, cert: str, key: str | None) -> BadCertificate:
+def _explained(error: ssl.SSLError, cert: str, key: str | None) -> BadCertificateError:
     if error.reason == "KEY_VALUES_MISMATCH":
         why = f"it is not the key of the certificate in {cert}"
-        return BadCertificate("a key", key or cert, why=why, accepted=_KEY)
+        return BadCertificateError("a key", key or cert, why=why, accepted=_KEY)
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cert)
     except ssl.SSLError:
         why = "there is no certificate in it that can be read"
-        return BadCertificate("a certificate", cert, why=why, accepted=_CHAIN)
+        return BadCertificateError("a certificate", cert, why=why, accepted=_CHAIN)
     if _PRIVATE in _text(key or cert, "a key", _KEY):
         why = f"OpenSSL does not take it ({error.reason or error})"
     else:
         why = "there is no private key in it"
-    return BadCertificate("a key", key or cert, why=why, accepted=_KEY)
+    return BadCertificateError("a key", key or cert, why=why, accepted=_KEY)
 
 
 def _validity(cert: str, text: str) -> tuple[float, float]:
@@ -171,7 +171,7 @@ def _validity(cert: str, text: str) -> tuple[float, float]:
         return validity_of(text)
     except (LookupError, ValueError) as error:
         why = "there is no certificate in it that can be read"
-        raise BadCertificate("a certificate", cert, why=why, accepted=_CHAIN) from error
+        raise BadCertificateError("a certificate", cert, why=why, accepted=_CHAIN) from error
 
 
 def _trust(context: ssl.SSLContext, ca: str) -> None:
@@ -180,7 +180,7 @@ def _trust(context: ssl.SSLContext, ca: str) -> None:
         context.load_verify_locations(ca)
     except ssl.SSLError as error:
         why = "there is no certificate in it that can be read"
-        raise BadCertificate("an authority", ca, why=why, accepted=_AUTHORITY) from error
+        raise BadCertificateError("an authority", ca, why=why, accepted=_AUTHORITY) from error
 
 
 def _text(path: str, what: str, accepted: str) -> str:
@@ -189,7 +189,7 @@ def _text(path: str, what: str, accepted: str) -> str:
             return file.read()
     except OSError as error:
         why = f"it cannot be read: {error.strerror or error}"
-        raise BadCertificate(what, path, why=why, accepted=accepted) from error
+        raise BadCertificateError(what, path, why=why, accepted=accepted) from error
 
 
 def _refuse() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.contexts.declare.statements import DIRECTIONS, MappingLine, Place
-from polycast.errors import BadContext, BadOption
+from polycast.errors import BadContextError, BadOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,9 +25,9 @@ _TRANSFORM_WITH = "__polycast_transform_with__"
 def maps_to(other: type, direction: Direction) -> Callable[[type[T]], type[T]]:
     """Let the contexts that list a class map it: `?` is other => class, `!` is class => other."""
     if not isinstance(other, type):
-        raise BadContext("the type of @maps_to", other, accepted="a class of the root")
+        raise BadContextError("the type of @maps_to", other, accepted="a class of the root")
     if direction not in DIRECTIONS:
-        raise BadOption.choice("direction", direction, DIRECTIONS)
+        raise BadOptionError.choice("direction", direction, DIRECTIONS)
 
     def note(cls: type[T]) -> type[T]:
         _note(cls, _MAPS_TO, ((other, direction), *vars(cls).get(_MAPS_TO, ())))
@@ -41,7 +41,7 @@ def transform_with(function: Callable[[Any], Any]) -> Callable[[type[T]], type[T
     given: object = function
     if not callable(given):
         accepted = "a function, as in f(x: Money) -> Money"
-        raise BadContext("the function of @transform_with", function, accepted=accepted)
+        raise BadContextError("the function of @transform_with", function, accepted=accepted)
 
     def note(cls: type[T]) -> type[T]:
         _note(cls, _TRANSFORM_WITH, (function,))
@@ -52,11 +52,11 @@ def transform_with(function: Callable[[Any], Any]) -> Callable[[type[T]], type[T
 
 def _note(cls: object, name: str, value: object) -> None:
     if not isinstance(cls, type):
-        raise BadContext("what is annotated", cls, accepted="a class")
+        raise BadContextError("what is annotated", cls, accepted="a class")
     try:
         setattr(cls, name, value)
     except TypeError:
-        raise BadContext("what is annotated", cls, accepted="a class of yours") from None
+        raise BadContextError("what is annotated", cls, accepted="a class of yours") from None
 
 
 def annotated_mappings(context: Context) -> list[MappingLine]:

@@ -18,7 +18,7 @@ from polycast.contexts.declare.statements import (
 from polycast.contexts.resolve.inheritance import forget, settle
 from polycast.contexts.resolve.resolution import Resolver
 from polycast.contexts.run.translator import Translator
-from polycast.errors import BadContext, BadOption, ContextFrozen
+from polycast.errors import BadContextError, BadOptionError, ContextFrozenError
 
 if TYPE_CHECKING:
     import os
@@ -91,7 +91,7 @@ class Context:
         """Let events of one type be events of another: incoming (`?`) or outgoing (`!`)."""
         self._check_open("map()")
         if direction not in DIRECTIONS:
-            raise BadOption.choice("direction", direction, DIRECTIONS)
+            raise BadOptionError.choice("direction", direction, DIRECTIONS)
         ends = (_checked_type(self.name, source), _checked_type(self.name, target))
         self.mapping_lines.append(MappingLine(*ends, direction, place or Place(self.name)))
 
@@ -103,10 +103,12 @@ class Context:
         given: object = pattern
         if not isinstance(given, str):
             accepted = "a text such as 'InvoiceLine.amountToPay'"
-            raise BadContext("a pattern", pattern, accepted=accepted, where=self.name)
+            raise BadContextError("a pattern", pattern, accepted=accepted, where=self.name)
         if isinstance(function, str) and function != DISABLED:
             accepted = "a function, or '-' to disable an inherited rule"
-            raise BadContext("the function of a rule", function, accepted=accepted, where=self.name)
+            raise BadContextError(
+                "the function of a rule", function, accepted=accepted, where=self.name
+            )
         self.rule_lines.append(RuleLine(pattern, function, place or Place(self.name)))
 
     def whole(
@@ -155,7 +157,7 @@ class Context:
         settled = settle(self)
         cls = _checked_type(self.name, cls)
         if direction not in (None, *DIRECTIONS):
-            raise BadOption.choice("direction", direction, DIRECTIONS)
+            raise BadOptionError.choice("direction", direction, DIRECTIONS)
         ways = DIRECTIONS if direction is None else (direction,)
         for way in ways:
             translator = Translator(settled, way, lambda finding: None)
@@ -163,7 +165,7 @@ class Context:
                 return translator.code(cls).source
         sources = {source.__name__ for source, way in settled.mappings if way in ways}
         accepted = ", ".join(sorted(sources)) or "none"
-        raise BadContext("a type with a mapping", cls, accepted=accepted, where=self.name)
+        raise BadContextError("a type with a mapping", cls, accepted=accepted, where=self.name)
 
     def show(self, cls: type) -> Shown:
         """How events of a type come in and go out, path by path, to be printed."""
@@ -202,7 +204,7 @@ class Context:
 
     def _check_open(self, operation: str) -> None:
         if self._frozen:
-            raise ContextFrozen(self.name, operation)
+            raise ContextFrozenError(self.name, operation)
 
     def __repr__(self) -> str:
         parents = ", ".join(parent.name for parent in self.parents)
@@ -214,30 +216,32 @@ def _checked_parents(name: str, parent: Context | Iterable[Context] | None) -> t
     strange: list[object] = [each for each in given if not isinstance(each, Context)]
     if strange:
         accepted = "a context, or several in a list"
-        raise BadContext("parent", strange[0], accepted=accepted, where=name)
+        raise BadContextError("parent", strange[0], accepted=accepted, where=name)
     if len({id(each.root) for each in given}) > 1:
         accepted = "parents of the same root"
-        raise BadContext("parent", [each.name for each in given], accepted=accepted, where=name)
+        raise BadContextError(
+            "parent", [each.name for each in given], accepted=accepted, where=name
+        )
     above = {each.name for parent in given for each in parent.lineage()}
     if name in above:
         accepted = f"a name that no context above it has ({', '.join(sorted(above))})"
-        raise BadContext("the name of a context", name, accepted=accepted)
+        raise BadContextError("the name of a context", name, accepted=accepted)
     return given
 
 
 def _checked_strict(name: str, strict: object) -> bool:
     if not isinstance(strict, bool):
-        raise BadContext("strict", strict, accepted="True or False", where=name)
+        raise BadContextError("strict", strict, accepted="True or False", where=name)
     return strict
 
 
 def _checked_types(name: str, types: object) -> tuple[type, ...]:
     if isinstance(types, type | str) or not isinstance(types, Iterable):
-        raise BadContext("types", types, accepted="classes, in a list", where=name)
+        raise BadContextError("types", types, accepted="classes, in a list", where=name)
     return tuple(dict.fromkeys(_checked_type(name, cls) for cls in types))
 
 
 def _checked_type(name: str, cls: object) -> type:
     if not isinstance(cls, type):
-        raise BadContext("a type", cls, accepted="a class", where=name)
+        raise BadContextError("a type", cls, accepted="a class", where=name)
     return cls

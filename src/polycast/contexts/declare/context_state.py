@@ -11,7 +11,7 @@ from polycast.contexts.declare.context import Context
 from polycast.contexts.declare.function_names import NoName, name_by_which
 from polycast.contexts.declare.rule_functions import Marked, identity
 from polycast.contexts.declare.statements import DISABLED, Direction
-from polycast.errors import BadContext, FilterError
+from polycast.errors import BadContextError, FilterError
 from polycast.filters import Filter
 from polycast.typesystem import describe, wire_name, wire_version
 
@@ -140,7 +140,7 @@ def _function(context: Context, given: Any, what: str) -> FunctionState:
         accepted = (
             f"a function that a module has under its name, or one that can be lifted: {error}"
         )
-        raise BadContext(f"in {what}", given, accepted=accepted, where=context.name) from None
+        raise BadContextError(f"in {what}", given, accepted=accepted, where=context.name) from None
     return FunctionState(tree=tree, unchecked=True, impure=marked.is_impure)
 
 
@@ -171,10 +171,10 @@ def read_state(state: bytes) -> ContextState:
         found = msgspec.json.decode(state, type=ContextState)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         accepted = f"what state_of() makes ({error})"
-        raise BadContext("the state of a context", state, accepted=accepted) from None
+        raise BadContextError("the state of a context", state, accepted=accepted) from None
     if found.format != _FORMAT:
         accepted = f"format {_FORMAT}"
-        raise BadContext("the format of a context", found.format, accepted=accepted)
+        raise BadContextError("the format of a context", found.format, accepted=accepted)
     return found
 
 
@@ -190,7 +190,7 @@ def context_from(
     missing = [name for name in found.parents if name not in parents]
     if missing:
         accepted = f"one that is known: {', '.join(sorted(parents)) or 'none'}"
-        raise BadContext("a parent", missing[0], accepted=accepted, where=found.name)
+        raise BadContextError("a parent", missing[0], accepted=accepted, where=found.name)
 
     def cls(named: TypeState) -> type:
         return class_named(named.name, named.version)

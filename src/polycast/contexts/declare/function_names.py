@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from polycast.contexts.declare.rule_functions import Marked
-from polycast.errors import BadContext
+from polycast.errors import BadContextError
 from polycast.registered_names import Names, home_of, imported
 
 __all__ = ["NoName", "name_by_which", "registered"]
@@ -49,13 +49,13 @@ def registered(
     given = {} if functions is None else functions
     if not isinstance(given, Mapping):
         accepted = "a function for each name, as in {'to_us': to_us}"
-        raise BadContext("functions", functions, accepted=accepted, where=where)
+        raise BadContextError("functions", functions, accepted=accepted, where=where)
     if isinstance(modules, str | ModuleType) or not hasattr(modules, "__iter__"):
-        raise BadContext(option, modules, accepted=_MODULES, where=where)
+        raise BadContextError(option, modules, accepted=_MODULES, where=where)
     for name, function in given.items():
         if not isinstance(name, str) or not callable(function):
             accepted = f"a function for the name {name!r}"
-            raise BadContext("functions", function, accepted=accepted, where=where)
+            raise BadContextError("functions", function, accepted=accepted, where=where)
     return Names([_module(option, each, where) for each in modules], given)
 
 
@@ -68,7 +68,7 @@ def _module(option: str, given: object, where: str) -> ModuleType:
             return imported(given)
         except (ImportError, ValueError) as error:
             accepted = f"modules that can be imported ({error})"
-            raise BadContext(option, given, accepted=accepted, where=where) from error
+            raise BadContextError(option, given, accepted=accepted, where=where) from error
     if not isinstance(given, ModuleType):
-        raise BadContext(option, given, accepted=_MODULES, where=where)
+        raise BadContextError(option, given, accepted=_MODULES, where=where)
     return given

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typing_extensions
 
 from polycast.contexts.declare.rule_functions import Function
-from polycast.errors import BadContext, NotAvailable
+from polycast.errors import BadContextError, NotAvailableError
 
 if TYPE_CHECKING:
     from polycast.contexts.resolve.attribute_shapes import Shape
@@ -35,7 +35,7 @@ class Unit:
     def __post_init__(self) -> None:
         given: object = self.name
         if not isinstance(given, str) or not given.strip():
-            raise BadContext("a unit", given, accepted="its name, such as 'kg' or 'USD'")
+            raise BadContextError("a unit", given, accepted="its name, such as 'kg' or 'USD'")
 
     def __repr__(self) -> str:
         return f"Unit({self.name!r})"
@@ -169,7 +169,7 @@ def _registry() -> tuple[Any, Any]:
     try:
         import pint
     except ImportError:
-        raise NotAvailable(
+        raise NotAvailableError(
             "conversion of units",
             why="pint is not installed",
             instead="Install it: pip install 'polycast[units]'; or write the rules by hand",

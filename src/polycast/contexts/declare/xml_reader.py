@@ -12,7 +12,7 @@ from xml.parsers import expat
 
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.declare.statements import DIRECTIONS
-from polycast.errors import BadContext
+from polycast.errors import BadContextError
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -69,17 +69,17 @@ class TooManyErrors(Exception):
     """There is no sense in reading on."""
 
 
-def file_error(file: str, errors: list[Finding]) -> BadContext:
+def file_error(file: str, errors: list[Finding]) -> BadContextError:
     """All that is wrong with a file."""
     count = "this error" if len(errors) == 1 else f"these {len(errors)} errors"
     if len(errors) >= MOST_ERRORS:
         count += ", and perhaps more: the rest of the file was not looked at"
     accepted = f"one without {count}"
-    return BadContext("the file of a context", file, accepted=accepted, errors=errors)
+    return BadContextError("the file of a context", file, accepted=accepted, errors=errors)
 
 
 def read_declaration(path: str | os.PathLike[str] | Traversable) -> Declared:
-    """Read a file; `BadContext` with all that is wrong in it."""
+    """Read a file; `BadContextError` with all that is wrong in it."""
     file = str(path)
     with _place_of(path).open("rb") as opened:
         data = opened.read(LARGEST + 1)
@@ -97,7 +97,7 @@ def _place_of(path: str | os.PathLike[str] | Traversable) -> Path | Traversable:
     """Where a file is: in a folder, beside a module that was imported from a zip, or in a zip."""
     if not isinstance(path, str | os.PathLike):
         if not hasattr(path, "open"):
-            raise BadContext("the file of a context", path, accepted="a path")
+            raise BadContextError("the file of a context", path, accepted="a path")
         return path
     found = Path(path)
     if found.exists():

@@ -9,7 +9,7 @@ from polycast.contexts.declare.function_names import NoName, name_by_which
 from polycast.contexts.declare.rule_functions import identity
 from polycast.contexts.declare.statements import DISABLED
 from polycast.contexts.declare.xml_loader import IDENTITY
-from polycast.errors import BadContext
+from polycast.errors import BadContextError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ def _named(context: Context, found: Any, what: str) -> str:
         return ".".join(name_by_which(found))
     except NoName as error:
         accepted = f"what a module defines under a name, and {error}"
-        raise BadContext(f"in {what}", found, accepted=accepted, where=context.name) from None
+        raise BadContextError(f"in {what}", found, accepted=accepted, where=context.name) from None
 
 
 def _element(kind: str, /, **values: str) -> str:
@@ -76,5 +76,5 @@ def _element(kind: str, /, **values: str) -> str:
 
 def _quoted(text: str) -> str:
     if not text.replace("\n", "").replace("\t", "").isprintable():
-        raise BadContext("a text", text, accepted="one whose characters can stand in XML")
+        raise BadContextError("a text", text, accepted="one whose characters can stand in XML")
     return quoteattr(text)

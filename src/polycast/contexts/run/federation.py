@@ -13,7 +13,7 @@ from polycast.contexts.declare.function_names import registered
 from polycast.contexts.resolve.inheritance import from_above, settle
 from polycast.contexts.run.depth import check_depth
 from polycast.contexts.run.translator import Translator
-from polycast.errors import BadContext, ContextRefused, NotTranslated
+from polycast.errors import BadContextError, ContextRefusedError, NotTranslatedError
 from polycast.errors.failures import FAILURES
 from polycast.forks import shared_lock
 from polycast.plain_text import log_of
@@ -78,11 +78,11 @@ class Federation:
         functions: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         if not isinstance(root, Context) or root.parents:
-            raise BadContext("root", root, accepted="a context without a parent")
+            raise BadContextError("root", root, accepted="a context without a parent")
         self.names = registered("imports", imports, functions, where=root.name)
         report = root.check()
         if report.errors:
-            raise ContextRefused(root.name, report.errors)
+            raise ContextRefusedError(root.name, report.errors)
         root.freeze()
         self.root = root
         self._lock = shared_lock()
@@ -114,7 +114,7 @@ class Federation:
                     accepted = "a new name, federation.replace(), or replace=True"
                     if each is not context:
                         accepted = f"a parent that is in: federation.member({each.name!r}).context"
-                    raise BadContext("the name of a context", each.name, accepted=accepted)
+                    raise BadContextError("the name of a context", each.name, accepted=accepted)
             reports = {each: _accepted(each) for each in new or [context]}
             asked = frozenset([context.name])
             self._put(new or [context] if replace else new, asked, overriding=replace)
@@ -130,7 +130,9 @@ class Federation:
             for parent in context.parents:
                 if parent is not self.root and not self._has(parent):
                     accepted = "parents that are in the federation"
-                    raise BadContext("parent", parent.name, accepted=accepted, where=context.name)
+                    raise BadContextError(
+                        "parent", parent.name, accepted=accepted, where=context.name
+                    )
             self._put([context], frozenset([context.name]), overriding=True)
             return report
 
@@ -143,7 +145,7 @@ class Federation:
             below = [each.name for each in self.members.values() if name in each.parents]
             if below:
                 accepted = f"one that has no children; it has {', '.join(below)}"
-                raise BadContext("a context to remove", name, accepted=accepted)
+                raise BadContextError("a context to remove", name, accepted=accepted)
             self._swap({key: each for key, each in self.members.items() if key != name})
             self._counts.pop(name, None)
             self.overriding = self.overriding - {name}
@@ -245,20 +247,20 @@ class Federation:
 
     def _check_belongs(self, context: object) -> None:
         if not isinstance(context, Context):
-            raise BadContext("a context", context, accepted="a pc.Context")
+            raise BadContextError("a context", context, accepted="a pc.Context")
         if context is self.root or not context.parents:
             accepted = f"a context below the root {self.root.name!r}"
-            raise BadContext("a context to add", context.name, accepted=accepted)
+            raise BadContextError("a context to add", context.name, accepted=accepted)
         if context.root is not self.root:
             accepted = f"a context below {self.root.name!r}, the root of this federation"
             if context.root.name == self.root.name:
                 accepted += "; this one is below another context of that name"
-            raise BadContext("the root of a context", context.root.name, accepted=accepted)
+            raise BadContextError("the root of a context", context.root.name, accepted=accepted)
 
-    def _unknown(self, name: object, *, root: bool = True) -> BadContext:
+    def _unknown(self, name: object, *, root: bool = True) -> BadContextError:
         names = [*([self.root.name] if root else []), *self.members]
         accepted = " or ".join(names) or "none yet: add() brings one in, and the root stays"
-        return BadContext("a context of this federation", name, accepted=accepted)
+        return BadContextError("a context of this federation", name, accepted=accepted)
 
     def report(self, name: str, finding: Finding) -> None:
         """Have something found that concerns a context at work, and said once."""
@@ -334,13 +336,13 @@ class Federation:
         way.counts[cls] = way.counts.get(cls, 0) + 1
         return found
 
-    def _stays(self, member: Member, way: Translator, event: Any) -> NotTranslated:
+    def _stays(self, member: Member, way: Translator, event: Any) -> NotTranslatedError:
         """An event that cannot get out of its context, or into another."""
         if way is member.outgoing:
             why = "it is a local type, and no '!' mapping lets it out"
-            return NotTranslated(event, source=member.name, target=self.root.name, why=why)
+            return NotTranslatedError(event, source=member.name, target=self.root.name, why=why)
         why = "it is a type of that context, and no event of the root"
-        return NotTranslated(event, source=self.root.name, target=member.name, why=why)
+        return NotTranslatedError(event, source=self.root.name, target=member.name, why=why)
 
     # -- looking -----------------------------------------------------------------------------------
 
@@ -408,7 +410,7 @@ class Federation:
 def _accepted(context: Context) -> Report:
     report = context.check()
     if report.errors:
-        raise ContextRefused(context.name, report.errors)
+        raise ContextRefusedError(context.name, report.errors)
     for each in report.warnings:
         _log.warning("context %r: %s", context.name, each)
     return report

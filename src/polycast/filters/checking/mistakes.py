@@ -6,7 +6,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from polycast.errors import FilterMistake
+from polycast.errors import FilterMistakeError
 from polycast.filters.checking.classes import Classes
 from polycast.filters.checking.etcl_components import needed, places_in
 from polycast.filters.checking.inference import Kind, Kinds, joined, kinds_of, shown
@@ -47,10 +47,10 @@ class Problem:
 
 
 def check(tree: nodes.Node, types: tuple[type, ...], *, every: bool = False) -> None:
-    """Raise FilterMistake if parts of the filter certainly fail for all events of the types."""
+    """Raise `FilterMistakeError` if a part certainly fails for all events of the types."""
     found = problems(tree, types, every=every)
     if found:
-        raise FilterMistake(found, shown(_event(types, every=every)))
+        raise FilterMistakeError(found, shown(_event(types, every=every)))
 
 
 def problems(tree: nodes.Node, types: tuple[type, ...], *, every: bool = False) -> list[Problem]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from polycast.errors import FilterTooCostly
+from polycast.errors import FilterTooCostlyError
 from polycast.filters.cost import language_functions as languages
 from polycast.filters.cost import value_kinds as kinds
 from polycast.filters.cost.amounts import EVENT, NOTHING, Amount, TooMuch, one_of, steps
@@ -61,7 +61,7 @@ def cost_of(
     lookup: Callable[[str], Description | None] = lambda name: None,
     fields: Fields | None = None,
 ) -> Amount:
-    """The steps for an event of a size, at most; `FilterTooCostly` names what has no such bound.
+    """The steps for an event of a size, at most; `FilterTooCostlyError` names what has no bound.
 
     `of` describes the class of the events, and `lookup` the classes of what is in their fields.
     Where events may be of several classes, `fields` tells what a field of a name may be in any.
@@ -108,7 +108,7 @@ class _Judge:
 
     @singledispatchmethod
     def _judged(self, node: nodes.Node) -> Judged:
-        raise FilterTooCostly(type(node).__name__, "nobody can say what it costs", accepted="")
+        raise FilterTooCostlyError(type(node).__name__, "nobody can say what it costs", accepted="")
 
     # -- leaves ------------------------------------------------------------------------------------
 
@@ -192,20 +192,20 @@ class _Judge:
         constants = [each.value for each in parts[1:] if isinstance(each, nodes.Constant)]
         known = len(constants) == len(parts) - 1
         if name in REFUSED:
-            raise FilterTooCostly(f"{name}()", REFUSED[name], accepted=_METHODS_SHOWN)
+            raise FilterTooCostlyError(f"{name}()", REFUSED[name], accepted=_METHODS_SHOWN)
         if name in ("encode", "decode"):
             plain = not constants or (len(constants) == 1 and constants[0] in CODECS)
             if not known or not plain:
                 why = "other codecs take more than a step for each letter"
                 shown = ", ".join(f"{name}({each!r})" for each in CODECS)
-                raise FilterTooCostly(f"{name}()", why, accepted=shown)
+                raise FilterTooCostlyError(f"{name}()", why, accepted=shown)
         if name == "replace" and not _shrinks(constants):
             why = "it may make something much bigger than the event"
             accepted = "constants, of which the second is no longer than the first"
-            raise FilterTooCostly("replace()", why, accepted=accepted)
+            raise FilterTooCostlyError("replace()", why, accepted=accepted)
         if name in NEEDLES and not known:
             why = "it goes over the text again for each letter of what it looks for"
-            raise FilterTooCostly(f"{name}()", why, accepted="a constant to look for")
+            raise FilterTooCostlyError(f"{name}()", why, accepted="a constant to look for")
 
     @_judged.register
     def _(self, node: nodes.Function) -> Judged:
@@ -272,7 +272,7 @@ class _Judge:
         else:
             size = both + SMALL
         if node.operator == "%" and TEXT in left.kind:
-            raise FilterTooCostly(
+            raise FilterTooCostlyError(
                 "%", "with a text on its left it formats, to any length", accepted=_NUMBERS
             )
         cost += size.times(BYTE) + _digits(node.operator, left, right, size)
@@ -300,7 +300,7 @@ class _Judge:
                 "any(each.price > 3 for each in event.items), also in each other: "
                 "any(any(tag == 'new' for tag in each.tags) for each in event.items)"
             )
-            raise FilterTooCostly(f"{node.kind}()", why, accepted=accepted) from None
+            raise FilterTooCostlyError(f"{node.kind}()", why, accepted=accepted) from None
         return Judged(over.cost + total, SMALL, INT)
 
 
@@ -349,14 +349,16 @@ def _repeated(node: nodes.Arithmetic, left: Judged, right: Judged) -> Amount | N
         if repeats:
             why = "a text or list times a number may become of any size"
             accepted = "numbers: fields that are declared as such, or with a float: n * 1.0 * m"
-            raise FilterTooCostly("*", why, accepted=accepted)
+            raise FilterTooCostlyError("*", why, accepted=accepted)
     return None
 
 
 def _power(node: nodes.Node) -> int:
     value = node.value if isinstance(node, nodes.Constant) else None
     if type(value) is not int:
-        raise FilterTooCostly("**", "it may make a number of any size", accepted="a small constant")
+        raise FilterTooCostlyError(
+            "**", "it may make a number of any size", accepted="a small constant"
+        )
     return max(1, abs(value))
 
 

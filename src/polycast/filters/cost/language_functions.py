@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.errors import FilterTooCostly
+from polycast.errors import FilterTooCostlyError
 from polycast.filters.cost.amounts import Amount, one_of, steps
 from polycast.filters.cost.value_kinds import ALL, INT, TEXT, Kind
 from polycast.filters.tree import nodes
@@ -78,7 +78,7 @@ def _holds(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
             "paths whose predicates look at what is right below: "
             '/struct/member[name="topic" and value="news"], //string[. = "news"]'
         )
-        raise FilterTooCostly(f"the XPath {text!r:.80}", why, accepted=accepted)
+        raise FilterTooCostlyError(f"the XPath {text!r:.80}", why, accepted=accepted)
     return steps(times + DOCUMENT) + sizes[0].times(times + LETTER)
 
 

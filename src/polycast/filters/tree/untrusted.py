@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from polycast.errors import FilterError, FilterTooCostly
+from polycast.errors import FilterError, FilterTooCostlyError
 from polycast.filters.cost import cost_of, is_plain
 from polycast.filters.tree import nodes
 from polycast.filters.tree.forbidden_names import leads_out
@@ -27,7 +27,7 @@ def check_outside(tree: nodes.Node) -> None:
     for node in reversed(list(nodes.walk(tree))):  # what is below first
         _check(node)
     if not is_plain(tree) and cost_of(tree).constant > MOST_STEPS:
-        raise FilterTooCostly(
+        raise FilterTooCostlyError(
             "the filter", f"it takes more than {MOST_STEPS} steps for each event", accepted="less"
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from polycast.errors import BadOption, NotDecodable
+from polycast.errors import BadOptionError, NotDecodableError
 from polycast.events.wire_forms import Malformed, Refused
 from polycast.formats.xmlrpc.event_writer import OPAQUE
 from polycast.formats.xmlrpc.typed_values import convert, without_wrappers
@@ -28,9 +28,9 @@ def from_xmlrpc(source: Any, *, of: Any = None) -> Any:
     no extensions. Dates among plain values are `xmlrpc.client.DateTime`, which keeps their text.
     """
     if not isinstance(source, str | bytes | dict):
-        raise BadOption("source", source, accepted="XML as str or bytes, or a dict of values")
+        raise BadOptionError("source", source, accepted="XML as str or bytes, or a dict of values")
     if of is not None and not isinstance(of, type):
-        raise BadOption("of", of, accepted="the class of the event, or None")
+        raise BadOptionError("of", of, accepted="the class of the event, or None")
     what = WHAT if of is None else f"{WHAT} as {of.__name__}"
     values = source if isinstance(source, dict) else parse_xml(source)
     try:
@@ -38,9 +38,9 @@ def from_xmlrpc(source: Any, *, of: Any = None) -> Any:
             return without_wrappers(values)
         return convert(_whole(values) if is_level_3(values) else values, of)
     except (Malformed, Refused, TypeError, ValueError, ArithmeticError) as error:
-        raise NotDecodable(what, why=str(error)) from None
+        raise NotDecodableError(what, why=str(error)) from None
     except RecursionError:
-        raise NotDecodable(what, why="it is nested too deeply") from None
+        raise NotDecodableError(what, why="it is nested too deeply") from None
 
 
 def _whole(event: dict[str, Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import NotSerialisable
+from polycast.errors import NotSerialisableError
 from polycast.formats.xmlrpc.value_forms import (
     DATE,
     FILTERABLE,
@@ -45,7 +45,9 @@ def to_xmlrpc(event: object) -> dict[str, Any]:
             found[_checked(name, "event")] = _value(part, name, 0, whole=True)
     hidden = _hidden(filterable(event), path, 0)
     if hidden is not None and OPAQUE in found:
-        raise NotSerialisable(event, path="event", why=f"it has a member {OPAQUE!r} of its own")
+        raise NotSerialisableError(
+            event, path="event", why=f"it has a member {OPAQUE!r} of its own"
+        )
     return found if hidden is None else {**found, OPAQUE: hidden}
 
 
@@ -126,9 +128,9 @@ def _form(value: Any, path: str, depth: int) -> tuple[str, Any]:
     try:
         kind, plain = form_of(value)
     except NoForm as error:
-        raise NotSerialisable(value, path=path, why=error.why) from None
+        raise NotSerialisableError(value, path=path, why=error.why) from None
     if depth >= DEEPEST and kind not in SCALARS:
-        raise NotSerialisable(value, path=path, why=f"it is more than {DEEPEST} levels deep")
+        raise NotSerialisableError(value, path=path, why=f"it is more than {DEEPEST} levels deep")
     return kind, plain
 
 
@@ -136,18 +138,18 @@ def _members(value: Any, path: str) -> list[tuple[str, Any]]:
     try:
         return list(members_of(value).items())
     except NoForm as error:
-        raise NotSerialisable(value, path=path, why=error.why) from None
+        raise NotSerialisableError(value, path=path, why=error.why) from None
 
 
 def _text(plain: Any, path: str) -> str:
     try:
         return _checked(scalar_text(plain), path)
     except NoForm as error:
-        raise NotSerialisable(plain, path=path, why=error.why) from None
+        raise NotSerialisableError(plain, path=path, why=error.why) from None
 
 
 def _checked(text: str, path: str) -> str:
     if found := _IMPOSSIBLE.search(text):
         why = f"XML has no character U+{ord(found[0]):04X}; send it as bytes"
-        raise NotSerialisable(text, path=path, why=why)
+        raise NotSerialisableError(text, path=path, why=why)
     return str.__str__(text)

@@ -6,7 +6,7 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.formats.xmlrpc.event_writer import DEEPEST
 from polycast.formats.xmlrpc.value_forms import DATE
 
@@ -23,12 +23,12 @@ _ODD_DOUBLES = frozenset({"nan", "inf", "-inf"})
 
 
 def parse_xml(source: str | bytes) -> Any:
-    """The value that an XML text holds; NotDecodable if it is none."""
+    """The value that an XML text holds; NotDecodableError if it is none."""
     from xml.parsers import expat
 
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     if len(data) > LONGEST:
-        raise NotDecodable(WHAT, why=f"it is longer than {LONGEST} bytes")
+        raise NotDecodableError(WHAT, why=f"it is longer than {LONGEST} bytes")
     reader = _Reader()
     # A text says itself what it is; bytes may begin with a declaration.
     parser = expat.ParserCreate("utf-8" if isinstance(source, str) else None)
@@ -40,11 +40,11 @@ def parse_xml(source: str | bytes) -> Any:
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise NotDecodable(WHAT, why=f"it is not XML: {error}") from None
-    except NotDecodable:
+        raise NotDecodableError(WHAT, why=f"it is not XML: {error}") from None
+    except NotDecodableError:
         raise
     except (LookupError, ValueError) as error:  # an encoding that does not exist, or is not for XML
-        raise NotDecodable(WHAT, why=f"its encoding: {error}") from None
+        raise NotDecodableError(WHAT, why=f"its encoding: {error}") from None
     finally:
         parser.StartElementHandler = parser.EndElementHandler = None
         parser.CharacterDataHandler = parser.StartDoctypeDeclHandler = None
@@ -52,7 +52,7 @@ def parse_xml(source: str | bytes) -> Any:
 
 
 def _refuse_types(*_: object) -> None:
-    raise NotDecodable(WHAT, why="it has a document type; entities are not accepted")
+    raise NotDecodableError(WHAT, why="it has a document type; entities are not accepted")
 
 
 class _Element:
@@ -69,9 +69,9 @@ class _Element:
         """Refuse anything else below, and text, unless it is all there is and may be."""
         for name, _ in self.parts:
             if name not in names:
-                raise NotDecodable(WHAT, why=f"<{name:.60}> cannot be in <{self.name}>")
+                raise NotDecodableError(WHAT, why=f"<{name:.60}> cannot be in <{self.name}>")
         if (self.parts or not text) and "".join(self.text).strip(_SPACE):
-            raise NotDecodable(WHAT, why=f"<{self.name}> has text beside elements")
+            raise NotDecodableError(WHAT, why=f"<{self.name}> has text beside elements")
 
 
 class _Reader:
@@ -87,9 +87,9 @@ class _Reader:
         self._levels += name in _NESTING
         # An event of as many levels as can be written has one more around its parts.
         if self._levels > DEEPEST + 1 or len(self._open) > 4 * DEEPEST:
-            raise NotDecodable(WHAT, why=f"it is more than {DEEPEST} levels deep")
+            raise NotDecodableError(WHAT, why=f"it is more than {DEEPEST} levels deep")
         if attributes:
-            raise NotDecodable(WHAT, why=f"<{name:.60}> has attributes; XML-RPC has none")
+            raise NotDecodableError(WHAT, why=f"<{name:.60}> has attributes; XML-RPC has none")
         self._open.append(_Element(name))
 
     def characters(self, text: str) -> None:
@@ -103,12 +103,14 @@ class _Reader:
         make = _MAKERS.get(name)
         if make is None:
             accepted = ", ".join(sorted(_MAKERS))
-            raise NotDecodable(WHAT, why=f"<{name:.60}> is no element of XML-RPC, only {accepted}")
+            raise NotDecodableError(
+                WHAT, why=f"<{name:.60}> is no element of XML-RPC, only {accepted}"
+            )
         value = make(element)
         if self._open:
             self._open[-1].parts.append((name, value))
         elif name in ("member", "name", "data"):
-            raise NotDecodable(WHAT, why=f"<{name:.60}> is no value by itself")
+            raise NotDecodableError(WHAT, why=f"<{name:.60}> is no value by itself")
         else:
             self.result = value
 
@@ -118,7 +120,7 @@ def _struct(element: _Element) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for _, (name, value) in element.parts:
         if name in found:
-            raise NotDecodable(WHAT, why=f"a struct has two members {name!r:.60}")
+            raise NotDecodableError(WHAT, why=f"a struct has two members {name!r:.60}")
         found[name] = value
     return found
 
@@ -126,7 +128,7 @@ def _struct(element: _Element) -> dict[str, Any]:
 def _member(element: _Element) -> tuple[str, Any]:
     element.only("name", "value")
     if [name for name, _ in element.parts] != ["name", "value"]:
-        raise NotDecodable(WHAT, why="a <member> is one <name> and one <value>")
+        raise NotDecodableError(WHAT, why="a <member> is one <name> and one <value>")
     return element.parts[0][1], element.parts[1][1]
 
 
@@ -134,14 +136,14 @@ def _any_value(element: _Element) -> Any:
     """A value without an element is a string."""
     element.only(*_TYPES, text=True)
     if len(element.parts) > 1:
-        raise NotDecodable(WHAT, why="a <value> holds one element")
+        raise NotDecodableError(WHAT, why="a <value> holds one element")
     return element.parts[0][1] if element.parts else "".join(element.text)
 
 
 def _array(element: _Element) -> list[Any]:
     element.only("data")
     if len(element.parts) != 1:
-        raise NotDecodable(WHAT, why="an <array> is one <data>")
+        raise NotDecodableError(WHAT, why="an <array> is one <data>")
     return element.parts[0][1]  # type: ignore[no-any-return]
 
 
@@ -157,7 +159,7 @@ def _plain(read: Callable[[str], Any]) -> Callable[[_Element], Any]:
         try:
             return read(text)
         except (ValueError, binascii.Error) as error:
-            raise NotDecodable(WHAT, why=f"<{element.name}>: {error}") from None
+            raise NotDecodableError(WHAT, why=f"<{element.name}>: {error}") from None
 
     return make
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors import BadOption, FilterError
+from polycast.errors import BadOptionError, FilterError
 from polycast.filters.filter import Filter
 from polycast.filters.tree import nodes
 from polycast.languages.etcl.functions import path_in
@@ -23,7 +23,7 @@ NEGATION, FACTOR = 8, 9  # levels above those of the binary operators
 def etcl_text(where: Filter[Any]) -> str:
     """The filter in ETCL; FilterError if it has a part that ETCL cannot say."""
     if not isinstance(where, Filter):
-        raise BadOption("where", where, accepted="a pc.Filter, as pc.parse_filter makes one")
+        raise BadOptionError("where", where, accepted="a pc.Filter, as pc.parse_filter makes one")
     return written(where.tree)
 
 

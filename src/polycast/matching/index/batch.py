@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from polycast.errors import BadOption
+from polycast.errors import BadOptionError
 from polycast.errors.failures import FAILURES
 from polycast.events.instances import anatomy_of, rebuild
 from polycast.filters.normal_form.ordered_domains import ABSENT
@@ -126,7 +126,7 @@ class Rows:
         known = declared_defaults(cls)
         if unknown := [name for name in self._arrays if known and name not in known]:
             accepted = f"columns that are attributes of {cls.__qualname__}: {', '.join(known)}"
-            raise BadOption("batch", f"column {unknown[0]}", accepted=accepted)
+            raise BadOptionError("batch", f"column {unknown[0]}", accepted=accepted)
 
     def __len__(self) -> int:
         return self._size
@@ -248,7 +248,9 @@ def converted(value: Any, hint: Any) -> Any:
         return value
     if isinstance(value, str) and issubclass(hint, enum.Enum):
         if value not in hint.__members__:
-            raise BadOption("batch", value, accepted=f"names of members of {hint.__qualname__}")
+            raise BadOptionError(
+                "batch", value, accepted=f"names of members of {hint.__qualname__}"
+            )
         return hint[value]
     if isinstance(value, str) and hint is uuid.UUID:
         return uuid.UUID(value)

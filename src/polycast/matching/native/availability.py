@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from polycast.errors import BadOption, NotAvailable
+from polycast.errors import BadOptionError, NotAvailableError
 from polycast.filters.normal_form.ordered_domains import ABSENT
 
 __all__ = ["available", "chosen", "engine", "use"]
@@ -33,7 +33,7 @@ def chosen(native: bool | None) -> Any | None:  # noqa: FBT001
     """The module to match with: as asked, or if nothing is, as the environment says."""
     choice = os.environ.get(VARIABLE, "auto") if native is None else "require" if native else "off"
     if choice not in CHOICES:
-        raise BadOption(VARIABLE, choice, accepted=", ".join(CHOICES))
+        raise BadOptionError(VARIABLE, choice, accepted=", ".join(CHOICES))
     if choice == "off":
         return None
     module = available()
@@ -42,9 +42,9 @@ def chosen(native: bool | None) -> Any | None:  # noqa: FBT001
     return module
 
 
-def missing() -> NotAvailable:
+def missing() -> NotAvailableError:
     """The error if it has to be there and is not."""
-    return NotAvailable(
+    return NotAvailableError(
         "the matching kernel",
         why="polycast was built without a C compiler",
         instead=f"Install one and polycast again; or set {VARIABLE}=auto: it does without",
@@ -59,7 +59,7 @@ def use(scan: str) -> str:
     try:
         return str(module.use(scan))
     except ValueError:
-        raise BadOption("scan", scan, accepted="best, scalar; avx2 where there is") from None
+        raise BadOptionError("scan", scan, accepted="best, scalar; avx2 where there is") from None
 
 
 def engine(module: Any | None) -> str:

@@ -56,7 +56,7 @@ def examine(
 ) -> Report:
     """Look at all of a store, which may be open and written, and change nothing.
 
-    `NotAStore` if there is none, or one that is too new; all else that is wrong is in the report.
+    `NotAStoreError` if there is none, or one that is too new; what else is wrong is in the report.
     """
     now = (clock if clock is not None else SystemClock()).time()
     with looking(path, current=False) as store:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from polycast.errors import NotAStore, StoreDamaged, StoreError
+from polycast.errors import NotAStoreError, StoreDamagedError, StoreError
 from polycast.stores.contract import ContextVersion, Route, Routed
 from polycast.stores.sqlite.read_half import Readable
 from polycast.stores.sqlite.readonly_file import peek
@@ -95,7 +95,7 @@ class ReadOnlyStore(Readable):
 
 @contextmanager
 def looking(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[ReadOnlyStore]:
-    """Look at the store in a file; `NotAStore` if there is none that can be read here.
+    """Look at the store in a file; `NotAStoreError` if there is none that can be read here.
 
     With `current`, one of an older version is refused, too: its tables are not those of today.
     """
@@ -105,7 +105,7 @@ def looking(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[R
         with translated(path):
             version = _version(connection, path)
             if current and version is not None and version < len(STEPS):
-                raise NotAStore(
+                raise NotAStoreError(
                     path,
                     why=f"it has the older version {version}",
                     instead="Open a bus over it once: that brings it up to date",
@@ -118,7 +118,7 @@ def looking(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[R
 def _opened(path: str) -> Peek:
     why = _not_to_read(path)
     if why is not None:
-        raise NotAStore(path, why=why, instead=_INSTEAD)
+        raise NotAStoreError(path, why=why, instead=_INSTEAD)
     with translated(path):
         return peek(path)
 
@@ -143,13 +143,13 @@ def _version(connection: apsw.Connection, path: str) -> int | None:
     try:
         version = version_of(connection, path)
     except apsw.NotADBError:
-        raise NotAStore(
+        raise NotAStoreError(
             path, why="it is no SQLite file, or its beginning is destroyed", instead=_INSTEAD
         ) from None
     except apsw.CorruptError:
         return None
     if version == 0:
-        raise NotAStore(path, why="it is empty", instead=_INSTEAD)
+        raise NotAStoreError(path, why="it is empty", instead=_INSTEAD)
     return version
 
 
@@ -159,7 +159,7 @@ def translated(path: str) -> Iterator[None]:
     try:
         yield
     except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise StoreDamaged(path, place="an unknown place", why=str(error)) from None
+        raise StoreDamagedError(path, place="an unknown place", why=str(error)) from None
     except apsw.BusyError:
         raise StoreError(f"{path} is being written for long; ask again later") from None
     except apsw.Error as error:

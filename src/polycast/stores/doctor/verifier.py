@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import msgspec
 
-from polycast.errors import NotDecodable
+from polycast.errors import NotDecodableError
 from polycast.events import decode_record
 from polycast.stores.doctor.report import Damage, Integrity
 from polycast.stores.sqlite.interning import Names
@@ -186,7 +186,7 @@ class Verifier:
             return
         try:
             record = decode_record(body)
-        except NotDecodable as error:
+        except NotDecodableError as error:
             self._note(f"position {position}", str(error))
             return
         named, identity = names.types[kind], record.identity
@@ -214,7 +214,7 @@ class Verifier:
             return
         try:
             decode_record(row[3])
-        except NotDecodable as error:
+        except NotDecodableError as error:
             self._note(f"dead letter {row[0]}", str(error))
 
     # -- the pipeline ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from polycast.config import SystemClock
-from polycast.errors import StoreClosed
+from polycast.errors import StoreClosedError
 from polycast.errors.failures import FAILURES
 from polycast.events import encode_record
 from polycast.stores.contract import Batch, Draft, EventType, Run, Stored
@@ -190,7 +190,7 @@ class MemoryStore(Near):
         with self._lock:
             try:
                 if self._closed:
-                    raise StoreClosed()
+                    raise StoreClosedError()
                 future.set_result(work())
             except FAILURES as error:
                 future.set_exception(error)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from polycast.errors import NotSerialisable, StoreDamaged
+from polycast.errors import NotSerialisableError, StoreDamagedError
 from polycast.stores.sqlite.row_format import fetch_one, insert_rows
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Appender:
             job.result = list(range(newest + 1, newest + 1 + job.records))
             newest += job.records
         if values and self._connection.last_insert_rowid() != newest:
-            raise StoreDamaged(
+            raise StoreDamagedError(
                 self._path,
                 place=f"position {newest}",
                 why=f"SQLite put the record at {self._connection.last_insert_rowid()}",
@@ -99,7 +99,7 @@ class Appender:
         try:
             job.result = [self._append_one(job.moment, *each) for each in job.one_by_one()]
         except _REFUSED as error:
-            job.error = NotSerialisable(job.drafts, path="Record", why=str(error))
+            job.error = NotSerialisableError(job.drafts, path="Record", why=str(error))
             execute("ROLLBACK TO one")
             self._numbers.forget_new()
             self._newest = newest

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from polycast.config import SystemClock
-from polycast.errors import NotAStore, StoreDamaged
+from polycast.errors import NotAStoreError, StoreDamagedError
 from polycast.stores.sqlite.connections import connect, told
 from polycast.stores.sqlite.file_replacement import Target
 from polycast.stores.sqlite.readonly_file import peek
@@ -65,11 +65,11 @@ def _check_source(path: str) -> None:
     """Nothing is made at a path by a copy of what is there."""
     if not os.path.isfile(path):
         why = "it is no file" if os.path.exists(path) else "there is no such file"
-        raise NotAStore(path, why=why, instead="Name the file of a store")
+        raise NotAStoreError(path, why=why, instead="Name the file of a store")
 
 
-def _no_store(path: str) -> NotAStore:
-    return NotAStore(path, why="it is empty", instead="Name a back-up of a store")
+def _no_store(path: str) -> NotAStoreError:
+    return NotAStoreError(path, why="it is empty", instead="Name a back-up of a store")
 
 
 def restore(
@@ -93,7 +93,7 @@ def restore(
 
 
 def check_file(path: str) -> None:
-    """See that a file is a whole store: `NotAStore` or `StoreDamaged` if not."""
+    """See that a file is a whole store: `NotAStoreError` or `StoreDamagedError` if not."""
     with closing(connect(path, write=False)) as connection:
         try:
             if version_of(connection, path) == 0:
@@ -102,7 +102,7 @@ def check_file(path: str) -> None:
         except apsw.CorruptError as error:
             found = [str(error)]
     if found != ["ok"]:
-        raise StoreDamaged(path, place="the file", why="; ".join(map(str, found)))
+        raise StoreDamagedError(path, place="the file", why="; ".join(map(str, found)))
 
 
 def _copy(source: apsw.Connection, path: str, progress: Callable[[int, int], None] | None) -> int:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from polycast.errors import NotAStore, StoreClosed, StoreDamaged, StoreError, StoreFailed
+from polycast.errors import (
+    NotAStoreError,
+    StoreClosedError,
+    StoreDamagedError,
+    StoreError,
+    StoreFailedError,
+)
 from polycast.forks import Home
 from polycast.stores.sqlite.forked_files import check_own
 from polycast.stores.sqlite.open_files import identity_of
@@ -38,12 +44,14 @@ def connect(
     try:
         connection = apsw.Connection(path, flags=flags, vfs=vfs)
     except apsw.CantOpenError:
-        raise NotAStore(path, why=_absence(path, create=create), instead=_advice(path)) from None
+        raise NotAStoreError(
+            path, why=_absence(path, create=create), instead=_advice(path)
+        ) from None
     connection.set_busy_handler(_patience)
     connection.wal_autocheckpoint(0)  # the writer does it, where an error is not overlooked
     try:
         if write and connection.readonly("main"):
-            raise NotAStore(path, why="this user may only read it", instead=_advice(path))
+            raise NotAStoreError(path, why="this user may only read it", instead=_advice(path))
         with told(path):
             connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
@@ -58,16 +66,16 @@ def told(path: str) -> Iterator[None]:
     try:
         yield
     except apsw.NotADBError:
-        raise NotAStore(path, why="it is no SQLite file", instead=_advice(path)) from None
+        raise NotAStoreError(path, why="it is no SQLite file", instead=_advice(path)) from None
     except apsw.CorruptError as error:
-        raise StoreDamaged(path, place="an unknown place", why=str(error)) from None
+        raise StoreDamagedError(path, place="an unknown place", why=str(error)) from None
     except apsw.BusyError:
         raise StoreError(
             f"{path} has been held by another process for {BUSY_SECONDS:g} s; see what it does, "
             f"or end it, and try again"
         ) from None
     except apsw.Error as error:
-        raise StoreFailed(path, why=f"{type(error).__name__}: {error}") from None
+        raise StoreFailedError(path, why=f"{type(error).__name__}: {error}") from None
 
 
 def _patience(tries: int) -> bool:
@@ -135,7 +143,7 @@ class Readers:
     def _take(self) -> apsw.Connection:
         self._home.check("reading a store")
         if self._closed:
-            raise StoreClosed()
+            raise StoreClosedError()
         try:
             connection = self._idle.pop()
         except IndexError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from polycast.errors import NotAStore, StoreDamaged, StoreError
+from polycast.errors import NotAStoreError, StoreDamagedError, StoreError
 from polycast.stores.sqlite.connections import connect
 from polycast.stores.sqlite.row_format import fetch, fetch_one
 from polycast.stores.sqlite.schema import sync_directory
@@ -61,7 +61,9 @@ class Target:
                 )
         if not os.path.isdir(folder):
             why = f"there is no folder {folder}"
-            raise NotAStore(self.name, why=why, instead="Name a file in a folder that is there")
+            raise NotAStoreError(
+                self.name, why=why, instead="Name a file in a folder that is there"
+            )
         if there and not stat.S_ISREG(os.lstat(there[0]).st_mode):
             raise StoreError(f"{there[0]} is there already and is no file; name another file")
         if there and not self._force:
@@ -138,7 +140,7 @@ def _retired(path: str) -> Iterator[None]:
         )
     try:
         connection = connect(path)
-    except (NotAStore, StoreDamaged):  # what is damaged is what a restore is for
+    except (NotAStoreError, StoreDamagedError):  # what is damaged is what a restore is for
         _remove_beside(path)
         yield
         return

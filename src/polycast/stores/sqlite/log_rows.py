@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import apsw
 import msgspec
 
-from polycast.errors import NotDecodable, StoreDamaged
+from polycast.errors import NotDecodableError, StoreDamagedError
 from polycast.events import decode_record
 from polycast.stores.contract import Batch, Stored
 from polycast.stores.sqlite.interning import Names, rooted
@@ -87,7 +87,7 @@ class LogReader:
                 half = limit // 2  # to give what is before it
                 return self.read(connection, start, limit=half, until=until, types=types, size=size)
             place = f"position {start} or after"
-            raise StoreDamaged(self._path, place=place, why=str(error)) from None
+            raise StoreDamagedError(self._path, place=place, why=str(error)) from None
         entries, upto = self._checked(connection, rows, upto)
         return Batch(entries, upto, more=upto < end)
 
@@ -108,7 +108,7 @@ class LogReader:
         good = sum(takewhile(bool, map(eq, positions, wanted)))
         if not good:
             why = "there is no record, but some after it"
-            raise StoreDamaged(self._path, place=f"position {first}", why=why)
+            raise StoreDamagedError(self._path, place=f"position {first}", why=why)
         return rows[:good], first + good
 
     def _oldest(self, connection: apsw.Connection, end: int) -> int:
@@ -153,7 +153,7 @@ class LogReader:
         """A damaged index may lead back to what was read before, so that a reader never ends."""
         if positions and (positions[0] < start or any(map(ge, positions, positions[1:]))):
             place, why = f"position {start} or after", "the index by type is not in order"
-            raise StoreDamaged(self._path, place=place, why=why)
+            raise StoreDamagedError(self._path, place=place, why=why)
 
     def _checked(
         self, connection: apsw.Connection, rows: list[Row], upto: int
@@ -179,20 +179,26 @@ class LogReader:
                         and not names_root(record, root, types)
                     )
                 ):
-                    raise NotDecodable("its row", why="it does not say what the record says")
-            except (NotDecodable, KeyError, TypeError) as error:  # NULL may be where none can be
+                    raise NotDecodableError("its row", why="it does not say what the record says")
+            except (
+                NotDecodableError,
+                KeyError,
+                TypeError,
+            ) as error:  # NULL may be where none can be
                 if entries:
                     return entries, position
                 why = "no type or publisher has its number" if type(error) is KeyError else error
-                raise StoreDamaged(self._path, place=f"position {position}", why=str(why)) from None
+                raise StoreDamagedError(
+                    self._path, place=f"position {position}", why=str(why)
+                ) from None
             add(Stored(position, record))
         return entries, upto
 
     def types(self, connection: apsw.Connection) -> dict[int, EventType]:
-        """The types by number; `StoreDamaged` if one is missing: its records would not be read."""
+        """The types by number; `StoreDamagedError` if one is missing, as its records need it."""
         self.names.load(connection)
         for place, why in tuple(self.names.flaws.values()):
-            raise StoreDamaged(self._path, place=place, why=why)
+            raise StoreDamagedError(self._path, place=place, why=why)
         return dict(self.names.types)
 
     def position_at(self, connection: apsw.Connection, moment: float) -> int:
@@ -203,7 +209,9 @@ class LogReader:
             middle = (low + high) // 2
             time = fetch_one(connection, "SELECT time FROM log WHERE position = ?", middle)
             if time is None:
-                raise StoreDamaged(self._path, place=f"position {middle}", why="there is no record")
+                raise StoreDamagedError(
+                    self._path, place=f"position {middle}", why="there is no record"
+                )
             if time < moment:
                 low = middle + 1
             else:

@@ -51,7 +51,7 @@ class Readable(Near):
     ) -> Batch:
         """The first records from a position on, of all or of some types (by number).
 
-        What is before a damaged record is given; the read that begins at it raises `StoreDamaged`.
+        What is before a damaged record is given; a read from it on raises `StoreDamagedError`.
         """
         del wanted_by
         with self.snapshot() as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from polycast.errors import StoreDamaged
+from polycast.errors import StoreDamagedError
 from polycast.stores.contract import CHANGES, ContextVersion, Effect, Route, Routed, Stretch
 from polycast.stores.range_checks import following
 from polycast.stores.sqlite.row_format import SEALED, State
@@ -35,7 +35,7 @@ class RoutingView(State):
         """What tells this store from any other."""
         rows = self._rows("SELECT name FROM identity")
         if len(rows) != 1:
-            raise StoreDamaged(self._path, place="its identity", why="it has none")
+            raise StoreDamagedError(self._path, place="its identity", why="it has none")
         return str(rows[0][0])
 
     def routed(self) -> Routed:
@@ -47,7 +47,7 @@ class RoutingView(State):
         rows = self.checked(_ROUTING, "")
         if len(rows) != 1:
             place = "how far the pipeline has come"
-            raise StoreDamaged(self._path, place=place, why="there is no such row")
+            raise StoreDamagedError(self._path, place=place, why="there is no such row")
         _, high, token, numbers = rows[0]
         return high, token, numbers
 
@@ -88,7 +88,7 @@ class RoutingView(State):
         for one, other in pairwise(found):
             if one.high != other.low:
                 place, why = f"position {one.high}", f"the next stretch begins at {other.low}"
-                raise StoreDamaged(self._path, place=place, why=why)
+                raise StoreDamagedError(self._path, place=place, why=why)
         return found
 
     def awaited(self) -> int:

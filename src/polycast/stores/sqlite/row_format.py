@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 
-from polycast.errors import StoreDamaged
+from polycast.errors import StoreDamagedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -96,11 +96,11 @@ class Sealed:
     def fetch(
         self, connection: apsw.Connection, path: str, rest: str = "", values: Sequence[Any] = ()
     ) -> list[Row]:
-        """The rows without their checksums; `StoreDamaged` if one is not what was written."""
+        """The rows without their checksums; `StoreDamagedError` if one is not what was written."""
         rows, flaws = self.sort(connection, rest, values)
         if flaws:
             place, why = flaws[0]
-            raise StoreDamaged(path, place=place, why=why)
+            raise StoreDamagedError(path, place=place, why=why)
         return rows
 
     def sort(
@@ -152,7 +152,9 @@ class State:
         try:
             return fetch(self.connection, sql, values)
         except UnicodeDecodeError as error:
-            raise StoreDamaged(self._path, place="a text of the state", why=str(error)) from None
+            raise StoreDamagedError(
+                self._path, place="a text of the state", why=str(error)
+            ) from None
 
     def checked(self, table: Sealed, rest: str, *values: Any) -> list[Row]:
         """Rows of a table with checksums."""

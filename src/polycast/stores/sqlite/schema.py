@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from polycast.errors import NotAStore
+from polycast.errors import NotAStoreError
 from polycast.stores.sqlite.row_format import fetch
 
 if TYPE_CHECKING:
@@ -179,25 +179,25 @@ def prepare(
     """Make a new file a store, bring an old one up to date, refuse any other."""
     version = version_of(connection, path, accepted=len(steps))
     if version == 0 and not create:
-        raise NotAStore(path, why="it is empty", instead="Name a store, or make a new one")
+        raise NotAStoreError(path, why="it is empty", instead="Name a store, or make a new one")
     if version < len(steps):
         _upgrade(connection, path, steps)
     _use_wal(connection)
 
 
 def version_of(connection: apsw.Connection, path: str, *, accepted: int = len(STEPS)) -> int:
-    """The version of the store in a file, 0 if it is empty; `NotAStore` if it is no store."""
+    """The version of the store in a file, 0 if it is empty; `NotAStoreError` if it is no store."""
     ((application, version, tables),) = fetch(connection, _ABOUT)
     if (application, version, tables) == (0, 0, 0):
         return 0
     if application != APPLICATION:
-        raise NotAStore(
+        raise NotAStoreError(
             path,
             why="it is a SQLite file of something else",
             instead="Name another file, or one that is not there: it is made",
         )
     if version > accepted:
-        raise NotAStore(
+        raise NotAStoreError(
             path,
             why=f"it has version {version}, this polycast reads versions 1 to {accepted}",
             instead="Use the polycast that wrote it, or a newer one; the file was not changed",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import astuple, replace
 
-from polycast.errors import NotDecodable, StoreDamaged
+from polycast.errors import NotDecodableError, StoreDamagedError
 from polycast.events import decode_record, encode_record
 from polycast.stores.contract import (
     CHANGES,
@@ -74,9 +74,11 @@ class SqlView(RoutingView):
         try:
             found = _decode_description(body)
         except (msgspec.DecodeError, TypeError, ValueError) as error:
-            raise StoreDamaged(self._path, place=place, why=str(error)) from None
+            raise StoreDamagedError(self._path, place=place, why=str(error)) from None
         if found.hash != digest:
-            raise StoreDamaged(self._path, place=place, why=f"its bytes have the hash {found.hash}")
+            raise StoreDamagedError(
+                self._path, place=place, why=f"its bytes have the hash {found.hash}"
+            )
         return found
 
     def buses(self) -> list[OpenBus]:
@@ -163,9 +165,9 @@ class SqlView(RoutingView):
         body, reason, attempts, time = rest
         try:
             record = decode_record(body)
-        except NotDecodable as error:
+        except NotDecodableError as error:
             place = f"dead letter {number}"
-            raise StoreDamaged(self._path, place=place, why=str(error)) from None
+            raise StoreDamagedError(self._path, place=place, why=str(error)) from None
         return Letter(number, subscription, position, record, reason, attempts, time)
 
     def count_letters(self, *, subscription: str | None = None, at: int | None = None) -> int:
@@ -385,8 +387,10 @@ class SqlTransaction(SqlView, RoutingTransaction):
             return False
         try:
             record = decode_record(found[0][0])
-        except NotDecodable as error:
-            raise StoreDamaged(self._path, place=f"position {position}", why=str(error)) from None
+        except NotDecodableError as error:
+            raise StoreDamagedError(
+                self._path, place=f"position {position}", why=str(error)
+            ) from None
         if record.context is None or record.root is not None:
             return False
         body = encode_record(replace(record, root=root))

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from polycast.config import SystemClock
-from polycast.errors import WouldDeadlock
+from polycast.errors import WouldDeadlockError
 from polycast.locks import check_free, is_awaited
 from polycast.stores.local import bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import Readers, connect, told
@@ -164,7 +164,7 @@ class SqliteStore(Readable):
         """Refuse a thread that the store itself waits for."""
         self._writer.home.check(operation)
         if is_awaited():
-            raise WouldDeadlock(operation, why="it is called in a thread that others wait for")
+            raise WouldDeadlockError(operation, why="it is called in a thread that others wait for")
         check_free(operation, self._files.lock)
 
     @contextmanager

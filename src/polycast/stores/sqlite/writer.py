@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import apsw
 
-from polycast.errors import StoreClosed, StoreDamaged, StoreFailed, StoreReplacedError
+from polycast.errors import (
+    StoreClosedError,
+    StoreDamagedError,
+    StoreFailedError,
+    StoreReplacedError,
+)
 from polycast.forks import Home
 from polycast.locks import others_wait
 from polycast.stores.sqlite.appender import Appender
@@ -55,7 +60,7 @@ class Writer:
         watchers: list[Callable[[], None]],
         finish: Callable[[], None],
     ) -> None:
-        self.failure: StoreFailed | None = None
+        self.failure: StoreFailedError | None = None
         self.watchers = watchers
         self._connection, self._path, self._files = connection, path, files
         self._peers, self._finish = peers, finish
@@ -82,10 +87,10 @@ class Writer:
                 self._queue.put(job)
                 return
         failed = self.failure
-        job.error = StoreClosed() if failed is None else _another(failed)
+        job.error = StoreClosedError() if failed is None else _another(failed)
         job.settle()
 
-    def look(self) -> StoreFailed | None:
+    def look(self) -> StoreFailedError | None:
         """Why nothing can be written any more, if that is so by now."""
         if self.failure is None and not self._closed:
             try:
@@ -240,19 +245,19 @@ class Writer:
         if isinstance(error, StoreReplacedError) and self._files.may_be_completed():
             with suppress(apsw.Error):  # what was acknowledged before is only in the lost log
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
-        is_damage = isinstance(error, apsw.CorruptError | apsw.NotADBError | StoreDamaged)
+        is_damage = isinstance(error, apsw.CorruptError | apsw.NotADBError | StoreDamagedError)
         damage = str(error) if is_damage else None
-        if not isinstance(error, StoreFailed):
-            error = StoreFailed(self._path, why=f"{type(error).__name__}: {error}")
+        if not isinstance(error, StoreFailedError):
+            error = StoreFailedError(self._path, why=f"{type(error).__name__}: {error}")
         self._stop(error)
         for job in group:
             job.error = _another(error, unknown=unknown)
             if damage is not None:
-                job.error = StoreDamaged(self._path, place="an unknown place", why=damage)
+                job.error = StoreDamagedError(self._path, place="an unknown place", why=damage)
             job.settle()
         self._wake()  # so that all look at the failure
 
-    def _stop(self, why: StoreFailed) -> None:
+    def _stop(self, why: StoreFailedError) -> None:
         with self._lock:
             # What comes later is certainly not stored, whatever became of this group.
             self.failure = self.failure or _another(why)
@@ -288,8 +293,8 @@ class Writer:
             self._fail([], error)
 
 
-def _another(error: StoreFailed, *, unknown: bool = False) -> StoreFailed:
+def _another(error: StoreFailedError, *, unknown: bool = False) -> StoreFailedError:
     """An error of its own for each: who raises it adds to it where it was raised."""
     if isinstance(error, StoreReplacedError):
         return StoreReplacedError(error.path, error.was, error.now, unknown=unknown)
-    return StoreFailed(error.path, why=error.why, unknown=unknown)
+    return StoreFailedError(error.path, why=error.why, unknown=unknown)

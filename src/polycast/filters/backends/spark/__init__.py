@@ -3,12 +3,12 @@
 Importing it needs `pyspark`; `import polycast` does not import it.
 """
 
-from polycast.errors import NotAvailable
+from polycast.errors import NotAvailableError
 
 try:
     import pyspark as pyspark
 except ImportError as error:
-    raise NotAvailable(
+    raise NotAvailableError(
         "a filter as a Spark column",
         why="pyspark is not installed",
         instead="Install it with `pip install polycast[spark]`",

@@ -1,7 +1,7 @@
 """A filter as a Spark column: TRUE for exactly the rows that Python would let pass.
 
 Each node becomes a `Value`; see values.py for how failing and None are kept apart. What has no
-exact form is refused with NoSparkForm. Compiling needs no session, only the column itself does.
+exact form is refused with `NoSparkFormError`. Compiling needs no session; only the column does.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _holds(node: nodes.Node, scope: Scope) -> Term:
 
 
 def value_of(node: nodes.Node, scope: Scope) -> Value:
-    """The value of an expression; NoSparkForm if it has no exact form."""
+    """The value of an expression; NoSparkFormError if it has no exact form."""
     try:
         value = _known(node)
         value = _value(node, scope) if value is None else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.errors import NoSparkForm
+from polycast.errors import NoSparkFormError
 from polycast.filters.tree.canonical_text import render
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ class Refusal(Exception):
         super().__init__(f"{why}; accepted: {accepted}")
 
 
-def no_form(node: nodes.Node, *, why: str, accepted: str) -> NoSparkForm:
+def no_form(node: nodes.Node, *, why: str, accepted: str) -> NoSparkFormError:
     """The error for a part of a filter."""
     try:
         part = render(node)
     except RecursionError:
         part = f"{type(node).__name__}(...)"
-    return NoSparkForm(part, node=node, why=why, accepted=accepted)
+    return NoSparkFormError(part, node=node, why=why, accepted=accepted)

@@ -48,7 +48,7 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from polycast.errors import NoSparkType
+from polycast.errors import NoSparkTypeError
 from polycast.filters.backends.spark.kinds import Kind, attribute_kind, kind_of
 from polycast.filters.backends.spark.refusals import Refusal
 from polycast.typesystem.attributes import declared_defaults
@@ -82,8 +82,8 @@ def struct_of(cls: type) -> StructType:
         raise _no_type(cls.__qualname__, refusal) from None
 
 
-def _no_type(where: str, refusal: Refusal) -> NoSparkType:
-    return NoSparkType(where, why=refusal.why, accepted=refusal.accepted)
+def _no_type(where: str, refusal: Refusal) -> NoSparkTypeError:
+    return NoSparkTypeError(where, why=refusal.why, accepted=refusal.accepted)
 
 
 Around = tuple[type, ...]  # the classes that a type is part of

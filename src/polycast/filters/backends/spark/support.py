@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from polycast.errors import NoSparkForm
+from polycast.errors import NoSparkFormError
 from polycast.filters.backends.spark.columns import compiled
 from polycast.filters.backends.spark.methods import METHODS
 from polycast.filters.backends.spark.spark_terms import FALSE
@@ -100,7 +100,7 @@ def _support(group: str, name: str, examples: Iterable[nodes.Node]) -> Support:
     for tree in examples:
         try:
             term = compiled(tree, Sample)
-        except NoSparkForm as error:
+        except NoSparkFormError as error:
             refused.append((render(tree), error.why))
         else:
             if term is not FALSE or group == "node":  # else Python itself refuses it
