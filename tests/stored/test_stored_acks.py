@@ -221,3 +221,37 @@ def test_an_effect_in_the_subscribers_own_database_happens_once(
     with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute("SELECT number FROM effects ORDER BY number").fetchall()
     assert rows == [(0,), (1,)]
+
+
+def commits(path: Path) -> int:
+    """How many transactions the write-ahead log of a store has, which nothing was moved out of."""
+    log = path.with_name(f"{path.name}-wal").read_bytes()
+    size = 24 + int.from_bytes(log[8:12], "big")
+    heads = (log[at : at + 24] for at in range(32, len(log) - size + 1, size))
+    return sum(head[4:8] != b"\0\0\0\0" for head in heads if head[8:16] == log[16:24])
+
+
+ALONE: dict[str, Any] = {}
+GROUP = {"group": "workers"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [("ack", ALONE), ("nack", ALONE), ("reject", ALONE), ("ack", GROUP), ("reject", GROUP)],
+)
+def test_an_answer_is_one_transaction(
+    open_bus: OpenBus,
+    path: Path,
+    eventually: Eventually,
+    answer: str,
+    kind: dict[str, Any],
+) -> None:
+    bus, seen = open_bus(heartbeat_timeout=3600.0), Recorder[Any]()
+    bus.subscribe(Sale, seen, durable="kept", level="strong_set", ack="manual", **kind)
+    bus.publish_many(sales(*range(20)))
+    eventually(lambda: len(seen.deliveries) == 20)
+    bus.flush(0)
+    before = commits(path)
+    for delivery in seen.deliveries:
+        getattr(delivery, answer)(**({"delay": 3600} if answer == "nack" else {}))
+    assert 20 <= commits(path) - before <= 24  # heartbeats, and what is looked after, are few

@@ -67,6 +67,12 @@ class Keeper:
         """It is a dead letter."""
         letters.add(letter)
 
+    def postpone(self) -> None:
+        """Save nothing of what is said until `resume`: a `confirm` follows, which saves it."""
+
+    def resume(self) -> None:
+        """Save again what is said, after `postpone`."""
+
     def confirm(self, action: str, parcel: Parcel | None = None) -> None:
         """Return when what was said is kept. No lock is held."""
 
@@ -81,6 +87,7 @@ class StoreKeeper(Keeper):
         self._letters: list[Letter] = []
         self._saving = False
         self._dirty = False
+        self._postponed = 0  # how many are about to confirm what they say
         self.fenced = False
 
     def buried(self, letter: DeadLetter, letters: DeadLetters) -> None:
@@ -102,11 +109,23 @@ class StoreKeeper(Keeper):
     def save_soon(self) -> None:
         """See to it that all is saved; what comes while that is under way goes with the next."""
         with self.lock:
+            if self._postponed:
+                return
             self._dirty = True
             if self._saving or self.fenced:
                 return
             self._saving, self._dirty = True, False
         self.store.write(self._saving_work()).add_done_callback(self._saved)
+
+    def postpone(self) -> None:
+        """Leave saving to the `confirm` that follows: one acknowledgement is one commit."""
+        with self.lock:
+            self._postponed += 1
+
+    def resume(self) -> None:
+        """Save again what is said, after `postpone`."""
+        with self.lock:
+            self._postponed -= 1
 
     def _saving_work(self) -> Callable[[Transaction], object]:
         """What saves it, as a transaction of its own."""

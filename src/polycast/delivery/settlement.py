@@ -41,7 +41,13 @@ class Ledger(Inbox):
             if parcel is None:
                 why = "the delivery is settled already, was taken away, or its subscription ended"
                 raise NotSettledError(action, why=why)
-            self._apply(parcel, outcome)
+            if confirm:
+                self.keeper.postpone()
+            try:
+                self._apply(parcel, outcome)
+            finally:
+                if confirm:
+                    self.keeper.resume()
         self.pump()
         if confirm:
             self.keeper.confirm(action, parcel)

@@ -247,7 +247,7 @@ class Transaction(View, Protocol):
         """Remove a membership."""
 
     def bury(self, letters: Sequence[Letter]) -> list[int]:
-        """Keep dead letters under new numbers."""
+        """Keep dead letters under new numbers, which no later step depends on."""
 
     def exhume(self, numbers: Collection[int]) -> list[Letter]:
         """Take dead letters out; those that were there, by number."""

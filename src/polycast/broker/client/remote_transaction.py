@@ -48,7 +48,7 @@ _TOUCHED_BY: dict[str, frozenset[str]] = {
 _GUESSES: dict[str, bytes] = {
     name: encode_result(True)  # nobody else has taken it
     for name in ("move", "keep_bus", "claim")
-} | {"take_over": encode_result(0)}
+} | {"take_over": encode_result(0), "bury": encode_result([])}
 
 _GROWING = frozenset({"newest"})
 """Questions whose answer others change all the time and which only grows: what was told a moment
@@ -56,8 +56,9 @@ before is no reason to run the work again. Else nobody could attach while others
 _TOLD = frozenset({"open_bus"})
 """Steps whose result nothing depends on that the work does. As the last, they are kept whatever it
 is: many who open a bus at once would else have to guess who of them is the next."""
-_ALWAYS_TOLD = frozenset({"take_over"})
-"""Steps whose result no later step may depend on, by contract: many who attach at once."""
+_ALWAYS_TOLD = frozenset({"take_over", "bury"})
+"""Steps whose result no later step may depend on, by contract: many who attach at once, and each
+rejected event, would need a second round trip."""
 _VERBS: dict[type, Verb] = {Claiming: ERRANDS["take_claims"], Settling: ERRANDS["settle"]}
 
 
