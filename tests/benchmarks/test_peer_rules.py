@@ -122,6 +122,15 @@ def test_the_page_has_a_place_for_every_table() -> None:
         assert page.count(f"| {' | '.join(table.columns)} |\n") == 1
 
 
+def test_there_is_code_for_the_peers_that_are_fetched_and_for_no_other() -> None:
+    def plain(name: str) -> str:
+        return name.replace("_", "-")
+
+    peers = {peer.name for peer in matching_contenders.PEERS}
+    assert {plain(each.name) for each in matching_contenders.SOURCES.iterdir()} == peers
+    assert peers == set(FORMS) == set(matching_contenders.NAMES) - {POLYCAST, POLYCAST_JSON}
+
+
 # -- leaving out -----------------------------------------------------------------------------------
 
 

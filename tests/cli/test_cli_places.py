@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -90,6 +91,14 @@ def test_a_broker_that_is_not_there_is_an_error_with_its_address(run: Any) -> No
     ran = run("tail", "polycast://127.0.0.1:9", "--json")
     assert (ran.status, ran.data["error"]["code"]) == (1, "broker-unreachable")
     assert "polycast://127.0.0.1:9" in ran.data["error"]["message"]
+
+
+def test_a_port_where_nobody_listens_is_told_once(run: Any) -> None:
+    with socket.socket() as taken:  # bound, so nobody else has it, and deaf
+        taken.bind(("127.0.0.1", 0))
+        ran = run("tail", f"polycast://127.0.0.1:{taken.getsockname()[1]}")
+    assert ran.status == 1
+    assert ran.err.count("no broker answers at") == ran.err.count("Start one with") == 1
 
 
 def test_an_error_in_words_begins_with_error_and_has_its_code(run: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import collections.abc
 import typing
 from collections import OrderedDict, defaultdict, deque
@@ -56,6 +57,57 @@ class Tm(TypedDict):
 
 class Tlm(TypedDict):
     m: LM
+
+
+class Tof(TypedDict, Generic[T]):
+    m: T
+
+
+class Tany(TypedDict):
+    m: Any
+
+
+class Lines(list[M]):
+    pass
+
+
+class Named(dict[str, M]):
+    pass
+
+
+class Loose(list):  # type: ignore[type-arg]
+    pass
+
+
+@dataclass
+class More(list[int]):
+    m: M
+
+
+class HasM(Protocol):
+    m: M
+
+
+class Sellable(abc.ABC):
+    @abc.abstractmethod
+    def price(self) -> int: ...
+
+
+Sellable.register(M)
+
+
+@dataclass(frozen=True)
+class Holder:
+    both: tuple[M, int]
+
+
+class Undeclared:
+    def __init__(self, m: M) -> None:
+        self.m = m
+
+
+class InSlots:
+    __slots__ = ("m",)
 
 
 def up(m: M) -> M:
@@ -262,6 +314,16 @@ HIDDEN = [
     list[Box[M]],
     Tm,
     dict[M, int],
+    Tof[M],
+    Lines,
+    list[Lines],
+    tuple[Lines, int],
+    Named,
+    More,
+    HasM,
+    Sellable,
+    collections.abc.Hashable,
+    tuple[Holder, int],
 ]
 
 
@@ -289,6 +351,15 @@ UNKNOWN = [
     list[Any],
     dict[str, object],
     list[list],
+    Tof,
+    Tany,
+    Loose,
+    tuple[Loose, int],
+    collections.UserList,
+    Undeclared,
+    list[Undeclared],
+    InSlots,
+    collections.abc.Sized,
 ]
 
 
@@ -323,6 +394,9 @@ def test_a_rule_that_names_the_attribute_sees_it_all() -> None:
         (Box[list[M]], Box[list[LM]]),
         (Tm, Tlm),
         (list[Tm], list[Tlm]),
+        (Tof[M], Tof[LM]),
+        (Tof[M], Tlm),
+        (Tof[M], dict[str, int]),
         (dict[M, int], dict[LM, int]),
         (tuple[M, M], tuple[LM, LM]),
         (deque[M], list[M]),
@@ -374,6 +448,10 @@ def test_a_mapping_does_not_help_where_nobody_looks(held: Any, wanted: Any) -> N
         (Tm, Any),
         (Tm, dict),
         (Tm, dict[str, M]),
+        (Tof[M], Tof[M]),
+        (Tof[M], Tm),
+        (Tof[M], dict[str, M]),
+        (Tof[int], Tof[float]),
         (Tm | None, dict[str, M] | None),
         (type[bool], type[int]),
         (type[M], type),

@@ -144,6 +144,29 @@ def test_a_function_that_gives_something_else_is_found(
         assert raised.value.where == "E.x"
 
 
+async def later(x: int) -> int:
+    return x
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda x: later(x),
+        lambda x: [later(x)],
+        lambda x: (each for each in [x]),
+        lambda x: map(print, [x]),
+    ],
+)
+def test_what_has_yet_to_run_is_no_value_even_where_any_is_taken(give: Any) -> None:
+    fed, us, event = made(pc.unchecked(give), Any)
+    for way in (
+        lambda: fed.translate(event, target=us),
+        lambda: reflect(settle(us), "?", event),
+    ):
+        with pytest.raises(pc.NotAwaitedError, match=r"<lambda>, called at E\.x, gave"):
+            way()
+
+
 @pytest.mark.parametrize(("annotation", "result"), RIGHT)
 def test_what_is_of_its_annotation_is_delivered(annotation: Any, result: Any) -> None:
     fed, us, event = made(giving(result, annotation), annotation)

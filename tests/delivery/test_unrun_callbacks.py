@@ -182,6 +182,8 @@ def test_what_its_closed_loop_took_with_it_is_tried_again_and_is_a_dead_letter(
         pytest.param(lambda talk, delivery: never(talk), id="called with a delivery"),
         pytest.param(lambda talk: generate(talk), id="a generator"),
         pytest.param(lambda talk: generate_async(talk), id="an async generator"),
+        pytest.param(lambda talk: map(print, [talk]), id="map"),
+        pytest.param(lambda talk: filter(print, [talk]), id="filter"),
     ],
 )
 @pytest.mark.parametrize("others", [0, 40])
@@ -211,7 +213,16 @@ def test_in_line_an_awaitable_is_refused_of_what_is_published_inside_a_callback(
     assert [letter.event.title for letter in bus.dead_letters()] == ["outer", "inner"]
 
 
-@pytest.mark.parametrize("make", [generate, generate_async])
+@pytest.mark.parametrize(
+    "make",
+    [
+        generate,
+        generate_async,
+        lambda talk: (print(each) for each in [talk]),
+        lambda talk: map(print, [talk]),
+        lambda talk: filter(print, [talk]),
+    ],
+)
 def test_in_the_pool_a_generator_is_a_failed_attempt(
     bus: TestBus, make: Callable[[Talk], object]
 ) -> None:
@@ -248,6 +259,7 @@ def test_a_generator_function_is_refused_as_a_callback(bus: TestBus, callback: A
         pytest.param(lambda talk: never(talk), id="a coroutine"),
         pytest.param(lambda talk: not never(talk), id="its negation"),
         pytest.param(lambda talk: generate(talk), id="a generator"),
+        pytest.param(lambda talk: filter(never, [talk]), id="filter"),
         pytest.param(lambda talk: talk.is_good(), id="an async method"),
         pytest.param(lambda talk: not talk.is_good(), id="the negation of an async method"),
     ],

@@ -68,6 +68,23 @@ def test_a_change_reaches_no_other_callback(bus: pc.Bus, dispatch: Any) -> None:
 
 
 @pytest.mark.parametrize("dispatch", ["pool", "inline"])
+def test_nobody_can_change_the_headers_that_all_get(bus: pc.Bus, dispatch: Any) -> None:
+    seen: list[dict[str, str]] = []
+
+    def change(basket: Basket, delivery: pc.Delivery) -> None:
+        seen.append(dict(delivery.headers))
+        delivery.headers["lane"] = "changed"  # type: ignore[index]
+
+    for _ in range(2):
+        bus.subscribe(Basket, change, dispatch=dispatch, attempts=2, backoff=0.001)
+    bus.publish(Basket(1, []), headers={"lane": "3"})
+    bus.publish(Basket(2, []))
+    assert bus.flush(5)
+    assert {letter.reason.partition(":")[0] for letter in bus.dead_letters()} == {"TypeError"}
+    assert sorted(map(str, seen)) == ["{'lane': '3'}"] * 4 + ["{}"] * 4
+
+
+@pytest.mark.parametrize("dispatch", ["pool", "inline"])
 def test_a_change_reaches_no_other_filter(bus: pc.Bus, dispatch: Any) -> None:
     spoiler, seen = Spoiler(), list[Basket]()
     bus.subscribe(Basket, spoiler, dispatch=dispatch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import gc
+import warnings
 import weakref
 from typing import Any
 
@@ -240,3 +241,21 @@ def test_a_class_whose_module_is_no_name_disturbs_nobody() -> None:
     class Square(Shape): ...
 
     assert conforming(Shape) == {Square}
+
+
+def test_a_class_that_answers_equality_with_a_warning_disturbs_nobody() -> None:
+    # As `typing.Union` and its deprecated alias do in Python 3.14: equal hashes, and a warning.
+    class Meta(type):
+        def __hash__(cls) -> int:
+            return hash(object)
+
+        def __eq__(cls, other: object) -> bool:
+            warnings.warn("an alias of another time", DeprecationWarning, stacklevel=2)
+            return False
+
+    class Odd(metaclass=Meta): ...
+
+    assert Talk in conforming(HasSpeaker)
+    assert Odd.__module__ == __name__  # it was there all the time
+    del Odd
+    gc.collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from polycast.config import seconds
@@ -76,8 +77,8 @@ class Delivery:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What its publisher added to it."""
-        return self._entry.headers or {}
+        """What its publisher added to it: one for all who get it, so nobody can change it."""
+        return MappingProxyType(self._entry.headers or {})
 
     def ack(self) -> None:
         """It is handled; on a durable bus this returns when that is on disk."""

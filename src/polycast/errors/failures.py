@@ -26,7 +26,7 @@ called it. A `KeyboardInterrupt` is Ctrl-C, which is for the program.
 STORE_FAILURES: tuple[type[Exception], ...] = (StoreError, AccessError)
 """What a store raises that cannot be asked now: one behind a broker refuses a revoked token."""
 
-_UNRUN = (GeneratorType, AsyncGeneratorType, Awaitable)
+_UNRUN = (GeneratorType, AsyncGeneratorType, Awaitable, map, filter)
 
 
 def check_has_run(what: str, said: object) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typing_extensions
 
-from polycast.contexts.resolve.attribute_shapes import CONTAINERS, Shape, shape_of
+from polycast.contexts.resolve.attribute_shapes import CONTAINERS, Shape, keys_of, shape_of
 from polycast.typesystem import conforms
 from polycast.typesystem.class_kinds import is_protocol
 from polycast.typesystem.type_expressions import unwrapped
@@ -96,7 +96,7 @@ def sealed_fits(part: Any, wanted: Shape) -> bool:
     if wanted.unknown or any(_is_sealed_as(part, other) for other in wanted.sealed):
         return True
     if typing_extensions.is_typeddict(origin):
-        held = [shape_of(hint) for hint in hints_of(origin).values()]
+        held = [shape_of(hint) for hint in keys_of(part).values()]
         return takes_any(dict, wanted) or any(
             each.kind is dict
             and (each.keys is None or shape_fits(_TEXT, each.keys))
@@ -117,7 +117,7 @@ def _is_sealed_as(given: Any, wanted: Any) -> bool:
         return True
     origin, target = typing.get_origin(given) or given, typing.get_origin(wanted) or wanted
     if typing_extensions.is_typeddict(origin) and typing_extensions.is_typeddict(target):
-        return _keys_are_of(origin, target)
+        return _keys_are_of(given, wanted)
     if origin is not target or origin is tuple:
         return False
     inside, outside = typing.get_args(given), typing.get_args(wanted)
@@ -133,11 +133,12 @@ _compared: ContextVar[frozenset[tuple[Any, Any]]] = ContextVar("_compared", defa
 def _keys_are_of(given: Any, wanted: Any) -> bool:
     """Whether such a dict has all keys of another; one that holds itself is met again."""
     compared = _compared.get()
-    if given is wanted or (given, wanted) in compared:
+    if given == wanted or (given, wanted) in compared:
         return True
-    if not wanted.__required_keys__ <= given.__required_keys__:
+    origin, target = typing.get_origin(given) or given, typing.get_origin(wanted) or wanted
+    if not target.__required_keys__ <= origin.__required_keys__:
         return False
-    one, other = hints_of(given), hints_of(wanted)
+    one, other = keys_of(given), keys_of(wanted)
     before = _compared.set(compared | {(given, wanted)})
     try:
         return all(name in one and fits(one[name], hint) for name, hint in other.items())

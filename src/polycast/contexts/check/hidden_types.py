@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polycast.contexts.check.assignability import hint_text
+from polycast.contexts.resolve.contents import held_besides
 from polycast.contexts.resolve.derivation import is_subtype
 from polycast.typesystem import conforms
-from polycast.typesystem.class_kinds import is_protocol
+from polycast.typesystem.class_kinds import is_interface
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,32 +41,45 @@ class Hiding:
         """The code, a note and the text of what is not applied to what an attribute holds."""
         is_plain = self._plain.get(id(shape))
         if is_plain is None:
-            is_plain = self._plain[id(shape)] = _is_plain(shape)
-        hidden = None if is_plain else self._hidden(node, name, shape)
-        if hidden is None:
+            is_plain = self._plain[id(shape)] = self._is_plain(shape)
+        found = None if is_plain else self._hidden(node, name, shape)
+        if found is None:
             return
-        inside = self._types.reached(hidden) if hidden else set()
-        lines = {
-            str(line): None for cls in (*hidden, *inside) for line in self._lines_for(node, cls)
-        }
+        hidden, whole = found
+        hidden |= self._inside([*hidden, *whole])
+        lines = {str(line): None for cls in hidden for line in self._lines_for(node, cls)}
         at, held = f"{node.path}.{name}", hint_text(shape.hint)
         if lines:
             note = f"{' and '.join(lines)} not applied inside {held}"
             text = f"{at} is {held}, which is not looked into: {', '.join(lines)} not applied there"
             yield "not-looked-into", note, text
-        elif shape.holds_unknown() or any(map(self._holds_unknown, (*hidden, *inside))):
+        elif shape.holds_unknown() or any(map(self._holds_unknown, (*hidden, *whole))):
             floating = [str(rule) for rule in self._resolver.rules if _is_floating(rule)]
             if floating:
                 note = f"nobody knows what it holds, and no rule is applied inside {held}"
                 text = f"{at} is {held}: if it holds what {floating[0]} is for, that stays as it is"
                 yield "unknown-inside", note, text
 
-    def _hidden(self, node: Node, name: str, shape: Shape) -> dict[type, None] | None:
-        """The types that are held where nobody looks; None if a rule sees all of it."""
+    def _is_plain(self, shape: Shape) -> bool:
+        """Whether all that it may be are classes, and nothing is hidden in them."""
+        inside = (*shape.containers, *shape.places, *shape.parameters)
+        if inside or shape.holds_unknown() or shape.opaque or any(map(is_interface, shape.classes)):
+            return False
+        met = (each for cls in shape.classes for each in self._types.subtypes(cls))
+        return all(held_besides(each) is None for each in met)
+
+    def _hidden(
+        self, node: Node, name: str, shape: Shape
+    ) -> tuple[dict[type, None], list[type]] | None:
+        """The types that are held where nobody looks, and those that are copied as a whole.
+
+        None if a rule sees all of it.
+        """
         if shape.holds_opaque() and node.child(name, object).winner is not None:
             return None
         if shape.opaque:
             found = dict.fromkeys(shape.any_classes())
+            whole = [cls for cls in found if held_besides(cls) is not None]
         else:
             held = set(shape.all_classes())
             ruled = {cls for cls in held if node.child(name, cls).winner is not None}
@@ -73,16 +87,43 @@ class Hiding:
             found |= dict.fromkeys(self._in_disguise(held - ruled))
             if not found and held and held == ruled:
                 return None
+            whole = list(self._kept_whole(shape, ruled))
+        return found | dict.fromkeys(self._in_disguise(found)), whole
+
+    def _kept_whole(self, shape: Shape, ruled: set[type]) -> Iterator[type]:
+        """The types held whose objects are copied, with all that they hold and do not declare."""
+        said = {cls for cls, _ in shape.parameters}  # those parameters are hidden already
+        for declared in shape.classes:
+            for cls in self._types.subtypes(declared):
+                if cls not in ruled and cls not in said and held_besides(cls) is not None:
+                    yield cls
+        for each in shape.containers:
+            yield from self._kept_whole(each.inner, ruled)
+
+    def _inside(self, classes: Iterable[type]) -> dict[type, None]:
+        """All types that may be met inside objects of some types."""
+        found: dict[type, None] = {}
+        waiting = list(classes)
+        for cls in waiting:
+            besides = held_besides(cls)
+            shapes = [*self._types.shapes(cls).values(), *([] if besides is None else [besides])]
+            declared = {each for shape in shapes for each in shape.any_classes()}
+            new = {met: None for each in declared for met in self._types.subtypes(each)}
+            waiting += [met for met in new if met not in found]
+            found |= new
         return found | dict.fromkeys(self._in_disguise(found))
 
     def _in_disguise(self, classes: Iterable[type]) -> Iterator[type]:
-        """The types that may be met as a protocol, which they do not name as a supertype."""
-        for protocol in filter(is_protocol, list(classes)):
+        """The types that may be met as an interface that they do not name as a supertype."""
+        for interface in filter(is_interface, list(classes)):
             for cls in self._types.types:
-                if not is_subtype(cls, protocol) and conforms(cls, protocol):
+                if not is_subtype(cls, interface) and conforms(cls, interface):
                     yield cls
 
     def _holds_unknown(self, cls: type) -> bool:
+        besides = held_besides(cls)
+        if besides is not None and besides.holds_unknown():
+            return True
         return any(shape.holds_unknown() for shape in self._types.shapes(cls).values())
 
     def _lines_for(self, node: Node, cls: type) -> Iterator[Rule | Mapping]:
@@ -96,14 +137,6 @@ class Hiding:
         for mapping in self.mappings_for(cls):
             if mapping.target is not cls:
                 yield mapping
-
-
-def _is_plain(shape: Shape) -> bool:
-    """Whether all that it may be are classes, and nothing is hidden in them."""
-    inside = (*shape.containers, *shape.places, *shape.parameters)
-    return not (
-        inside or shape.holds_unknown() or shape.opaque or any(map(is_protocol, shape.classes))
-    )
 
 
 def _is_floating(rule: Rule) -> bool:

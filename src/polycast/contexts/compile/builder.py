@@ -32,6 +32,7 @@ from polycast.contexts.compile.translation_ir import (
     Whole,
 )
 from polycast.contexts.resolve.attribute_shapes import one_of, shape_of
+from polycast.contexts.resolve.contents import extends_container, undeclared
 from polycast.contexts.resolve.derivation import is_subtype
 from polycast.contexts.run.result_checks import expected
 from polycast.typesystem.attributes import declared_defaults
@@ -195,13 +196,16 @@ class Builder:
     def _nothing_there(self, node: Node, build: Build, name: str, *, is_optional: bool) -> None:
         source, target = build.source.__name__, build.target.__name__
         why = f"{source} has no attribute {name!r}"
+        is_there = name in undeclared(build.source)
+        if is_there:
+            why = f"{source} declares no attribute {name!r}, though its constructor takes it"
         if not is_optional:
             mends = f"{alternatives([*whole_text(build.mapping), 'a default'])} would"
             text = f"nothing produces {target}.{name} from {node.path}: {why}; {mends}"
             self._error("nothing-produces", text)
-        elif self._settled.is_strict:
+        elif self._settled.is_strict or is_there:
             text = f"{target}.{name} takes its default, because {why}"
-            self._error("defaulted", text)
+            self._error("defaulted" if self._settled.is_strict else "does-not-fit", text)
 
     def _not_all_fits(
         self, node: Node, build: Build, name: str, lost: list[Misfit], *, is_optional: bool
@@ -222,9 +226,13 @@ class Builder:
         if build.target is build.source:
             return
         dropped = [name for name in given if name not in self._types.shapes(build.target)]
-        if dropped:
-            text = f"{build.target.__name__} has no {', '.join(dropped)}, so it is dropped"
-            text = text if len(dropped) == 1 else text.replace("it is", "they are")
+        names = [
+            *dropped,
+            *sorted(undeclared(build.source) - self._types.shapes(build.target).keys()),
+        ]
+        if names:
+            text = f"{build.target.__name__} has no {', '.join(names)}, so it is dropped"
+            text = text if len(names) == 1 else text.replace("it is", "they are")
             self._error("dropped", f"at {node.path}: {text}")
         for name in dropped:
             self._observe_unused(node, build, name)
@@ -400,6 +408,8 @@ class Builder:
         """A value that stays of its class: rebuilt if rules may apply in it."""
         if not self._types.has_attributes(node.met) or not self._may_win_inside(node):
             return _copied(node.met)
+        if extends_container(node.met):
+            return Duplicate()  # its elements are in no attribute
         try:
             maker_of(node.met)
         except NoMaker:

@@ -59,8 +59,8 @@ def _is_closed(build: Build) -> bool:
     return is_frozen(build.target) and all(stays(shape_of(hint)) for hint in left)
 
 
-def _is_sure(result: Result | None) -> bool:
+def _is_sure(result: Result) -> bool:
     """Whether a function gives objects of classes that are told apart, and nobody can change."""
-    if result is None or not result.sure or result.shape.containers or result.shape.places:
+    if not result.sure or result.shape.containers or result.shape.places:
         return False
     return all(map(is_unchangeable, result.sure))

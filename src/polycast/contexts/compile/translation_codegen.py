@@ -36,6 +36,7 @@ from polycast.contexts.compile.translation_ir import (
     Otherwise,
     Whole,
 )
+from polycast.contexts.resolve.contents import completing, may_hold_more
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,6 +171,10 @@ class _Writer:
             made = f"put_together({target}, {group('{', items, '}')})"
         else:
             made = group(f"{target}(", _arguments(maker.places, dict(maker.names), parts), ")")
+        if build.mapping is None and may_hold_more(build.target):
+            complete = completing(build.target)
+            self._kept.append(complete)
+            return f"{self._name(complete, 'completed')}({value}, {made})"
         return made
 
     def _build(self, build: Build) -> str:
@@ -212,8 +217,6 @@ class _Writer:
         """What a function gives, if it is of the class that it should be; else it is looked at."""
         function, result = self._function_name(recipe.function), recipe.result
         call = f"{function}({self._expression(recipe.before, value)})"
-        if result is None:
-            return call
         self._kept.append(result)
         sure = result.sure
         checked = self._noticed(result) if sure else result.checked

@@ -56,8 +56,8 @@ class Apply:
 
     rule: Rule
     before: Recipe
-    result: Result | None = None
-    """What it has to give; None if that may be anything."""
+    result: Result
+    """What it has to give."""
 
     @property
     def function(self) -> Function:
@@ -90,7 +90,7 @@ class Whole:
     mapping: Mapping
     function: Function
     before: Recipe
-    result: Result | None
+    result: Result
 
 
 @dataclass(frozen=True, eq=False)

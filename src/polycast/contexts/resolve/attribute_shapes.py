@@ -28,6 +28,7 @@ __all__ = [
     "attribute_hints",
     "filled",
     "has_attributes",
+    "keys_of",
     "one_of",
     "shape_of",
 ]
@@ -114,7 +115,7 @@ class Shape:
         """Whether it, or an element of it, is not looked into."""
         return self.opaque or any(each.inner.holds_opaque() for each in self.containers)
 
-    def holds_unknown(self) -> bool:
+    def holds_unknown(self, seen: frozenset[Any] = frozenset()) -> bool:
         """Whether nobody knows what it, or something in it, holds."""
         if self.unknown or self._is_bare():
             return True
@@ -122,7 +123,10 @@ class Shape:
         inside += [each.keys for each in self.containers if each.keys is not None]
         for shapes in (*self.places, *(shapes for _, shapes in self.parameters)):
             inside += shapes
-        return any(shape.holds_unknown() for shape in inside)
+        if self.sealed and self.sealed not in seen:
+            seen |= {self.sealed}
+            inside += [shape_of(hint) for part in self.sealed for hint in _held_by(part)]
+        return any(shape.holds_unknown(seen) for shape in inside)
 
     def _is_bare(self) -> bool:
         """Whether it may be a container that does not say of what."""
@@ -252,12 +256,20 @@ def _held_by(part: Any) -> list[Any]:
     """The annotations inside one that is not looked into."""
     origin = typing.get_origin(part) or part
     if typing_extensions.is_typeddict(origin):
-        return list(hints_of(origin).values())
+        return list(keys_of(part).values())
     if not _is_unpacked(part):
         return []  # a class or a function holds no values
     inside = typing.get_args(part)
     is_said = [typing.get_origin(each) in _UNPACK for each in inside]
     return [typing.get_args(e)[0] if said else e for e, said in zip(inside, is_said, strict=True)]
+
+
+def keys_of(part: Any) -> dict[str, Any]:
+    """The keys of a TypedDict, each with its annotation; one that is generic says of what."""
+    origin = typing.get_origin(part) or part
+    names: tuple[Any, ...] = getattr(origin, "__parameters__", ())
+    given = dict(zip(names, typing.get_args(part), strict=False))
+    return {key: filled(hint, given) for key, hint in hints_of(origin).items()}
 
 
 def attribute_hints(cls: type) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from polycast.contexts.resolve.attribute_shapes import (
     one_of,
     shape_of,
 )
+from polycast.contexts.resolve.contents import completing, extends_container, may_hold_more
 from polycast.contexts.resolve.derivation import is_subtype
 from polycast.contexts.resolve.priorities import Path, strength
 from polycast.contexts.run.result_checks import expected
@@ -116,7 +117,10 @@ class _Reflection:
             maker_of(met)
         except NoMaker:
             return copied(value)
-        return self._made(value, place, met) if has_attributes(met) else copied(value)
+        if not has_attributes(met) or extends_container(met):
+            return copied(value)
+        made = self._made(value, place, met)
+        return completing(met)(value, made) if may_hold_more(met) else made
 
     def _winner(self, path: Path) -> Function | None:
         keys = [(strength(rule.pattern, path), rule) for rule in self._settled.rules]
@@ -131,8 +135,7 @@ def _called(function: Function, value: Any, path: Path, wanted: Shape) -> Any:
     if function.is_identity:
         return copied(value)
     result = expected(function, wanted, str(path))
-    made = function.call(copied(value))
-    return made if result is None else result.checked(made)
+    return result.checked(function.call(copied(value)))
 
 
 class _Misfit(Exception):

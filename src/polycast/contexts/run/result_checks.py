@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any
 import typing_extensions
 
 from polycast.contexts.check.assignability import hint_text, is_one
-from polycast.contexts.resolve.attribute_shapes import Shape, attribute_hints, filled, shape_of
+from polycast.contexts.resolve.attribute_shapes import (
+    Shape,
+    attribute_hints,
+    filled,
+    keys_of,
+    shape_of,
+)
 from polycast.errors import BadResultError
+from polycast.errors.failures import check_has_run
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import is_protocol
-from polycast.typesystem.type_hints import hints_of
 
 if TYPE_CHECKING:
     from polycast.contexts.declare.rule_functions import Function
@@ -40,21 +46,19 @@ class Result:
         return (*found, *([type(None)] if found and shape.none else []))
 
     def checked(self, value: Any) -> Any:
-        """The value itself; `BadResultError` if it is something else."""
+        """The value itself; an error if it is something else, or where all goes, has yet to run."""
+        if self.shape.unknown:
+            check_has_run(f"{self.function}, called at {self.where},", value)
         if is_of(value, self.shape):
             return value
         wanted = hint_text(self.shape.hint)
         raise BadResultError(self.function, value, where=self.where, wanted=wanted)
 
 
-def expected(function: Function, wanted: Shape, where: str) -> Result | None:
-    """What a function says that it gives; if it does not say, what the target takes.
-
-    None if that is anything at all.
-    """
+def expected(function: Function, wanted: Shape, where: str) -> Result:
+    """What a function says that it gives; if it does not say, what the target takes."""
     said = shape_of(function.result)
-    shape = wanted if said.unknown else said
-    return None if shape.unknown else Result(function.name, where, shape)
+    return Result(function.name, where, wanted if said.unknown else said)
 
 
 def is_of(value: Any, shape: Shape) -> bool:
@@ -85,7 +89,7 @@ def _is_sealed_one(value: Any, part: Any) -> bool:
     """Whether a value is of an annotation that is not looked into."""
     origin, arguments = typing.get_origin(part) or part, typing.get_args(part)
     if typing_extensions.is_typeddict(origin):
-        hints = hints_of(origin)
+        hints = keys_of(part)
         return (
             isinstance(value, dict)
             and origin.__required_keys__ <= value.keys() <= hints.keys()
