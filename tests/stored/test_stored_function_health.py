@@ -86,7 +86,7 @@ def test_a_function_of_a_context_that_always_fails_is_named(
     bus = open_bus(federation=federation())
     sub = bus.within("us").subscribe(LocalWare, Recorder())
     bus.publish_many([Ware(9)] * 4)
-    eventually(lambda: told(bus, "of context 'us' fails"))
+    eventually(lambda: told(bus, "no Ware gets into it: 4 of 4 times"))
     [problem] = told(bus, "of context 'us' fails")
     assert "no Ware gets into it: 4 of 4 times" in problem
     assert "ValueError: no such price" in problem
