@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from polycast.delivery.awaitables import AWAITED, Awaiter
 from polycast.delivery.callback_context import inside
@@ -14,8 +14,6 @@ from polycast.delivery.delivery import Delivery
 from polycast.errors.failures import FAILURES, check_has_run, is_to_be_awaited
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from polycast.delivery.executor import Pool
     from polycast.delivery.mailbox import Mailbox
     from polycast.delivery.queue import Parcel
@@ -42,8 +40,20 @@ Outcome = object  # None: handled; one of the above; or the exception
 _turns = itertools.count()
 
 
+class Registry(Protocol):
+    """Who knows what subscribe() has returned."""
+
+    def handle(self, consumer: Consumer) -> Any:
+        """The subscription of a consumer."""
+
+
 class Consumer:
     """A callback attached to a mailbox; it handles one parcel at a time."""
+
+    __slots__ = (
+        *("__weakref__", "busy", "callback", "detached", "ended", "idle_since", "in_flight"),
+        *("interest", "lease", "lease_until", "mailbox", "manual", "paused", "registry", "started"),
+    )
 
     inline = False
     pulls = False
@@ -54,7 +64,7 @@ class Consumer:
     ) -> None:
         self.mailbox, self.callback = mailbox, callback
         self.interest, self.manual = interest, manual
-        self.subscription: Callable[[], Any] = lambda: None  # finds what subscribe() returned
+        self.registry: Registry | None = None  # has what subscribe() returned
         self.busy = False  # it has a parcel
         self.started: float | None = None  # since when it has been in its callback
         self.paused = self.detached = False
@@ -68,6 +78,10 @@ class Consumer:
     def title(self) -> str:
         """What it is subscribed to, in words."""
         return self.mailbox.title
+
+    def subscription(self) -> Any:
+        """What subscribe() returned."""
+        return None if self.registry is None else self.registry.handle(self)
 
     def is_away(self) -> bool:
         """Whether it must not be called back."""
@@ -127,6 +141,7 @@ class Consumer:
 class InlineConsumer(Consumer):
     """Called in the thread that brings the event."""
 
+    __slots__ = ()
     inline = True
 
 

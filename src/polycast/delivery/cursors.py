@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from polycast.stores import Entry, Store, Transaction
 
 _log = log_of("polycast")
-__all__ = ["CursorKeeper", "Fenced", "Keeper", "StoreKeeper"]
+__all__ = ["NOTHING_KEPT", "CursorKeeper", "Fenced", "Keeper", "StoreKeeper"]
 
 TOKENS = 1 << 32  # deliveries that one attachment can number
 CAREFUL = 256  # attempts at what is doubted are noted before they begin, after who has died
@@ -75,6 +75,10 @@ class Keeper:
 
     def confirm(self, action: str, parcel: Parcel | None = None) -> None:
         """Return when what was said is kept. No lock is held."""
+
+
+NOTHING_KEPT = Keeper()
+"""For all subscriptions that end with their process: it has nothing of its own."""
 
 
 class StoreKeeper(Keeper):

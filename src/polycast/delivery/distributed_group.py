@@ -258,7 +258,7 @@ class SharedGroup(Group):
                 parcel = self._parcel(entry, verdict)
                 parcel.count, parcel.begun = flight.attempts - 1, True
                 parcel.claim = flight.token
-                self.publishers.add(parcel.publisher)
+                self.publishers[parcel.publisher] = None
                 if late:
                     self.keeper.pass_on(parcel, 0.0)
                 elif isinstance(entry.event, Undecodable):

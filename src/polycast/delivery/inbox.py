@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from polycast.delivery.callback_context import inside
-from polycast.delivery.cursors import Keeper
+from polycast.delivery.cursors import NOTHING_KEPT
 from polycast.delivery.queue import Backlog, Parcel
 from polycast.errors import CutOffError, QueueFullError, SubscriptionEndedError
 from polycast.forks import Home
@@ -75,6 +75,12 @@ class Inbox:
     Its lock is taken after the dispatcher's and is never held while user code runs.
     """
 
+    __slots__ = (
+        *("__weakref__", "_moved", "backlog", "behind", "counts", "delayed", "ended", "held"),
+        *("in_flight", "interest", "keeper", "let_go", "lock", "name", "paused", "publishers"),
+        *("reserved", "route", "services", "settings", "stopped_at", "waits_for"),
+    )
+
     def __init__(
         self, name: str, interest: Interest, settings: Settings, services: Services
     ) -> None:
@@ -82,27 +88,38 @@ class Inbox:
         self.settings, self.services = settings, services
         self.counts = Counts()
         self.lock = threading.RLock()
-        self.moved = threading.Condition(self.lock)  # something came, went, or the end came
+        self._moved: threading.Condition | None = None  # made when somebody waits for it
         ordered = settings.level.order != "none"
         self.backlog = Backlog(ordered=ordered, lifo=settings.pull == "lifo")
         self.in_flight: dict[int, Parcel] = {}
-        self.delayed: set[Parcel] = set()  # waiting for another attempt
+        self.delayed: dict[Parcel, None] = {}  # waiting for another attempt
         self.held = False  # nothing is handed out yet: history has to come first
         self.waits_for = 0  # nothing before this position is wanted (since= in the future)
         self.paused = False
         self.ended: SubscriptionEndedError | None = None
         self.reserved = 0
-        self.publishers: set[str] = set()  # whose events have come
+        self.publishers: dict[str, None] = {}  # whose events have come
         self.let_go: list[Parcel] = []  # dropped, and freed when no lock is held
         self.behind: int | None = None  # from here on it has to be read from the log
         self.stopped_at: int | None = None  # from here on nothing was taken
         self.route: Route | None = None  # by which the pipeline says what it takes
-        self.keeper = Keeper()
+        self.keeper = NOTHING_KEPT
 
     def locked(self) -> threading.RLock:
         """Its lock, noted as what this thread is about to take: `put` alone need not do that."""
         LATEST.lock = self.lock
         return self.lock
+
+    def moved(self) -> threading.Condition:
+        """What is notified when something comes or goes, or the end comes. The lock is held."""
+        if self._moved is None:
+            self._moved = threading.Condition(self.lock)
+        return self._moved
+
+    def has_moved(self) -> None:
+        """Notify whoever waits for something to come or go. The lock is held."""
+        if self._moved is not None:
+            self._moved.notify_all()
 
     @property
     def title(self) -> str:
@@ -138,9 +155,9 @@ class Inbox:
             return
         self.backlog.append(parcel)
         self.keeper.took(parcel)
-        self.publishers.add(parcel.publisher)
+        self.publishers[parcel.publisher] = None
         if self.settings.pull:
-            self.moved.notify_all()
+            self.has_moved()
 
     def catch_up(self, entries: Iterable[tuple[Entry, object]], upto: int, live: int) -> None:
         """Take what was read from the log; from `live` on it is brought by others again."""
@@ -213,23 +230,21 @@ class Inbox:
         parcels = [self._parcel(entry, verdict) for entry, verdict in entries]
         for parcel in parcels:
             parcel.prior = True
-            self.publishers.add(parcel.publisher)
-        LATEST.lock = self.lock
-        with self.moved:
+            self.publishers[parcel.publisher] = None
+        with self.locked():
             for parcel in parcels:
                 self.keeper.took(parcel)
             self.backlog.merge(parcels)
             self.held = False
-            self.moved.notify_all()
+            self.has_moved()
 
     def reserve(self, count: int, *, inside: bool) -> None:
         """Wait for room for so many, at most as long as the subscription says."""
         wait = 0.0 if inside or _in_callback() else self.settings.block_for
         if not self.services.threaded or count > self.settings.queue:
             wait = 0.0
-        LATEST.lock = self.lock
-        with self.moved:
-            if not self.moved.wait_for(lambda: self._is_free(count), wait):
+        with self.locked():
+            if not self.moved().wait_for(lambda: self._is_free(count), wait):
                 raise QueueFullError(self.title, queue=self.settings.queue, waited=wait)
             self.reserved += count
 
@@ -239,10 +254,9 @@ class Inbox:
 
     def release(self, count: int) -> None:
         """Give reserved room back."""
-        LATEST.lock = self.lock
-        with self.moved:
+        with self.locked():
             self.reserved -= count
-            self.moved.notify_all()
+            self.has_moved()
 
     # -- going out -------------------------------------------------------------------------------
 
@@ -250,7 +264,7 @@ class Inbox:
         """The next parcel that may be handed out and has not expired. The lock is held."""
         while (parcel := self._next()) is not None:
             if self.blocking:
-                self.moved.notify_all()
+                self.has_moved()
             if self.behind is not None:
                 self._read_on()
             if not self.is_expired(parcel):
@@ -278,7 +292,7 @@ class Inbox:
             return None
         under_way = [*self.in_flight.values(), *self.delayed]
         waiting_for = {parcel.publisher for parcel in under_way}
-        if self.publishers <= waiting_for:
+        if self.publishers.keys() <= waiting_for:
             return None
         return self.backlog.pop_first(lambda parcel: parcel.publisher not in waiting_for)
 

@@ -42,6 +42,11 @@ _tokens = itertools.count(1)
 class Mailbox(Ledger):
     """The mailbox of one subscription: it hands parcels to its consumer, one at a time."""
 
+    __slots__ = (
+        *("_lease", "_told", "consumer", "direct", "lease_until", "place", "succeeds", "trials"),
+        "winding_down",
+    )
+
     def __init__(
         self, name: str, interest: Interest, settings: Settings, services: Services
     ) -> None:
@@ -299,7 +304,7 @@ class Mailbox(Ledger):
             if self._take_back(parcel.token) is not None:
                 parcel.begun = False
                 again = parcel.anew()
-                self.delayed.add(again)
+                self.delayed[again] = None
                 self.services.timers.after(PUT_OFF, lambda: self._ready_again(again))
         return False
 
@@ -424,8 +429,7 @@ class Mailbox(Ledger):
 
     def end(self, why: SubscriptionEndedError) -> None:
         """It is over; what waits is let go."""
-        LATEST.lock = self.lock
-        with self.moved:
+        with self.locked():
             if self.ended is not None:
                 return
             self._stop()
@@ -434,7 +438,7 @@ class Mailbox(Ledger):
             self._surrender()
             if self._lease is not None:
                 self._lease.cancel()
-            self.moved.notify_all()
+            self.has_moved()
         self.services.ended(self)
         self.refresh()
 
@@ -452,9 +456,8 @@ class Mailbox(Ledger):
                 found.append(parcel)
             return bool(found) or self.ended is not None
 
-        LATEST.lock = self.lock
-        with self.moved:
-            self.moved.wait_for(take, timeout if timeout and self.services.threaded else 0.0)
+        with self.locked():
+            self.moved().wait_for(take, timeout if timeout and self.services.threaded else 0.0)
             if not found:
                 return None
             parcel = found[0]
@@ -468,14 +471,13 @@ class Mailbox(Ledger):
 
     def purge(self) -> None:
         """Throw away what waits."""
-        LATEST.lock = self.lock
-        with self.moved:
+        with self.locked():
             for parcel in self.backlog:
                 self.keeper.done(parcel)
             self.let_go.extend(self.backlog.clear())
             if self.behind is not None:
                 self._read_on()
-            self.moved.notify_all()
+            self.has_moved()
         self.let_go.clear()
 
 

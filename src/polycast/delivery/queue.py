@@ -61,12 +61,18 @@ class Parcel(msgspec.Struct, eq=False):
         return (-mine.priority, mine.position) < (-theirs.priority, theirs.position)
 
 
+_NOTHING: deque[Parcel] = deque(maxlen=0)  # of all that are empty; it takes nothing
+
+
 class Backlog:
     """A queue of parcels. Its mailbox's lock guards it."""
 
+    __slots__ = ("_lifo", "_ordered", "_plain", "_ranked", "bounded")
+
     def __init__(self, *, ordered: bool, lifo: bool = False) -> None:
         self._ordered, self._lifo = ordered, lifo
-        self._plain: deque[Parcel] = deque()
+        # Most subscriptions that are called in line never have anything waiting.
+        self._plain = _NOTHING
         self._ranked: list[Parcel] = []  # a heap of those with a priority of their own
         self.bounded = 0  # how many count against the bound of the queue
 
@@ -88,6 +94,8 @@ class Backlog:
         if parcel.entry.priority and not self._ordered:
             heapq.heappush(self._ranked, parcel)
         else:
+            if self._plain is _NOTHING:
+                self._plain = deque()
             self._plain.append(parcel)
 
     def merge(self, parcels: Iterable[Parcel]) -> None:
@@ -110,6 +118,8 @@ class Backlog:
             self.append(parcel)
         else:
             self.bounded += not parcel.prior
+            if self._plain is _NOTHING:
+                self._plain = deque()
             self._plain.appendleft(parcel)
 
     def pop(self) -> Parcel:
@@ -152,7 +162,7 @@ class Backlog:
     def clear(self) -> list[Parcel]:
         """Take out all of them."""
         everything = list(self)
-        self._plain.clear()
+        self._plain = _NOTHING
         self._ranked.clear()
         self.bounded = 0
         return everything

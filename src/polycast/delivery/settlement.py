@@ -24,6 +24,8 @@ __all__ = ["Ledger"]
 class Ledger(Inbox):
     """An inbox that keeps account of each attempt."""
 
+    __slots__ = ()
+
     def pump(self) -> None:
         """Hand out what can be handed out."""
 
@@ -102,7 +104,7 @@ class Ledger(Inbox):
 
     def _try_again(self, parcel: Parcel, delay: float) -> None:
         """Put it into the backlog after a while."""
-        self.delayed.add(parcel)
+        self.delayed[parcel] = None
         self.keeper.again(parcel, delay)
         self.services.timers.after(delay, lambda: self._ready_again(parcel))
 
@@ -115,7 +117,7 @@ class Ledger(Inbox):
         with self.locked():
             if parcel not in self.delayed:
                 return
-            self.delayed.remove(parcel)
+            del self.delayed[parcel]
             self.backlog.put_back(parcel)
         self.pump_later()
 
@@ -126,7 +128,7 @@ class Ledger(Inbox):
             for entry, verdict, attempts, delay in flights:
                 parcel = self._parcel(entry, verdict)
                 parcel.count, parcel.prior, parcel.begun = attempts, True, True
-                self.publishers.add(parcel.publisher)
+                self.publishers[parcel.publisher] = None
                 self.keeper.took(parcel)
                 if isinstance(entry.event, Undecodable):
                     self._bury(parcel, entry.event.error)

@@ -124,12 +124,12 @@ class StoredRoster(Roster):
                 known = None
             mailbox = self._made(request, settings) if known is None else known
             consumer = self._consumer(mailbox, interest, settings, callback)
-            consumer.subscription = partial(self.handle, consumer)
+            consumer.registry = self
             if not mailbox.attach(consumer, settings):  # it has just ended
                 self._out_of_here(mailbox)
                 mailbox = self._made(request, settings)
                 consumer = self._consumer(mailbox, interest, settings, callback)
-                consumer.subscription = partial(self.handle, consumer)
+                consumer.registry = self
                 mailbox.attach(consumer, settings)
             self._go_on(mailbox, consumer, is_new=mailbox is not known)
         if lease is not None:

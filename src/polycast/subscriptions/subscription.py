@@ -57,6 +57,8 @@ _ENDS = {
 class Subscription(Generic[T_co]):
     """One subscription of this process; usable as a context manager that cancels it."""
 
+    __slots__ = ("__weakref__", "_bus", "_consumer", "_roster")
+
     def __init__(self, roster: Roster, consumer: Consumer) -> None:
         self._roster, self._consumer = roster, consumer
         self._bus = roster.owner()  # who has a subscription has the bus

@@ -9,7 +9,6 @@ import weakref
 from collections import deque
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.config import seconds
@@ -201,7 +200,7 @@ class Roster:
                 known, mailbox = None, self._new(interest, settings)
                 consumer = self._consumer(mailbox, interest, settings, callback)
                 mailbox.attach(consumer, settings)
-            consumer.subscription = partial(self.handle, consumer)
+            consumer.registry = self
             history = self._begin(mailbox, consumer, since, is_new=known is None)
         # From here on user code may run, so nothing is locked.
         if lease is not None:
@@ -274,8 +273,9 @@ class Roster:
             mailbox.held = mailbox.held or start is not None
             mailbox.waits_for = start if start is not None and start > position else 0
             first = position if start is None else start
+            same = consumer.interest is mailbox.interest
             mailbox.interest = mailbox.interest.starting(first)
-            consumer.interest = consumer.interest.starting(first)
+            consumer.interest = mailbox.interest if same else consumer.interest.starting(first)
             entries.extend(self._history.before(mailbox, start))
 
         try:
