@@ -74,9 +74,9 @@ bench: java $(VENV)/.ready  ## Measure against the peers, side by side.
 	@$(BIN)/python benchmarks/contexts_effort.py
 	@$(BIN)/python benchmarks/page.py
 
-proof: java $(VENV)/.ready  ## What is too long for each run: browser, kills, Python versions, old files.
-	@POLYCAST_PROOF=1 $(BIN)/pytest -q tests/proof/test_browser.py
-	@$(BIN)/pytest -q tests/stores/test_sqlite_files.py
+proof: java $(VENV)/.ready  ## What is too long for each run: browser, cluster, kills, Python versions.
+	@POLYCAST_PROOF=1 $(BIN)/pytest -q tests/proof/test_browser.py tests/pipeline/test_pipeline_cluster.py
+	@$(BIN)/pytest -q tests/stores/test_sqlite_versions.py tests/stores/test_sqlite_file.py
 	@$(BIN)/python tests/proof/torture.py --only kills brokers pipelines \
 		--kills 60 --brokers 40 --pipelines 10
 	@$(BIN)/python tools/pythons.py

@@ -70,6 +70,8 @@ class Opened:
             "health": lambda: bus.health(),
             "dead_letters": lambda: bus.dead_letters(),
             "letters": lambda: list(self.letters),
+            "count letters": lambda: len(self.letters),
+            "replay letters": lambda: self.letters.replay(),
             "purge": lambda: self.letters.purge(),
             "cancel": lambda: sub.cancel(),
             "detach": lambda: sub.detach(),
@@ -77,12 +79,17 @@ class Opened:
             "resume": lambda: sub.resume(),
             "renew": lambda: sub.renew(5),
             "explain": lambda: sub.explain(),
+            "explain an event": lambda: sub.explain(Sale(1)),
             "ack": lambda: self.deliveries[0].ack(),
             "nack": lambda: self.deliveries[0].nack(),
+            "reject": lambda: self.deliveries[0].reject(),
             "read a stream": lambda: asyncio.run(_awaited(lambda: anext(self.stream))),
             "add": lambda: self.sales.add(Sale(1)),
             "contains": lambda: self.sales.contains(print),
+            "contains_all": lambda: self.sales.contains_all(print),
             "remove": lambda: self.sales.remove(print),
+            "remove_all": lambda: self.sales.remove_all(print),
+            "clear": lambda: self.pulled.clear(),
             "supply": lambda: self.sales.supply(lambda: None),
             "get": lambda: self.pulled.get(),
             "len": lambda: len(self.pulled),
@@ -106,6 +113,7 @@ def child(opened: Opened, told: Path) -> None:
             answers[name] = "accepted"
         except BaseException as error:
             answers[name] = type(error).__name__
+    assert "forked" in repr(opened.letters)
     answers["repr"] = repr(opened.bus) and opened.sub.state
     with opened.bus, opened.sub:
         pass

@@ -1,4 +1,7 @@
-"""Routes a store and reads it as a table on more than one JVM: `python cluster_child.py URL`."""
+"""Routes a store and reads it as a table on several JVMs.
+
+`python cluster_child.py URL CHECKPOINT EXECUTORS CORES`
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ SETTINGS = {
 }
 
 
-def main(url: str, checkpoint: str) -> None:
-    spark = session("local-cluster[2,1,1024]", settings=SETTINGS)
-    executors = executors_of(spark)
+def main(url: str, checkpoint: str, executors: int, cores: int) -> None:
+    spark = session(f"local-cluster[{executors},{cores},1024]", settings=SETTINGS)
+    there = executors_of(spark, executors)
     pipeline = Pipeline(url, checkpoint=checkpoint, spark=spark, imports=["table_events"])
     status = pipeline.run_available()
     found = table(spark, url, Sale, where=lambda sale: sale.number % 2 == 0)
@@ -32,7 +35,7 @@ def main(url: str, checkpoint: str) -> None:
     print(
         json.dumps(
             {
-                "executors": executors,
+                "executors": there,
                 "lag": status.lag,
                 "tasks": found.rdd.getNumPartitions(),
                 "rows": sorted(json.loads(json.dumps(list(row), default=str)) for row in rows),
@@ -42,11 +45,11 @@ def main(url: str, checkpoint: str) -> None:
     spark.stop()
 
 
-def executors_of(spark: SparkSession) -> int:
-    """How many there are, once both are."""
+def executors_of(spark: SparkSession, wanted: int) -> int:
+    """How many there are, once all are."""
     context, pause = spark.sparkContext._jsc.sc(), threading.Event()
     deadline = time.monotonic() + DEADLINE
-    while (found := context.getExecutorMemoryStatus().size() - 1) < 2:
+    while (found := context.getExecutorMemoryStatus().size() - 1) < wanted:
         if time.monotonic() > deadline:
             break
         pause.wait(0.05)
@@ -54,4 +57,4 @@ def executors_of(spark: SparkSession) -> int:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:3], *map(int, sys.argv[3:]))

@@ -1,4 +1,7 @@
-"""On several JVMs the pipeline and the tables do what they do on one."""
+"""On several JVMs the pipeline and the tables do what they do on one.
+
+Each run has one cluster; `make proof` has more, with POLYCAST_PROOF=1.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 EVENTS = 9_000  # enough for a task on each
+CLUSTERS = [(2, 1)]  # how many executors, and the cores of each
+if "POLYCAST_PROOF" in os.environ:
+    CLUSTERS += [(1, 2), (2, 2), (3, 1)]
 
 
 def event_of(number: int) -> Any:
@@ -32,11 +38,14 @@ def event_of(number: int) -> Any:
     return (Sale, OnlineSale, Refund)[number % 3](number, customer)
 
 
-def on_a_cluster(url: str, folder: Path) -> dict[str, Any]:
-    """What a program says that routes and reads the store on two executors."""
+def on_a_cluster(url: str, folder: Path, executors: int, cores: int) -> dict[str, Any]:
+    """What a program says that routes and reads the store on several executors."""
     home = quick_home(folder)  # in which executors write
     ran = subprocess.run(
-        [sys.executable, str(HERE / "cluster_child.py"), url, str(folder / "checkpoint")],
+        [
+            *(sys.executable, str(HERE / "cluster_child.py"), url, str(folder / "checkpoint")),
+            *(str(executors), str(cores)),
+        ],
         env={**os.environ, "SPARK_HOME": str(home), "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
@@ -48,8 +57,9 @@ def on_a_cluster(url: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_two_executors_do_what_one_process_does(
-    url: str, tmp_path: Path, spark: SparkSession
+@pytest.mark.parametrize(("executors", "cores"), CLUSTERS)
+def test_several_executors_do_what_one_process_does(
+    url: str, tmp_path: Path, spark: SparkSession, executors: int, cores: int
 ) -> None:
     wants = {
         "sales": (Sale, None),
@@ -62,8 +72,8 @@ def test_two_executors_do_what_one_process_does(
         for name, (what, where) in wants.items():
             bus.subscribe(what, print, durable=name, engine="spark", where=where).detach()
         bus.publish_many(events)
-    told = on_a_cluster(url, tmp_path)
-    assert (told["executors"], told["tasks"], told["lag"]) == (2, 2, 0)
+    told = on_a_cluster(url, tmp_path, executors, cores)
+    assert (told["executors"], told["tasks"], told["lag"]) == (executors, executors * cores, 0)
 
     with looking(tmp_path / "events.db") as store, store.view() as view:
         names = {route.number: route.name for route in view.routes()}

@@ -1,7 +1,7 @@
 """A page of another origin in a real browser: it gets nothing from a broker on loopback.
 
 Needs Chromium and the Python package `playwright`, of `polycast[proof]`; says so where one is
-missing. Part of `make proof`: with POLYCAST_PROOF=1.
+missing. Each run has one of them; `make proof` has all, with POLYCAST_PROOF=1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from polycast.broker.server.run import Serving
 from polycast.broker.wire.messages import PATH
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
+AT_LENGTH = pytest.mark.skipif(
     "POLYCAST_PROOF" not in os.environ, reason="a browser takes seconds: make proof runs it"
 )
 
@@ -101,6 +101,7 @@ def attacked(browser: Any, page_at: str, place: str) -> dict[str, str]:
 NOTHING = {"socket": "refused", "metrics": "refused", "livez": "refused"}
 
 
+@pytest.mark.slow
 def test_a_page_of_another_origin_gets_nothing(browser: Any, attacker: int) -> None:
     with Serving(Broker()) as broker:
         place = f"127.0.0.1:{broker.port}"
@@ -109,6 +110,7 @@ def test_a_page_of_another_origin_gets_nothing(browser: Any, attacker: int) -> N
         assert broker.broker.opened == 0
 
 
+@AT_LENGTH
 def test_a_page_whose_name_is_bound_to_this_machine_gets_nothing(browser: Any) -> None:
     with Serving(Broker()) as broker:
         place = f"evil.example:{broker.port}"
@@ -122,6 +124,7 @@ def test_a_page_whose_name_is_bound_to_this_machine_gets_nothing(browser: Any) -
         assert broker.broker.opened == 0
 
 
+@AT_LENGTH
 def test_a_page_that_is_listed_opens_its_socket(browser: Any, attacker: int) -> None:
     origin = f"http://desk.example:{attacker}"
     with Serving(Broker(), admission=Admission(origins=(origin,))) as broker:

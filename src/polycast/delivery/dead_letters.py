@@ -87,6 +87,7 @@ class DeadLetters(Sequence[DeadLetter]):
         return list(self)[index]
 
     def __len__(self) -> int:
+        self._home.check("counting dead letters")
         return len(self._letters)
 
     def __iter__(self) -> Iterator[DeadLetter]:
@@ -96,6 +97,8 @@ class DeadLetters(Sequence[DeadLetter]):
             return iter(list(self._letters.values()))
 
     def __repr__(self) -> str:
+        if self._home.is_elsewhere():
+            return "<dead letters of the process this one was forked from>"
         return f"<{len(self)} dead letters>"
 
     def add(self, letter: DeadLetter) -> None:

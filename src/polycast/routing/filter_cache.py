@@ -68,7 +68,7 @@ class Askable:
         self._names: Names | None = None
         self._texts: dict[bytes, _Text] = {}
         self._keys: dict[int, bytes] = {}
-        self._mentioning: dict[str, dict[bytes, None]] = {}
+        self._mentioning: dict[str, dict[bytes, _Text]] = {}
         self._stale: dict[int, None] = {}
         self.parsed = 0
         """How many texts were parsed so far."""
@@ -102,7 +102,7 @@ class Askable:
         del text.routes[number]
         if not text.routes:
             del self._texts[key]
-            self._mention(key, text.names, frozenset())
+            self._mention(key, text, frozenset())
 
     def learn(self, new: Iterable[Description]) -> None:
         """Types have come: some names may stand for something else."""
@@ -119,12 +119,14 @@ class Askable:
             self._concern(self.names.unlike(before))
 
     def _concern(self, changed: frozenset[str]) -> None:
+        stale = self._stale
         for name in changed:
-            for key in self._mentioning.get(name, ()):
-                text = self._texts[key]
+            for text in self._mentioning.get(name, {}).values():  # there may be very many
                 text.outcome = None
-                text.is_parsed = text.is_parsed and name not in text.classes
-                self._stale.update(text.routes)
+                if name in text.classes:
+                    text.is_parsed = False
+                for number in text.routes:
+                    stale[number] = None
 
     @property
     def waiting(self) -> Collection[int]:
@@ -180,16 +182,16 @@ class Askable:
         names = text.classes
         if text.where is not None:
             names |= _mentioned(text.where.tree)
-        self._mention(key, text.names, names)
-        text.names = names
+        self._mention(key, text, names)
 
-    def _mention(self, key: bytes, before: frozenset[str], names: frozenset[str]) -> None:
-        for name in before - names:
+    def _mention(self, key: bytes, text: _Text, names: frozenset[str]) -> None:
+        for name in text.names - names:
             del self._mentioning[name][key]
             if not self._mentioning[name]:
                 del self._mentioning[name]
-        for name in names - before:
-            self._mentioning.setdefault(name, {})[key] = None
+        for name in names - text.names:
+            self._mentioning.setdefault(name, {})[key] = text
+        text.names = names
 
 
 def _mentioned(tree: Node) -> frozenset[str]:

@@ -249,6 +249,22 @@ def test_an_event_is_what_its_hash_says_and_no_other(clients: Any) -> None:
     assert shop.wants(PAYMENT) == []
 
 
+def test_to_say_what_is_known_changes_nothing_whoever_says_it(clients: Any) -> None:
+    shop, evil = clients(shop=A, evil=EVIL)
+    shop.describe(PAYMENT)
+
+    def known() -> tuple[int, list[str]]:
+        with shop.store.view() as view:
+            return view.revision(), [each.hash for each in view.descriptions()]
+
+    before = known()
+    evil.describe(PAYMENT)
+    assert known() == before
+    assert evil.wants(PAYMENT) == []
+    assert shop.publish(PAYMENT)
+    assert shop.wants(PAYMENT) == ["a.Payment"]
+
+
 def test_an_alias_is_a_name_too(clients: Any) -> None:
     shop, evil = clients(shop=A, evil=EVIL)
     taken = msgspec.structs.replace(described("evil.Taken"), aliases=("a.Payment",))
