@@ -21,7 +21,8 @@ __all__ = ["Job", "Pool"]
 CORE = 4  # threads kept
 MOST = 1_000  # threads at most, if callbacks are slow; those that are stuck do not count
 _log = log_of("polycast")
-TICK = 0.02  # seconds without progress after which one more thread is started
+TICK = 0.02  # seconds without progress after which more threads are started
+BURST = 64  # threads started at once, one for each job that waits
 
 
 class Job(Protocol):
@@ -142,16 +143,17 @@ class Pool:
             return extra
 
     def _watch_over(self) -> None:
-        seen = -1
         while not self._closed:
             self._watch.wait(min(self.stuck_timeout / 4, 0.5) if self._busy() else None)
             self._watch.clear()
+            before = self._progress
             self._pause.wait(TICK)
-            if self._ready.qsize() > 0:
-                if self._idle <= 0 and self._progress == seen:
-                    self._add_worker()
+            waiting = self._ready.qsize()
+            if waiting > 0:
+                if self._idle <= 0 and self._progress == before:
+                    for _ in range(min(waiting, BURST)):
+                        self._add_worker()
                 self._watch.set()  # look again after a tick
-            seen = self._progress
             self._replace_stuck()
 
     def _busy(self) -> bool:
