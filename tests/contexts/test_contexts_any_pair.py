@@ -23,11 +23,11 @@ from typing import (
 
 import pytest
 import typing_extensions
+from reflective import reflect
 from typing_extensions import TypeAliasType
 
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.contexts import Member
+from polycast.contexts import FederationMember
 from polycast.contexts.resolve.inheritance import settle
 
 
@@ -126,7 +126,7 @@ class Refusing:
         if self.is_refusing:
             raise OSError("the disk is full")
 
-    def check(self, members: dict[str, Member]) -> None:
+    def check(self, members: dict[str, FederationMember]) -> None:
         self.changed()
 
 

@@ -12,11 +12,11 @@ from typing import Any, Generic, LiteralString, NamedTuple, Protocol, TypedDict,
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reflective import reflect
 from typing_extensions import TypeAliasType
 
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 T = TypeVar("T")
 

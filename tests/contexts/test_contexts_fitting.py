@@ -7,10 +7,10 @@ from dataclasses import make_dataclass
 from typing import Any, Literal
 
 import pytest
+from reflective import reflect
 
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 FITTING = [
     (tuple[int, str], tuple[int, str]),

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 from page import CANNOT_LEAVE, ContextData, Refused, World
+from reflective import reflect
 from world_events import changeable, objects, witnesses
 from worlds import Case, cases, plain, round_trips
 
 import polycast as pc
 from polycast.contexts.declare.statements import Direction
-from polycast.contexts.resolve.inheritance import Settled, settle
-from polycast.contexts.resolve.resolution import Resolver, Row
-from polycast.contexts.run.reflective import reflect
+from polycast.contexts.resolve.inheritance import SettledContext, settle
+from polycast.contexts.resolve.resolution import ResolvedRule, Resolver
 from polycast.contexts.run.translator import Translator
 from polycast.errors import NotTranslatedError
 
@@ -48,10 +48,10 @@ class Built:
 
     federation: pc.Federation
     contexts: dict[str, pc.Context] = dataclasses.field(default_factory=dict)
-    settled: dict[str, Settled] = dataclasses.field(default_factory=dict)
+    settled: dict[str, SettledContext] = dataclasses.field(default_factory=dict)
     errors: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
 
-    def rows(self, name: str, cls: type) -> list[Row]:
+    def rows(self, name: str, cls: type) -> list[ResolvedRule]:
         """What `Context.resolve` says."""
         settled = self.settled[name]
         return Resolver(settled.rules, settled.types).rows(cls)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from reflective import reflect
 
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 
 @dataclass(frozen=True)

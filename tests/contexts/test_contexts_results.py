@@ -9,11 +9,11 @@ from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, Protocol, TypedDict, TypeVar
 
 import pytest
+from reflective import reflect
 from typing_extensions import TypeAliasType
 
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 
 @dataclass(frozen=True)

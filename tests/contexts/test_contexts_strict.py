@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import logistics
 import pytest
+from reflective import reflect
 
 import polycast as pc
 from polycast.contexts.declare.context_state import context_from, read_state, state_of
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typing_extensions
 
-from polycast.contexts.resolve.attribute_shapes import CONTAINERS, Shape, shape_of
+from polycast.contexts.resolve.attribute_shapes import CONTAINERS, ValueShape, shape_of
 from polycast.typesystem import conforms
 from polycast.typesystem.class_kinds import is_protocol
 from polycast.typesystem.type_expressions import unwrapped
@@ -45,7 +45,7 @@ def fits(given: Any, wanted: Any) -> bool:
     return shape_fits(shape_of(plain), shape_of(target))
 
 
-def shape_fits(given: Shape, wanted: Shape) -> bool:
+def shape_fits(given: ValueShape, wanted: ValueShape) -> bool:
     """The same of shapes."""
     if wanted.unknown:
         return True
@@ -62,14 +62,14 @@ def shape_fits(given: Shape, wanted: Shape) -> bool:
     )
 
 
-def met_fits(met: type, held: Shape, wanted: Shape) -> bool:
+def met_fits(met: type, held: ValueShape, wanted: ValueShape) -> bool:
     """Whether objects of a class are of a shape, if they are met where another one is held."""
     if not value_fits(met, held, wanted) or not parameters_fit(met, held, wanted):
         return False
     return met is not tuple or _places_fit(held, wanted)
 
 
-def parameters_fit(met: type, held: Shape, wanted: Shape) -> bool:
+def parameters_fit(met: type, held: ValueShape, wanted: ValueShape) -> bool:
     """Whether what a generic class is of fits; where somebody does not say it, it does."""
     if not wanted.parameters or wanted.unknown:
         return True
@@ -83,14 +83,14 @@ def parameters_fit(met: type, held: Shape, wanted: Shape) -> bool:
     )
 
 
-def _inherited(cls: type) -> list[tuple[Shape, ...]]:
+def _inherited(cls: type) -> list[tuple[ValueShape, ...]]:
     """What the generic classes are of that a class says that it extends."""
     bases = [base for each in cls.__mro__ for base in vars(each).get("__orig_bases__", ())]
     said = [base for base in bases if not getattr(base, "__parameters__", ())]
     return [tuple(map(shape_of, typing.get_args(base))) for base in said if typing.get_args(base)]
 
 
-def sealed_fits(part: Any, wanted: Shape) -> bool:
+def sealed_fits(part: Any, wanted: ValueShape) -> bool:
     """Whether what is not looked into, as a dict with a type for each key, is of a shape."""
     origin = typing.get_origin(part) or part
     if wanted.unknown or any(_is_sealed_as(part, other) for other in wanted.sealed):
@@ -145,7 +145,7 @@ def _keys_are_of(given: Any, wanted: Any) -> bool:
         _compared.reset(before)
 
 
-def value_fits(cls: type, held: Shape, wanted: Shape) -> bool:
+def value_fits(cls: type, held: ValueShape, wanted: ValueShape) -> bool:
     """The same, but for what is in a tuple: where values are named, only those are there."""
     if class_fits(cls, wanted):
         return True
@@ -153,7 +153,7 @@ def value_fits(cls: type, held: Shape, wanted: Shape) -> bool:
     return cls in held.literal and named <= wanted.values
 
 
-def class_fits(cls: type, wanted: Shape) -> bool:
+def class_fits(cls: type, wanted: ValueShape) -> bool:
     """Whether all objects of a class are of a shape."""
     if cls in CONTAINERS and any(holds(cls, each.kind) for each in wanted.containers):
         return True  # a bare `list`: nobody knows of what
@@ -163,7 +163,7 @@ def class_fits(cls: type, wanted: Shape) -> bool:
     return wanted.unknown or any(is_one(cls, target) for target in whole)
 
 
-def container_fits(given: Container, wanted: Shape) -> bool:
+def container_fits(given: Container, wanted: ValueShape) -> bool:
     """Whether such a container is of a shape."""
     return takes_any(given.kind, wanted) or any(
         holds(given.kind, each.kind)
@@ -173,7 +173,7 @@ def container_fits(given: Container, wanted: Shape) -> bool:
     )
 
 
-def takes_any(kind: type, wanted: Shape) -> bool:
+def takes_any(kind: type, wanted: ValueShape) -> bool:
     """Whether a shape takes a kind of container whatever is in it."""
     bare = [each for each in wanted.classes if each is not tuple or not wanted.places]
     return wanted.unknown or any(is_one(kind, each) for each in bare)
@@ -184,7 +184,7 @@ def keys_fit(given: Container, wanted: Container) -> bool:
     return given.keys is None or wanted.keys is None or shape_fits(given.keys, wanted.keys)
 
 
-def _places_fit(given: Shape, wanted: Shape) -> bool:
+def _places_fit(given: ValueShape, wanted: ValueShape) -> bool:
     """Whether tuples of a fixed length are of a shape."""
     return takes_any(tuple, wanted) or all(
         any(
@@ -198,11 +198,11 @@ def _places_fit(given: Shape, wanted: Shape) -> bool:
     )
 
 
-def _fields_fit(cls: type, wanted: Shape) -> bool:
+def _fields_fit(cls: type, wanted: ValueShape) -> bool:
     """Whether what a named tuple says of its places fits; where it does not say it, it does."""
     hints = hints_of(cls)
     said = tuple(shape_of(hints[name]) for name in getattr(cls, "_fields", ()) if name in hints)
-    return not said or _places_fit(Shape(cls, classes=(cls,), places=(said,)), wanted)
+    return not said or _places_fit(ValueShape(cls, classes=(cls,), places=(said,)), wanted)
 
 
 def holds(given: type, wanted: type) -> bool:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from polycast.contexts.declare.context import Context
     from polycast.contexts.declare.statements import Direction, Rule
-    from polycast.contexts.resolve.inheritance import Settled
-    from polycast.contexts.resolve.resolution import Row
+    from polycast.contexts.resolve.inheritance import SettledContext
+    from polycast.contexts.resolve.resolution import ResolvedRule
 
 __all__ = ["check", "event_types"]
 
@@ -31,7 +31,7 @@ def check(context: Context) -> Report:
     return Report.of(context.name, [*settled.findings, *_Checking(settled, context).run()])
 
 
-def event_types(settled: Settled, direction: Direction) -> Iterator[type]:
+def event_types(settled: SettledContext, direction: Direction) -> Iterator[type]:
     """The types known of which events can come in, or go out, by a mapping."""
     for cls in settled.types.types:
         fits = settled.is_root_type(cls) if direction == "?" else cls in settled.local
@@ -46,12 +46,12 @@ def _is_concrete(cls: type) -> bool:
 
 
 class _Checking:
-    def __init__(self, settled: Settled, context: Context) -> None:
+    def __init__(self, settled: SettledContext, context: Context) -> None:
         self._settled, self._context = settled, context
         self._resolver = Resolver(settled.rules, settled.types)
-        self._won: dict[Direction, dict[Rule, Row]] = {"?": {}, "!": {}}
-        self._rows: list[Row] = []
-        self._passed: list[Row] = []  # of events that a function makes as a whole
+        self._won: dict[Direction, dict[Rule, ResolvedRule]] = {"?": {}, "!": {}}
+        self._rows: list[ResolvedRule] = []
+        self._passed: list[ResolvedRule] = []  # of events that a function makes as a whole
         self._applied: set[Rule] = set()
 
     def run(self) -> Iterator[Finding]:
@@ -152,7 +152,7 @@ class _Checking:
                 )
                 yield Finding("declared-order", text, row.rule.where)
 
-    def _about_unused(self, rule: Rule, row: Row) -> Iterator[Finding]:
+    def _about_unused(self, rule: Rule, row: ResolvedRule) -> Iterator[Finding]:
         mapping = next(m for d in DIRECTIONS if (m := self._settled.mapping_for(row.types[0], d)))
         whole = self._settled.wholes.get(mapping.source)
         why = f"{mapping} has no place for it"
@@ -162,10 +162,10 @@ class _Checking:
         yield Finding("unused-result", text, rule.where)
 
 
-def _is_reached(row: Row) -> bool:
+def _is_reached(row: ResolvedRule) -> bool:
     """Whether somebody may get to a path; what is inside an abstract type is met in others."""
     return not row.shadowed and all(map(_is_concrete, row.types[1:-1]))
 
 
-def _path(row: Row) -> str:
+def _path(row: ResolvedRule) -> str:
     return ".".join((row.types[0].__name__, *row.attributes))

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from polycast.contexts.declare.statements import Direction, Mapping, Rule
-    from polycast.contexts.resolve.attribute_shapes import Shape
-    from polycast.contexts.resolve.inheritance import Settled
-    from polycast.contexts.resolve.resolution import Node, Resolver
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
+    from polycast.contexts.resolve.inheritance import SettledContext
+    from polycast.contexts.resolve.resolution import PathNode, Resolver
 
-__all__ = ["Hiding"]
+__all__ = ["HiddenTypes"]
 
 
-class Hiding:
+class HiddenTypes:
     """What one direction of a context does not get to."""
 
-    def __init__(self, settled: Settled, resolver: Resolver, direction: Direction) -> None:
+    def __init__(self, settled: SettledContext, resolver: Resolver, direction: Direction) -> None:
         self._settled, self._resolver, self._direction = settled, resolver, direction
         self._types = settled.types
         self._mappings: dict[type, list[Mapping]] = {}
@@ -36,7 +36,7 @@ class Hiding:
             found = self._mappings[met] = self._settled.mappings_for(met, self._direction)
         return found
 
-    def at(self, node: Node, name: str, shape: Shape) -> Iterator[tuple[str, str, str]]:
+    def at(self, node: PathNode, name: str, shape: ValueShape) -> Iterator[tuple[str, str, str]]:
         """The code, a note and the text of what is not applied to what an attribute holds."""
         is_plain = self._plain.get(id(shape))
         if is_plain is None:
@@ -60,7 +60,7 @@ class Hiding:
                 text = f"{at} is {held}: if it holds what {floating[0]} is for, that stays as it is"
                 yield "unknown-inside", note, text
 
-    def _hidden(self, node: Node, name: str, shape: Shape) -> dict[type, None] | None:
+    def _hidden(self, node: PathNode, name: str, shape: ValueShape) -> dict[type, None] | None:
         """The types that are held where nobody looks; None if a rule sees all of it."""
         if shape.holds_opaque() and node.child(name, object).winner is not None:
             return None
@@ -85,7 +85,7 @@ class Hiding:
     def _holds_unknown(self, cls: type) -> bool:
         return any(shape.holds_unknown() for shape in self._types.shapes(cls).values())
 
-    def _lines_for(self, node: Node, cls: type) -> Iterator[Rule | Mapping]:
+    def _lines_for(self, node: PathNode, cls: type) -> Iterator[Rule | Mapping]:
         """The rules and mappings for a type, wherever it is met in an event."""
         head = node.path.types[0]
         for rule in self._resolver.rules:
@@ -98,7 +98,7 @@ class Hiding:
                 yield mapping
 
 
-def _is_plain(shape: Shape) -> bool:
+def _is_plain(shape: ValueShape) -> bool:
     """Whether all that it may be are classes, and nothing is hidden in them."""
     inside = (*shape.containers, *shape.places, *shape.parameters)
     return not (

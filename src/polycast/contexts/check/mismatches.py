@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from polycast.contexts.declare.local_types import Vocabulary
+    from polycast.contexts.declare.local_types import KnownTypes
     from polycast.contexts.declare.statements import Mapping
-    from polycast.contexts.resolve.attribute_shapes import Shape
-    from polycast.contexts.resolve.resolution import Node
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
+    from polycast.contexts.resolve.resolution import PathNode
 
-__all__ = ["Misfit", "alternatives", "mended_by", "whole_text", "why_of"]
+__all__ = ["TypeMismatch", "alternatives", "mended_by", "whole_text", "why_of"]
 
 
-class Misfit(Exception):
+class TypeMismatch(Exception):
     """A value that the target does not take."""
 
     def __init__(
@@ -31,17 +31,17 @@ class Misfit(Exception):
         """Whether a mapping for what is there would help."""
 
 
-def why_of(lost: Sequence[Misfit]) -> str:
+def why_of(lost: Sequence[TypeMismatch]) -> str:
     """Why a target does not take what is there, each reason once."""
     return "; ".join(dict.fromkeys(map(str, _general(lost))))
 
 
-def _general(lost: Sequence[Misfit]) -> list[Misfit]:
+def _general(lost: Sequence[TypeMismatch]) -> list[TypeMismatch]:
     """Without those of subtypes: what helps a type helps them, too."""
     return [each for each in lost if not any(_covers(other, each) for other in lost)]
 
 
-def _covers(general: Misfit, special: Misfit) -> bool:
+def _covers(general: TypeMismatch, special: TypeMismatch) -> bool:
     if general.function is None or special.function is None:
         return False
     (above, wanted), (below, also_wanted) = general.function, special.function
@@ -55,7 +55,9 @@ def alternatives(ways: Sequence[str]) -> str:
     return f"{', '.join(others)}, or {last}" if others else last
 
 
-def mended_by(node: Node, name: str, lost: Sequence[Misfit], types: Vocabulary) -> list[str]:
+def mended_by(
+    node: PathNode, name: str, lost: Sequence[TypeMismatch], types: KnownTypes
+) -> list[str]:
     """What would bring all of what an attribute holds to the target, not only some of it."""
     found = []
     lost = _general(lost)
@@ -70,7 +72,7 @@ def mended_by(node: Node, name: str, lost: Sequence[Misfit], types: Vocabulary) 
     return found
 
 
-def _rules(pattern: str, forms: Iterable[tuple[Any, Any] | None], held: Shape) -> list[str]:
+def _rules(pattern: str, forms: Iterable[tuple[Any, Any] | None], held: ValueShape) -> list[str]:
     """A rule for all that is there; if only some of its classes do not fit, one for each."""
     given = [each for each in forms if each is not None]
     classes = set(held.all_classes())
@@ -93,7 +95,7 @@ def whole_text(mapping: Mapping | None) -> list[str]:
     return [f"context.whole({source}, f) with f(x: {source}) -> {target}"]
 
 
-def pattern_text(node: Node, name: str, types: Vocabulary) -> str:
+def pattern_text(node: PathNode, name: str, types: KnownTypes) -> str:
     """The pattern for an attribute, narrowed where a subtype has what comes next."""
     path = node.path
     text, owner = path.types[0].__name__, path.types[0]

@@ -17,8 +17,14 @@ from polycast.contexts.check.assignability import (
     takes_any,
 )
 from polycast.contexts.check.findings import Finding
-from polycast.contexts.check.hidden_types import Hiding
-from polycast.contexts.check.mismatches import Misfit, alternatives, mended_by, whole_text, why_of
+from polycast.contexts.check.hidden_types import HiddenTypes
+from polycast.contexts.check.mismatches import (
+    TypeMismatch,
+    alternatives,
+    mended_by,
+    whole_text,
+    why_of,
+)
 from polycast.contexts.compile.object_makers import NoMaker, is_closed, is_unchangeable, maker_of
 from polycast.contexts.compile.translation_ir import (
     Apply,
@@ -42,9 +48,9 @@ if TYPE_CHECKING:
 
     from polycast.contexts.compile.translation_ir import Recipe
     from polycast.contexts.declare.statements import Direction, Mapping, Rule
-    from polycast.contexts.resolve.attribute_shapes import Container, Shape
-    from polycast.contexts.resolve.inheritance import Settled
-    from polycast.contexts.resolve.resolution import Node, Resolver
+    from polycast.contexts.resolve.attribute_shapes import Container, ValueShape
+    from polycast.contexts.resolve.inheritance import SettledContext
+    from polycast.contexts.resolve.resolution import PathNode, Resolver
 
 __all__ = ["Builder"]
 
@@ -57,14 +63,14 @@ _DEEP = 16  # what is further in is left for later, so that Python's stack need 
 class Builder:
     """Makes recipes for one direction of a context; what is wrong goes to `findings`."""
 
-    def __init__(self, settled: Settled, resolver: Resolver, direction: Direction) -> None:
+    def __init__(self, settled: SettledContext, resolver: Resolver, direction: Direction) -> None:
         self._settled, self._resolver, self._direction = settled, resolver, direction
         self._types = settled.types
-        self._builds: dict[tuple[Node, type], Build] = {}
+        self._builds: dict[tuple[PathNode, type], Build] = {}
         self._unfilled: set[Build] = set()
-        self._later: deque[tuple[Node, Build]] = deque()
-        self._hiding = Hiding(settled, resolver, direction)
-        self._shapes: dict[int, tuple[Any, Shape]] = {}
+        self._later: deque[tuple[PathNode, Build]] = deque()
+        self._hiding = HiddenTypes(settled, resolver, direction)
+        self._shapes: dict[int, tuple[Any, ValueShape]] = {}
         self._where = ""
         self.findings: list[Finding] = []
         self.applied: set[Rule] = set()
@@ -82,7 +88,7 @@ class Builder:
         try:
             node = choice.node.child(choice.attribute, met)
             return self._all_of(lambda: self._case(node, choice.shape, choice.wanted))
-        except Misfit as error:
+        except TypeMismatch as error:
             path = choice.node.path.to(choice.attribute, met)
             if choice.lenient:
                 if not any(map(_is_missing, choice.cases.values())):
@@ -119,7 +125,7 @@ class Builder:
 
     # -- objects -----------------------------------------------------------------------------------
 
-    def _build(self, node: Node, target: type, mapping: Mapping | None) -> Build:
+    def _build(self, node: PathNode, target: type, mapping: Mapping | None) -> Build:
         known = self._builds.get((node, target))
         if known is not None:
             known.recursive = known.recursive or known in self._unfilled
@@ -132,7 +138,7 @@ class Builder:
             self._fill(node, build)
         return build
 
-    def _mapped(self, node: Node, mapping: Mapping) -> Recipe:
+    def _mapped(self, node: PathNode, mapping: Mapping) -> Recipe:
         """What a mapping makes: attribute by attribute, unless a function makes the whole."""
         whole = self._settled.wholes.get(mapping.source)
         if whole is None:
@@ -151,11 +157,11 @@ class Builder:
         where = expected(function, self._shape_of(target), str(node.path))
         return Whole(mapping, function, _copied(met), where)
 
-    def _fill(self, node: Node, build: Build) -> None:
+    def _fill(self, node: PathNode, build: Build) -> None:
         self._fill_parts(node, build)
         self._unfilled.discard(build)
 
-    def _fill_parts(self, node: Node, build: Build) -> None:
+    def _fill_parts(self, node: PathNode, build: Build) -> None:
         try:
             maker = maker_of(build.target)
         except NoMaker as error:
@@ -167,7 +173,7 @@ class Builder:
         self._observe_dropped(node, build, self._types.shapes(build.source))
 
     def _fill_part(
-        self, node: Node, build: Build, name: str, wanted: Shape, *, is_optional: bool
+        self, node: PathNode, build: Build, name: str, wanted: ValueShape, *, is_optional: bool
     ) -> None:
         """What an attribute gets; where there is a default, it stands in for what does not fit."""
         shape = self._types.shapes(build.source).get(name)
@@ -176,7 +182,7 @@ class Builder:
             return
         self._observe_hidden(node, build, name, shape)
         default = declared_defaults(build.target)[name]
-        lost: list[Misfit] = []
+        lost: list[TypeMismatch] = []
         found = self._convert(node, name, shape, wanted, lost, lenient=default is not None)
         if not lost:
             build.parts[name] = found
@@ -186,13 +192,13 @@ class Builder:
         build.lost[name] = why_of(lost)
         self._not_all_fits(node, build, name, lost, is_optional=is_optional)
 
-    def _observe_hidden(self, node: Node, build: Build, name: str, shape: Shape) -> None:
+    def _observe_hidden(self, node: PathNode, build: Build, name: str, shape: ValueShape) -> None:
         """Say which rules and mappings do not get to what an attribute holds."""
         for code, note, text in self._hiding.at(node, name, shape):
             build.hidden[name] = note
             self._error(code, text)
 
-    def _nothing_there(self, node: Node, build: Build, name: str, *, is_optional: bool) -> None:
+    def _nothing_there(self, node: PathNode, build: Build, name: str, *, is_optional: bool) -> None:
         source, target = build.source.__name__, build.target.__name__
         why = f"{source} has no attribute {name!r}"
         if not is_optional:
@@ -204,7 +210,13 @@ class Builder:
             self._error("defaulted", text)
 
     def _not_all_fits(
-        self, node: Node, build: Build, name: str, lost: list[Misfit], *, is_optional: bool
+        self,
+        node: PathNode,
+        build: Build,
+        name: str,
+        lost: list[TypeMismatch],
+        *,
+        is_optional: bool,
     ) -> None:
         ways = mended_by(node, name, lost, self._types) or whole_text(build.mapping)
         ways += [] if is_optional else ["a default"]
@@ -218,7 +230,7 @@ class Builder:
             text = f"{target} {when} its default instead of {node.path}.{name}: {why}"
         self._error(code, text + mends)
 
-    def _observe_dropped(self, node: Node, build: Build, given: dict[str, Shape]) -> None:
+    def _observe_dropped(self, node: PathNode, build: Build, given: dict[str, ValueShape]) -> None:
         if build.target is build.source:
             return
         dropped = [name for name in given if name not in self._types.shapes(build.target)]
@@ -229,7 +241,7 @@ class Builder:
         for name in dropped:
             self._observe_unused(node, build, name)
 
-    def _observe_unused(self, node: Node, build: Build, name: str) -> None:
+    def _observe_unused(self, node: PathNode, build: Build, name: str) -> None:
         """A rule for an attribute that the target does not have."""
         shape = self._types.shapes(build.source)[name]
         held = {met for each in shape.all_classes() for met in self._types.subtypes(each)}
@@ -249,11 +261,11 @@ class Builder:
 
     def _convert(
         self,
-        node: Node,
+        node: PathNode,
         attribute: str,
-        shape: Shape,
-        wanted: Shape,
-        lost: list[Misfit],
+        shape: ValueShape,
+        wanted: ValueShape,
+        lost: list[TypeMismatch],
         *,
         lenient: bool,
     ) -> Recipe:
@@ -266,13 +278,13 @@ class Builder:
                 return Duplicate()
             why = f"{hint_text(shape.hint)} is there, and {hint_text(wanted.hint)} is wanted"
             sees_all = not any(True for _ in shape.all_classes())
-            lost.append(Misfit(why, function=(shape.hint, wanted.hint) if sees_all else None))
+            lost.append(TypeMismatch(why, function=(shape.hint, wanted.hint) if sees_all else None))
             return Missing()
 
         def fitting(make: Callable[[], Recipe]) -> Recipe:
             try:
                 return make()
-            except Misfit as misfit:
+            except TypeMismatch as misfit:
                 lost.append(misfit)
                 return Missing()
 
@@ -300,11 +312,11 @@ class Builder:
 
     def _each(
         self,
-        node: Node,
+        node: PathNode,
         attribute: str,
         container: Container,
-        wanted: Shape,
-        lost: list[Misfit],
+        wanted: ValueShape,
+        lost: list[TypeMismatch],
         *,
         lenient: bool,
     ) -> Recipe:
@@ -312,10 +324,10 @@ class Builder:
         if not inside:
             keys = "" if container.keys is None else f" by {hint_text(container.keys.hint)}"
             text = f"{hint_text(wanted.hint)} is wanted, not {container.kind.__name__}{keys}"
-            raise Misfit(f"{attribute!r} holds elements, and {text}")
+            raise TypeMismatch(f"{attribute!r} holds elements, and {text}")
         before = len(self.findings)
         for inner in inside:
-            new: list[Misfit] = []
+            new: list[TypeMismatch] = []
             found = self._convert(node, attribute, container.inner, inner, new, lenient=lenient)
             wrong = [each for each in self.findings[before:] if each.severity == "error"]
             if not (new or wrong) or inner is inside[-1]:
@@ -326,12 +338,12 @@ class Builder:
 
     def _merged(
         self,
-        node: Node,
+        node: PathNode,
         attribute: str,
-        shape: Shape,
-        wanted: Shape,
+        shape: ValueShape,
+        wanted: ValueShape,
         containers: tuple[tuple[type, Recipe], ...],
-        lost: list[Misfit],
+        lost: list[TypeMismatch],
     ) -> tuple[tuple[type, Recipe], ...]:
         """Of several containers of one kind nobody knows which is met: elements tell."""
         kinds = [kind for kind, _ in containers]
@@ -347,7 +359,7 @@ class Builder:
             made[kind] = Each(kind, found)
         return tuple((kind, made.get(kind, recipe)) for kind, recipe in containers)
 
-    def _case(self, node: Node, held: Shape, wanted: Shape) -> Recipe:
+    def _case(self, node: PathNode, held: ValueShape, wanted: ValueShape) -> Recipe:
         """What is done with a value of the type that is met at a node."""
         if node.winner is not None:
             return self._applied(node, node.winner, held, wanted)
@@ -363,15 +375,15 @@ class Builder:
         is_class = node.met in held.literal or not is_told  # a rule is for all values of a class
         form = (node.met if is_class else held.hint, wanted.hint)
         is_mappable = not generic and self._may_be_mapped(node.met, wanted)
-        raise Misfit(why, function=form, may_be_mapped=is_mappable)
+        raise TypeMismatch(why, function=form, may_be_mapped=is_mappable)
 
-    def _may_be_mapped(self, met: type, wanted: Shape) -> bool:
+    def _may_be_mapped(self, met: type, wanted: ValueShape) -> bool:
         """Whether a mapping could bring a class to what a target wants."""
         return self._types.has_attributes(met) and any(
             map(self._types.has_attributes, wanted.classes)
         )
 
-    def _applied(self, node: Node, rule: Rule, held: Shape, wanted: Shape) -> Recipe:
+    def _applied(self, node: PathNode, rule: Rule, held: ValueShape, wanted: ValueShape) -> Recipe:
         function = rule.function
         assert function is not None
         result = node.met if function.is_identity else function.result
@@ -389,14 +401,14 @@ class Builder:
             return before
         return Apply(rule, before, expected(function, wanted, str(node.path)))
 
-    def _shape_of(self, result: Any) -> Shape:
+    def _shape_of(self, result: Any) -> ValueShape:
         """What functions give is asked at every path where they win."""
         known = self._shapes.get(id(result))
         if known is None or known[0] is not result:
             known = self._shapes[id(result)] = (result, shape_of(result))
         return known[1]
 
-    def _same(self, node: Node) -> Recipe:
+    def _same(self, node: PathNode) -> Recipe:
         """A value that stays of its class: rebuilt if rules may apply in it."""
         if not self._types.has_attributes(node.met) or not self._may_win_inside(node):
             return _copied(node.met)
@@ -411,7 +423,7 @@ class Builder:
             return _copied(node.met)
         return build
 
-    def _may_win_inside(self, node: Node) -> bool:
+    def _may_win_inside(self, node: PathNode) -> bool:
         """Whether any rule could apply to what is inside, whatever types are met there."""
         if self._nests:
             return True
@@ -434,9 +446,9 @@ class Builder:
         self.findings.append(Finding(code, text, self._where))
 
 
-def _none(attribute: str, wanted: Shape) -> Recipe:
+def _none(attribute: str, wanted: ValueShape) -> Recipe:
     if not (wanted.none or wanted.unknown):
-        raise Misfit(f"{attribute!r} may be None, and {hint_text(wanted.hint)} is wanted")
+        raise TypeMismatch(f"{attribute!r} may be None, and {hint_text(wanted.hint)} is wanted")
     return Keep()
 
 
@@ -452,7 +464,7 @@ def _ways(choice: Choice) -> list[Recipe]:
     return [*choice.cases.values(), *containers, *([] if choice.none is None else [choice.none])]
 
 
-def _may_reach(rule: Rule, node: Node) -> bool:
+def _may_reach(rule: Rule, node: PathNode) -> bool:
     pattern, path = rule.pattern, node.path
     if not pattern.qualifiers:
         return True
@@ -466,7 +478,7 @@ def _may_reach(rule: Rule, node: Node) -> bool:
     )
 
 
-def _wanted_inside(container: Container, wanted: Shape) -> list[Shape]:
+def _wanted_inside(container: Container, wanted: ValueShape) -> list[ValueShape]:
     """What a target may want of the elements of a container."""
     if takes_any(container.kind, wanted):
         return [_ANYTHING]

@@ -19,7 +19,7 @@ from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import is_protocol, kind_of
 
 if TYPE_CHECKING:
-    from polycast.contexts.resolve.attribute_shapes import Shape
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
     from polycast.typesystem.attributes import Default
 
 __all__ = [
@@ -71,7 +71,7 @@ def _opened(cls: type) -> tuple[str, ...] | None:
     return tuple(name for name, hint in hints.items() if not stays(shape_of(hint)))
 
 
-def stays(shape: Shape) -> bool:
+def stays(shape: ValueShape) -> bool:
     """Whether nobody can change what an annotation names, whatever extends that."""
     return (
         not shape.opaque

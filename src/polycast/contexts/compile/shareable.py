@@ -17,7 +17,7 @@ from polycast.events.isolation import is_frozen
 
 if TYPE_CHECKING:
     from polycast.contexts.compile.translation_ir import Recipe
-    from polycast.contexts.run.result_checks import Result
+    from polycast.contexts.run.result_checks import ExpectedResult
 
 __all__ = ["gives_fixed"]
 
@@ -59,7 +59,7 @@ def _is_closed(build: Build) -> bool:
     return is_frozen(build.target) and all(stays(shape_of(hint)) for hint in left)
 
 
-def _is_sure(result: Result | None) -> bool:
+def _is_sure(result: ExpectedResult | None) -> bool:
     """Whether a function gives objects of classes that are told apart, and nobody can change."""
     if result is None or not result.sure or result.shape.containers or result.shape.places:
         return False

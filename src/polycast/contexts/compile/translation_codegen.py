@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from polycast.contexts.compile.translation_ir import Recipe
-    from polycast.contexts.declare.rule_functions import Function
-    from polycast.contexts.run.result_checks import Result
+    from polycast.contexts.declare.rule_functions import RuleFunction
+    from polycast.contexts.run.result_checks import ExpectedResult
     from polycast.typesystem.attributes import Default
 
     Newly = Callable[[Choice, dict[type, Callable[[Any], Any]], Any], Any]
@@ -205,7 +205,7 @@ class _Writer:
             case Choice():
                 return self._choice(recipe, value)
 
-    def _function_name(self, function: Function) -> str:
+    def _function_name(self, function: RuleFunction) -> str:
         return self._name(function.call, function.name.rpartition(".")[2])
 
     def _called(self, recipe: Apply | Whole, value: str, opening: str = "") -> str:
@@ -225,7 +225,7 @@ class _Writer:
         pieces = [f"{made} if type({made} := {call}) {test}", f"else {check}({made})"]
         return chain(opening, pieces, ")" if opening else "")
 
-    def _noticed(self, result: Result) -> Callable[[Any], Any]:
+    def _noticed(self, result: ExpectedResult) -> Callable[[Any], Any]:
         unsure = self._unsure
 
         def checked(value: Any) -> Any:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from polycast.contexts.declare.rule_functions import Function
+    from polycast.contexts.declare.rule_functions import RuleFunction
     from polycast.contexts.declare.statements import Mapping, Rule
-    from polycast.contexts.resolve.attribute_shapes import Shape
-    from polycast.contexts.resolve.resolution import Node
-    from polycast.contexts.run.result_checks import Result
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
+    from polycast.contexts.resolve.resolution import PathNode
+    from polycast.contexts.run.result_checks import ExpectedResult
     from polycast.typesystem.attributes import Default
 
 __all__ = [
@@ -56,11 +56,11 @@ class Apply:
 
     rule: Rule
     before: Recipe
-    result: Result | None = None
+    result: ExpectedResult | None = None
     """What it has to give; None if that may be anything."""
 
     @property
-    def function(self) -> Function:
+    def function(self) -> RuleFunction:
         """What is called."""
         assert self.rule.function is not None
         return self.rule.function
@@ -88,9 +88,9 @@ class Whole:
     """What a function of whole events makes of the source; no rule applies, no unit, no mapping."""
 
     mapping: Mapping
-    function: Function
+    function: RuleFunction
     before: Recipe
-    result: Result | None
+    result: ExpectedResult | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +105,11 @@ class Each:
 class Choice:
     """What is done with a value depends on what it is."""
 
-    node: Node
+    node: PathNode
     attribute: str
-    shape: Shape
+    shape: ValueShape
     """What the source says that it holds."""
-    wanted: Shape
+    wanted: ValueShape
     """What the target says that it holds."""
     cases: dict[type, Recipe]
     containers: tuple[tuple[type, Recipe], ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from polycast.contexts.declare.statements import DIRECTIONS, MappingLine, Place
+from polycast.contexts.declare.statements import DIRECTIONS, MappingLine, SourceLocation
 from polycast.errors import BadContextError, BadOptionError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _note(cls: object, name: str, value: object) -> None:
 
 def annotated_mappings(context: Context) -> list[MappingLine]:
     """The mappings that the types of a context stand for; those it writes out go before them."""
-    place = Place(context.name)
+    place = SourceLocation(context.name)
     written = {(line.source, line.direction) for line in context.mapping_lines}
     found = []
     for cls in context.types:

@@ -11,8 +11,8 @@ from polycast.contexts.declare.statements import (
     DIRECTIONS,
     DISABLED,
     MappingLine,
-    Place,
     RuleLine,
+    SourceLocation,
     WholeLine,
 )
 from polycast.contexts.resolve.inheritance import forget, settle
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from polycast.contexts.check.findings import Report
     from polycast.contexts.declare.statements import Direction
-    from polycast.contexts.resolve.listing import Shown
-    from polycast.contexts.resolve.resolution import Row
+    from polycast.contexts.resolve.listing import Listing
+    from polycast.contexts.resolve.resolution import ResolvedRule
 
 __all__ = ["Context"]
 
@@ -86,17 +86,26 @@ class Context:
         return dump(self)
 
     def map(
-        self, source: type, target: type, direction: Direction, *, place: Place | None = None
+        self,
+        source: type,
+        target: type,
+        direction: Direction,
+        *,
+        place: SourceLocation | None = None,
     ) -> None:
         """Let events of one type be events of another: incoming (`?`) or outgoing (`!`)."""
         self._check_open("map()")
         if direction not in DIRECTIONS:
             raise BadOptionError.choice("direction", direction, DIRECTIONS)
         ends = (_checked_type(self.name, source), _checked_type(self.name, target))
-        self.mapping_lines.append(MappingLine(*ends, direction, place or Place(self.name)))
+        self.mapping_lines.append(MappingLine(*ends, direction, place or SourceLocation(self.name)))
 
     def rule(
-        self, pattern: str, function: Callable[[Any], Any] | str, *, place: Place | None = None
+        self,
+        pattern: str,
+        function: Callable[[Any], Any] | str,
+        *,
+        place: SourceLocation | None = None,
     ) -> None:
         """Apply a function where a pattern says; `-` disables an inherited rule."""
         self._check_open("rule()")
@@ -109,10 +118,10 @@ class Context:
             raise BadContextError(
                 "the function of a rule", function, accepted=accepted, where=self.name
             )
-        self.rule_lines.append(RuleLine(pattern, function, place or Place(self.name)))
+        self.rule_lines.append(RuleLine(pattern, function, place or SourceLocation(self.name)))
 
     def whole(
-        self, source: type, function: Callable[[Any], Any], *, place: Place | None = None
+        self, source: type, function: Callable[[Any], Any], *, place: SourceLocation | None = None
     ) -> None:
         """Let a function make the whole target of events of a type.
 
@@ -120,7 +129,7 @@ class Context:
         """
         self._check_open("whole()")
         cls = _checked_type(self.name, source)
-        self.whole_lines.append(WholeLine(cls, function, place or Place(self.name)))
+        self.whole_lines.append(WholeLine(cls, function, place or SourceLocation(self.name)))
 
     # -- looking -----------------------------------------------------------------------------------
 
@@ -143,7 +152,7 @@ class Context:
         """What is wrong, doubtful or worth knowing."""
         return check(self)
 
-    def resolve(self, cls: type) -> list[Row]:
+    def resolve(self, cls: type) -> list[ResolvedRule]:
         """The rule that applies at each path of events of a type, and why that one."""
         settled = settle(self)
         cls = _checked_type(self.name, cls)
@@ -167,7 +176,7 @@ class Context:
         accepted = ", ".join(sorted(sources)) or "none"
         raise BadContextError("a type with a mapping", cls, accepted=accepted, where=self.name)
 
-    def show(self, cls: type) -> Shown:
+    def show(self, cls: type) -> Listing:
         """How events of a type come in and go out, path by path, to be printed."""
         from polycast.contexts.resolve.listing import show
 

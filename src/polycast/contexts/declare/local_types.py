@@ -14,14 +14,14 @@ from polycast.typesystem.standard_types import STANDARD, is_machinery, is_standa
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from polycast.contexts.resolve.attribute_shapes import Shape
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
 
-__all__ = ["Vocabulary"]
+__all__ = ["KnownTypes"]
 
 _BUILT_IN: dict[str, type] = {cls.__name__: cls for cls in STANDARD.values()}
 
 
-class Vocabulary:
+class KnownTypes:
     """All types that some types lead to: through attributes, and up to their supertypes."""
 
     def __init__(self, listed: Iterable[type]) -> None:
@@ -34,11 +34,11 @@ class Vocabulary:
                 shapes = map(shape_of, attribute_hints(cls).values())
                 waiting += [each for shape in shapes for each in shape.all_classes()]
         self.types = tuple(found)
-        self._shapes: dict[type, dict[str, Shape]] = {}
+        self._shapes: dict[type, dict[str, ValueShape]] = {}
         self._subtypes: dict[type, tuple[type, ...]] = {}
         self._looked_into: dict[type, bool] = {}
 
-    def shapes(self, cls: type) -> dict[str, Shape]:
+    def shapes(self, cls: type) -> dict[str, ValueShape]:
         """The attributes of a class, each with what it holds."""
         found = self._shapes.get(cls)
         if found is None:

@@ -13,7 +13,7 @@ from polycast.typesystem.standard_types import is_standard
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polycast.contexts.declare.local_types import Vocabulary
+    from polycast.contexts.declare.local_types import KnownTypes
 
 __all__ = ["BadPattern", "Pattern", "Qualifier", "parse_pattern"]
 
@@ -67,14 +67,14 @@ class _Token(NamedTuple):
     mark: bool
 
 
-def parse_pattern(text: str, types: Vocabulary) -> tuple[Pattern, list[Finding]]:
+def parse_pattern(text: str, types: KnownTypes) -> tuple[Pattern, list[Finding]]:
     """A pattern, and what there is to warn of; `BadPattern` if it is none."""
     parser = _Parser(text, types)
     return parser.parsed(), parser.warnings
 
 
 class _Parser:
-    def __init__(self, text: str, types: Vocabulary) -> None:
+    def __init__(self, text: str, types: KnownTypes) -> None:
         self._text, self._types = text, types
         self._tokens = list(_tokens(text))
         self._next = 0

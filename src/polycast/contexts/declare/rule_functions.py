@@ -13,7 +13,7 @@ from polycast.registered_names import placed_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Function", "Unusable", "function_of", "identity", "impure", "name_of", "unchecked"]
+__all__ = ["RuleFunction", "Unusable", "function_of", "identity", "impure", "name_of", "unchecked"]
 
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., object]")
@@ -62,7 +62,7 @@ def impure(function: F) -> F:
 
 
 @dataclass(frozen=True)
-class Function:
+class RuleFunction:
     """A function that a rule applies."""
 
     call: Callable[[Any], Any] = field(repr=False)
@@ -84,7 +84,7 @@ def name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
-def function_of(given: object, types: Iterable[type] = ()) -> Function:
+def function_of(given: object, types: Iterable[type] = ()) -> RuleFunction:
     """What a rule can apply; `types` are those of which it may be a method."""
     if not callable(given):
         raise Unusable(f"{given!r} is not a function; a function of one argument, or '-', is")
@@ -92,13 +92,13 @@ def function_of(given: object, types: Iterable[type] = ()) -> Function:
     call = marked.function
     name = name_of(call)
     if call is identity:
-        return Function(identity, Any, Any, "identity")
+        return RuleFunction(identity, Any, Any, "identity")
     if inspect.iscoroutinefunction(call) or inspect.isgeneratorfunction(call):
         raise Unusable(f"{name} gives no value, but a coroutine or a generator")
     if marked.is_unchecked:
-        return Function(call, Any, Any, name, marked.is_impure)
+        return RuleFunction(call, Any, Any, name, marked.is_impure)
     argument, result = _annotations(call, name, list(types))
-    return Function(call, argument, result, name, marked.is_impure)
+    return RuleFunction(call, argument, result, name, marked.is_impure)
 
 
 def _annotations(call: Any, name: str, types: list[type]) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
     from polycast.contexts.declare.patterns import Pattern
-    from polycast.contexts.declare.rule_functions import Function
+    from polycast.contexts.declare.rule_functions import RuleFunction
 
 __all__ = [
     "DIRECTIONS",
@@ -15,11 +15,11 @@ __all__ = [
     "Direction",
     "Mapping",
     "MappingLine",
-    "Place",
     "Rule",
     "RuleLine",
-    "Whole",
+    "SourceLocation",
     "WholeLine",
+    "WholeRule",
 ]
 
 Direction = Literal["?", "!"]
@@ -28,7 +28,7 @@ DISABLED = "-"  # in place of a function
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLocation:
     """Where something was declared."""
 
     context: str
@@ -46,7 +46,7 @@ class MappingLine:
     source: type
     target: type
     direction: Direction
-    place: Place
+    place: SourceLocation
 
     @property
     def ends(self) -> tuple[type, type]:
@@ -63,7 +63,7 @@ class RuleLine:
 
     pattern: str
     function: Any
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class WholeLine:
 
     source: type
     function: Any
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class Rule:
     """A rule whose names are known; one without a function disables what it overrides."""
 
     pattern: Pattern
-    function: Function | None
-    place: Place = field(compare=False)
+    function: RuleFunction | None
+    place: SourceLocation = field(compare=False)
     generated: bool = False
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class Mapping:
     source: type
     target: type
     direction: Direction
-    place: Place = field(compare=False)
+    place: SourceLocation = field(compare=False)
 
     def __str__(self) -> str:
         return f"{self.source.__name__} => {self.target.__name__} {self.direction}"
@@ -113,12 +113,12 @@ class Mapping:
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeRule:
     """A function of whole events of a type."""
 
     source: type
-    function: Function
-    place: Place = field(compare=False)
+    function: RuleFunction
+    place: SourceLocation = field(compare=False)
 
     def __str__(self) -> str:
         return f"{self.source.__name__} > {self.function.name}"

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from polycast.contexts.check.assignability import class_fits
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.declare.patterns import Pattern, Qualifier
-from polycast.contexts.declare.rule_functions import Function, identity
-from polycast.contexts.declare.statements import DIRECTIONS, Place, Rule
+from polycast.contexts.declare.rule_functions import RuleFunction, identity
+from polycast.contexts.declare.statements import DIRECTIONS, Rule, SourceLocation
 from polycast.contexts.declare.units import NoConversion, conversion, units_in
-from polycast.contexts.resolve.attribute_shapes import Shape
-from polycast.contexts.resolve.priorities import Path, strength
+from polycast.contexts.resolve.attribute_shapes import ValueShape
+from polycast.contexts.resolve.priorities import EventPath, strength
 from polycast.contexts.resolve.resolution import Resolver, TooManyPaths
 
 if TYPE_CHECKING:
     from polycast.contexts.declare.statements import Direction
-    from polycast.contexts.resolve.inheritance import Settled
-    from polycast.contexts.resolve.resolution import Node
+    from polycast.contexts.resolve.inheritance import SettledContext
+    from polycast.contexts.resolve.resolution import PathNode
 
 __all__ = ["unit_rules"]
 
-_IDENTITY = Function(identity, Any, Any, "identity")
+_IDENTITY = RuleFunction(identity, Any, Any, "identity")
 
 
-def unit_rules(settled: Settled) -> list[Rule]:
+def unit_rules(settled: SettledContext) -> list[Rule]:
     """Rules for attributes whose unit is another at the other end; findings go to `settled`."""
     held = (shape for cls in settled.types.types for shape in settled.types.shapes(cls).values())
     if not any(units_in(shape.hint) for shape in held):
@@ -37,11 +37,11 @@ def unit_rules(settled: Settled) -> list[Rule]:
 
 class _Made(NamedTuple):
     pattern: Pattern
-    function: Function
+    function: RuleFunction
 
 
 class _Converting:
-    def __init__(self, settled: Settled) -> None:
+    def __init__(self, settled: SettledContext) -> None:
         self._settled, self._types = settled, settled.types
         # What is written, not generated; a rule is made for each path, however many there are.
         self._resolver = Resolver(settled.rules, settled.types, few=None)
@@ -64,19 +64,19 @@ class _Converting:
                     self._settled.findings.append(Finding("too-many-paths", text, self._where))
 
     def rules(self) -> list[Rule]:
-        place = Place(self._settled.name)
+        place = SourceLocation(self._settled.name)
         return [Rule(made.pattern, made.function, place, generated=True) for made in self._made]
 
-    def _walk(self, node: Node, target: type) -> None:
+    def _walk(self, node: PathNode, target: type) -> None:
         given = self._types.shapes(node.met)
         for name, wanted in self._types.shapes(target).items():
             if name in given:
                 self._attribute(node, target, name, wanted)
                 self._inside(node, name, given[name], wanted)
 
-    def _inside(self, node: Node, name: str, shape: Shape, wanted: Shape) -> None:
+    def _inside(self, node: PathNode, name: str, shape: ValueShape, wanted: ValueShape) -> None:
         """Go on where what an attribute holds is rebuilt."""
-        takes = Shape(
+        takes = ValueShape(
             None, tuple(wanted.all_classes()), opaque=wanted.unknown, unknown=wanted.unknown
         )
         for declared in dict.fromkeys(shape.all_classes()):
@@ -90,7 +90,7 @@ class _Converting:
                 if target is not None:
                     self._walk(child, target)
 
-    def _target(self, met: type, takes: Shape) -> type | None:
+    def _target(self, met: type, takes: ValueShape) -> type | None:
         for mapping in self._settled.mappings_for(met, self._direction):
             if class_fits(mapping.target, takes):
                 return None if mapping.source in self._settled.wholes else mapping.target
@@ -98,7 +98,7 @@ class _Converting:
 
     # -- one attribute -----------------------------------------------------------------------------
 
-    def _attribute(self, node: Node, target: type, name: str, wanted: Shape) -> None:
+    def _attribute(self, node: PathNode, target: type, name: str, wanted: ValueShape) -> None:
         shape = self._types.shapes(node.met)[name]
         units = (units_in(shape.hint), units_in(wanted.hint))
         if not any(units):
@@ -112,14 +112,14 @@ class _Converting:
             if not all(units):
                 self._report(node, target, name, "one-unit", units, "")
             function = _IDENTITY
-        path = Path(node.path.types, node.path.attributes).to(name, _some_class(shape))
+        path = EventPath(node.path.types, node.path.attributes).to(name, _some_class(shape))
         known = self._strongest(path)
         if (known or _IDENTITY) != function:
             self._made.append(_Made(self._pattern(node, name, shape), function))
 
     def _function(
-        self, units: tuple[tuple[str, ...], tuple[str, ...]], shape: Shape, wanted: Shape
-    ) -> Function | None:
+        self, units: tuple[tuple[str, ...], tuple[str, ...]], shape: ValueShape, wanted: ValueShape
+    ) -> RuleFunction | None:
         for each in units:
             if len(each) > 1:
                 raise NoConversion(f"an attribute has one unit, not {' and '.join(each)}")
@@ -127,7 +127,7 @@ class _Converting:
             return None
         return conversion(units[0][0], units[1][0], shape, wanted)
 
-    def _strongest(self, path: Path) -> Function | None:
+    def _strongest(self, path: EventPath) -> RuleFunction | None:
         keys = [
             (key, made.function)
             for made in self._made
@@ -135,7 +135,7 @@ class _Converting:
         ]
         return min(keys, key=lambda each: each[0])[1] if keys else None
 
-    def _pattern(self, node: Node, name: str, shape: Shape) -> Pattern:
+    def _pattern(self, node: PathNode, name: str, shape: ValueShape) -> Pattern:
         head, qualifiers = node.path.types[0], []
         text, owner = head.__name__, head
         for attribute, met in zip(node.path.attributes, node.path.types[1:], strict=True):
@@ -149,7 +149,7 @@ class _Converting:
 
     def _report(
         self,
-        node: Node,
+        node: PathNode,
         target: type,
         name: str,
         code: str,
@@ -176,5 +176,5 @@ def _named(units: tuple[str, ...]) -> str:
     return " and ".join(units)
 
 
-def _some_class(shape: Shape) -> type:
+def _some_class(shape: ValueShape) -> type:
     return next(shape.all_classes(), object)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import typing_extensions
 
-from polycast.contexts.declare.rule_functions import Function
+from polycast.contexts.declare.rule_functions import RuleFunction
 from polycast.errors import BadContextError, NotAvailableError
 
 if TYPE_CHECKING:
-    from polycast.contexts.resolve.attribute_shapes import Shape
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
 
 __all__ = ["NoConversion", "Scaling", "Unit", "conversion", "units_in"]
 
@@ -91,13 +91,13 @@ def _stands_for(hint: Any) -> tuple[Any, ...]:
     return ()
 
 
-def conversion(source: str, target: str, given: Shape, wanted: Shape) -> Function:
+def conversion(source: str, target: str, given: ValueShape, wanted: ValueShape) -> RuleFunction:
     """The function that brings what an attribute holds to another unit; `NoConversion` if none."""
     classes = _numbers(given)
     kind = _arithmetic(classes, _numbers(wanted))
     call = _scaling(source, target, kind)
     argument: Any = functools.reduce(operator.or_, sorted(classes, key=_NUMBERS.index))
-    return Function(call, argument, kind, str(call))
+    return RuleFunction(call, argument, kind, str(call))
 
 
 @functools.cache
@@ -122,7 +122,7 @@ def _arithmetic(given: set[type], wanted: set[type]) -> type:
     return int if given == {int} and wanted == {int} else float
 
 
-def _numbers(shape: Shape) -> set[type]:
+def _numbers(shape: ValueShape) -> set[type]:
     found: set[type] = set()
     for cls in shape.all_classes():
         base = next((each for each in _NUMBERS if issubclass(cls, each)), None)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.declare.context import Context
 from polycast.contexts.declare.function_names import registered
-from polycast.contexts.declare.local_types import Vocabulary
+from polycast.contexts.declare.local_types import KnownTypes
 from polycast.contexts.declare.patterns import BadPattern, parse_pattern
 from polycast.contexts.declare.rule_functions import identity
-from polycast.contexts.declare.statements import DISABLED, Place
+from polycast.contexts.declare.statements import DISABLED, SourceLocation
 from polycast.contexts.declare.xml_reader import (
     MOST_ERRORS,
     TooManyErrors,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from polycast.contexts.declare.statements import Direction
-    from polycast.contexts.declare.xml_reader import Declared, Element
+    from polycast.contexts.declare.xml_reader import Declaration, Element
     from polycast.registered_names import Names
 
 __all__ = ["IDENTITY", "load"]
@@ -66,7 +66,7 @@ def _file_name(path: str | os.PathLike[str] | Traversable) -> str:
 
 
 class _Loading:
-    def __init__(self, file: str, declared: Declared, names: _Names) -> None:
+    def __init__(self, file: str, declared: Declaration, names: _Names) -> None:
         self._file, self._declared, self._names = file, declared, names
         self._errors: list[Finding] = []
 
@@ -118,8 +118,8 @@ class _Loading:
                 made.whole(cls, function, place=self._place(name, each))
         return made
 
-    def _place(self, context: str, element: Element) -> Place:
-        return Place(context, self._file, element.line)
+    def _place(self, context: str, element: Element) -> SourceLocation:
+        return SourceLocation(context, self._file, element.line)
 
     def _type(self, element: Element, attribute: str) -> type | None:
         try:
@@ -128,7 +128,7 @@ class _Loading:
             self._error(error.code, str(error), element)
             return None
 
-    def _types_at(self, element: Element, known: Vocabulary) -> tuple[type, ...] | None:
+    def _types_at(self, element: Element, known: KnownTypes) -> tuple[type, ...] | None:
         """The types at a pattern, of which a bare name may be a method; None if it is wrong."""
         name = element.values["function"]
         if not name.isidentifier() or name in _IDENTITIES:
@@ -164,7 +164,7 @@ class _Names:
 
     def __init__(self, names: Names, parents: tuple[Context, ...]) -> None:
         self._names = names
-        self._above = Vocabulary([cls for each in parents for cls in settle(each).types.types])
+        self._above = KnownTypes([cls for each in parents for cls in settle(each).types.types])
         above = (each for parent in parents for each in parent.lineage())
         listed = (cls.__module__ for each in above for cls in each.types)
         self._homes = frozenset((*names.modules, *listed))

@@ -17,7 +17,14 @@ from polycast.errors import BadContextError
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["MOST_ERRORS", "Declared", "Element", "TooManyErrors", "file_error", "read_declaration"]
+__all__ = [
+    "MOST_ERRORS",
+    "Declaration",
+    "Element",
+    "TooManyErrors",
+    "file_error",
+    "read_declaration",
+]
 
 LARGEST = 5_000_000  # bytes
 DEEPEST = 32
@@ -54,7 +61,7 @@ class Element(NamedTuple):
 
 
 @dataclass
-class Declared:
+class Declaration:
     """What a file declares; nothing of it is known to exist."""
 
     name: str | None = None
@@ -78,7 +85,7 @@ def file_error(file: str, errors: list[Finding]) -> BadContextError:
     return BadContextError("the file of a context", file, accepted=accepted, errors=errors)
 
 
-def read_declaration(path: str | os.PathLike[str] | Traversable) -> Declared:
+def read_declaration(path: str | os.PathLike[str] | Traversable) -> Declaration:
     """Read a file; `BadContextError` with all that is wrong in it."""
     file = str(path)
     with _place_of(path).open("rb") as opened:
@@ -111,7 +118,7 @@ def _place_of(path: str | os.PathLike[str] | Traversable) -> Path | Traversable:
 class _Reader:
     def __init__(self, file: str) -> None:
         self._file = file
-        self.declared = Declared()
+        self.declared = Declaration()
         self.errors: list[Finding] = []
         self._open: list[str] = []
         self._unknown = 0  # how many elements are open that nobody knows, or that are inside those

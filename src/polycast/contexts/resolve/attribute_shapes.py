@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONTAINERS",
     "Container",
-    "Shape",
+    "ValueShape",
     "attribute_hints",
     "filled",
     "has_attributes",
@@ -57,13 +57,13 @@ class Container:
     """A list, tuple, set or dict; of a dict, its values."""
 
     kind: type
-    inner: Shape
-    keys: Shape | None = None
+    inner: ValueShape
+    keys: ValueShape | None = None
     """Of a dict, its keys."""
 
 
 @dataclass(frozen=True)
-class Shape:
+class ValueShape:
     """What a value may be: of some classes, in a container, None, or nobody knows."""
 
     hint: Any
@@ -74,14 +74,14 @@ class Shape:
     """Whether it is not looked into."""
     unknown: bool = False
     """Whether it may be anything; it counts as opaque, too."""
-    places: tuple[tuple[Shape, ...], ...] = ()
+    places: tuple[tuple[ValueShape, ...], ...] = ()
     """Of tuples of a fixed length, what is at each place."""
     values: frozenset[tuple[type, object]] = frozenset()
     """What a `Literal` names, by class; such a class is in `classes`, too."""
     literal: frozenset[type] = frozenset()
     """The classes of which only those values may be there."""
 
-    parameters: tuple[tuple[type, tuple[Shape, ...]], ...] = ()
+    parameters: tuple[tuple[type, tuple[ValueShape, ...]], ...] = ()
     """Of generic classes, what they are of."""
     sealed: tuple[Any, ...] = ()
     """What is known, but not looked into: a TypedDict, `type[M]`, a function, `tuple[M, *X]`."""
@@ -135,19 +135,19 @@ class Shape:
         yield from self.all_classes()
         yield from self.hidden_classes(seen)
 
-    def all_of(self, kind: type) -> Shape:
+    def all_of(self, kind: type) -> ValueShape:
         """What elements may be in any of the containers of a kind."""
         inner = [each.inner for each in self.containers if each.kind is kind]
         return inner[0] if len(inner) == 1 else one_of(each.hint for each in inner)
 
 
-def shape_of(hint: Any) -> Shape:
+def shape_of(hint: Any) -> ValueShape:
     """The shape of an annotation."""
     parts = _parts(hint)
     classes: list[type] = []
     containers: list[Container] = []
-    places: list[tuple[Shape, ...]] = []
-    parameters: list[tuple[type, tuple[Shape, ...]]] = []
+    places: list[tuple[ValueShape, ...]] = []
+    parameters: list[tuple[type, tuple[ValueShape, ...]]] = []
     sealed: list[Any] = []
     values: set[tuple[type, object]] = set()
     whole: set[type] = set()  # classes of which any value may be there
@@ -177,7 +177,7 @@ def shape_of(hint: Any) -> Shape:
     named = frozenset(each for each in values if each[0] not in whole)
     literal = frozenset(cls for cls, _ in named)
     containers.sort(key=lambda each: -len(each.kind.__mro__))  # an OrderedDict is a dict, too
-    return Shape(
+    return ValueShape(
         hint,
         unique,
         tuple(containers),
@@ -192,7 +192,7 @@ def shape_of(hint: Any) -> Shape:
     )
 
 
-def one_of(hints: Iterable[Any]) -> Shape:
+def one_of(hints: Iterable[Any]) -> ValueShape:
     """The shape of what is of one of some annotations."""
     return shape_of(Union[tuple(hints)])  # noqa: UP007  (how many they are is not known)
 

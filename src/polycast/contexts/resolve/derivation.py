@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from polycast.typesystem.describe import supertypes_of
 
-__all__ = ["FARTHEST", "Derived", "derived", "is_subtype", "most_derived"]
+__all__ = ["FARTHEST", "Distance", "distance", "is_subtype", "most_derived"]
 
 
-class Derived(NamedTuple):
+class Distance(NamedTuple):
     """How far a type that is named is above the type that is met; smaller is stronger."""
 
     chain: int
@@ -19,8 +19,8 @@ class Derived(NamedTuple):
     """Where it comes in a breadth-first walk of the declared supertypes (P4)."""
 
 
-FARTHEST = Derived(1_000_000, 1_000_000)  # `object`, which nobody declares
-_distances: weakref.WeakKeyDictionary[type, dict[type, Derived]] = weakref.WeakKeyDictionary()
+FARTHEST = Distance(1_000_000, 1_000_000)  # `object`, which nobody declares
+_distances: weakref.WeakKeyDictionary[type, dict[type, Distance]] = weakref.WeakKeyDictionary()
 
 
 def is_subtype(met: type, named: type) -> bool:
@@ -28,7 +28,7 @@ def is_subtype(met: type, named: type) -> bool:
     return named in met.__mro__
 
 
-def derived(met: type, named: type) -> Derived:
+def distance(met: type, named: type) -> Distance:
     """How derived a named type is against a type that is met, of which it is a supertype."""
     found = _distances.get(met)
     if found is None:
@@ -39,10 +39,10 @@ def derived(met: type, named: type) -> Derived:
 def most_derived(met: type, candidates: list[type]) -> list[type]:
     """Those of some types that are supertypes of the one met, the most derived first."""
     fitting = [each for each in candidates if is_subtype(met, each)]
-    return sorted(fitting, key=lambda each: derived(met, each))
+    return sorted(fitting, key=lambda each: distance(met, each))
 
 
-def _walked(met: type) -> dict[type, Derived]:
+def _walked(met: type) -> dict[type, Distance]:
     places: dict[type, int] = {met: 0}
     waiting = [met]
     for each in waiting:
@@ -52,7 +52,7 @@ def _walked(met: type) -> dict[type, Derived]:
                 waiting.append(above)
     chains: dict[type, int] = {}
     _climb(met, 0, chains)
-    return {each: Derived(chains[each], place) for each, place in places.items()}
+    return {each: Distance(chains[each], place) for each, place in places.items()}
 
 
 def _climb(cls: type, length: int, chains: dict[type, int]) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from polycast.contexts.check.assignability import fits, hint_text
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.declare.annotations import annotated_functions, annotated_mappings
-from polycast.contexts.declare.local_types import Vocabulary
+from polycast.contexts.declare.local_types import KnownTypes
 from polycast.contexts.declare.patterns import BadPattern, Pattern, parse_pattern
 from polycast.contexts.declare.rule_functions import Unusable, function_of
-from polycast.contexts.declare.statements import DISABLED, Mapping, Place, Rule, Whole
+from polycast.contexts.declare.statements import DISABLED, Mapping, Rule, SourceLocation, WholeRule
 from polycast.contexts.declare.unit_rules import unit_rules
 from polycast.contexts.resolve.derivation import is_subtype, most_derived
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from polycast.contexts.declare.context import Context
-    from polycast.contexts.declare.rule_functions import Function
+    from polycast.contexts.declare.rule_functions import RuleFunction
     from polycast.contexts.declare.statements import Direction, MappingLine, RuleLine
 
-__all__ = ["Settled", "forget", "from_above", "settle"]
+__all__ = ["SettledContext", "forget", "from_above", "settle"]
 
-Entry = TypeVar("Entry", Rule, Mapping, Whole)
+Entry = TypeVar("Entry", Rule, Mapping, WholeRule)
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledContext:
     """A context with all that it inherits, its names resolved."""
 
     name: str
-    types: Vocabulary
+    types: KnownTypes
     local: frozenset[type]
     """The types of the context itself, and of its parents but the root."""
     reference: frozenset[type]
@@ -43,7 +43,7 @@ class Settled:
     every_rule: dict[Pattern, Rule]
     """Rules and what disables them."""
     mappings: dict[tuple[type, Direction], Mapping]
-    wholes: dict[type, Whole]
+    wholes: dict[type, WholeRule]
     is_strict: bool
     """Whether each attribute of a target has to come from the source, here or in a parent."""
     findings: list[Finding] = field(default_factory=list)
@@ -75,12 +75,12 @@ class Settled:
         return [self.mappings[source, direction] for source in most_derived(met, sources)]
 
 
-_kept: weakref.WeakKeyDictionary[Context, Settled] = weakref.WeakKeyDictionary()
+_kept: weakref.WeakKeyDictionary[Context, SettledContext] = weakref.WeakKeyDictionary()
 
 
-def settle(context: Context) -> Settled:
+def settle(context: Context) -> SettledContext:
     """Resolve the names of a context and of all above it."""
-    found: dict[Context, Settled] = {}
+    found: dict[Context, SettledContext] = {}
     for each in from_above(context):  # each once, however many are its children
         settled = _kept.get(each)
         if settled is None:
@@ -110,14 +110,14 @@ def from_above(context: Context) -> list[Context]:
     return list(found)
 
 
-def _settled(context: Context, parents: list[Settled]) -> Settled:
+def _settled(context: Context, parents: list[SettledContext]) -> SettledContext:
     listed = [cls for each in context.lineage() for cls in each.types]
     mappings = [*annotated_mappings(context), *context.mapping_lines]
     ends = [end for line in mappings for end in (line.source, line.target)]
     inherited = [cls for parent in parents for cls in parent.types.types]
-    types = Vocabulary([*listed, *ends, *inherited])
+    types = KnownTypes([*listed, *ends, *inherited])
     root = context.root
-    settled = Settled(
+    settled = SettledContext(
         context.name,
         types,
         frozenset(cls for each in context.lineage() if each is not root for cls in each.types),
@@ -134,7 +134,9 @@ def _settled(context: Context, parents: list[Settled]) -> Settled:
 
 
 class _Settling:
-    def __init__(self, context: Context, parents: list[Settled], settled: Settled) -> None:
+    def __init__(
+        self, context: Context, parents: list[SettledContext], settled: SettledContext
+    ) -> None:
         self._context, self._parents, self._settled = context, parents, settled
 
     def run(self, mappings: list[MappingLine]) -> None:
@@ -198,7 +200,7 @@ class _Settling:
         return {rule.pattern for rule in (*found, *converting)}
 
     def _annotated(self) -> Iterator[Rule]:
-        place = Place(self._context.name)
+        place = SourceLocation(self._context.name)
         for cls, given in annotated_functions(self._settled.types.types):
             pattern = Pattern(cls, (), cls.__name__)
             where = f"{place}, @transform_with of {cls.__name__!r}"
@@ -220,13 +222,13 @@ class _Settling:
             found, lambda each: (each.source, each.direction), "mapping-twice", "source"
         )
 
-    def _wholes(self) -> dict[type, Whole]:
+    def _wholes(self) -> dict[type, WholeRule]:
         found = []
         for line in self._context.whole_lines:
             where = f"{line.place}, whole {line.source.__name__!r}"
             function = self._function(line.function, where)
             if function is not None:
-                found.append(Whole(line.source, function, line.place))
+                found.append(WholeRule(line.source, function, line.place))
         return self._once(found, lambda each: each.source, "rule-twice", "type of whole events")
 
     def _once(
@@ -257,14 +259,14 @@ class _Settling:
             return None
         return Rule(pattern, function, line.place)
 
-    def _function(self, given: object, where: str) -> Function | None:
+    def _function(self, given: object, where: str) -> RuleFunction | None:
         try:
             return function_of(given, self._settled.types.types)
         except Unusable as error:
             self._report("bad-function", str(error), where)
             return None
 
-    def _takes(self, function: Function, pattern: Pattern, where: str) -> bool:
+    def _takes(self, function: RuleFunction, pattern: Pattern, where: str) -> bool:
         """Whether the argument is a supertype of the type at the pattern."""
         named = [each for each in pattern.last.types if each is not object]
         wrong = [each for each in named if not fits(each, function.argument)]
@@ -312,11 +314,11 @@ class _Settling:
         self._settled.findings.append(Finding(code, text, where))
 
 
-def _generated(entry: Rule | Mapping | Whole) -> bool:
+def _generated(entry: Rule | Mapping | WholeRule) -> bool:
     return isinstance(entry, Rule) and entry.generated
 
 
-def _is_generated(*entries: Rule | Mapping | Whole) -> bool:
+def _is_generated(*entries: Rule | Mapping | WholeRule) -> bool:
     return any(map(_generated, entries))
 
 
@@ -325,6 +327,6 @@ def are_unrelated(one: type, other: type) -> bool:
     return not is_subtype(one, other) and not is_subtype(other, one)
 
 
-def place_of(context: Context) -> Place:
+def place_of(context: Context) -> SourceLocation:
     """Where lines are that a program declares."""
-    return Place(context.name)
+    return SourceLocation(context.name)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from polycast.contexts.compile.translation_ir import Recipe
     from polycast.contexts.declare.context import Context
     from polycast.contexts.declare.statements import Direction, Rule
-    from polycast.contexts.resolve.attribute_shapes import Shape
-    from polycast.contexts.resolve.inheritance import Settled
-    from polycast.contexts.resolve.resolution import Node
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
+    from polycast.contexts.resolve.inheritance import SettledContext
+    from polycast.contexts.resolve.resolution import PathNode
 
-__all__ = ["Branch", "Shown", "show"]
+__all__ = ["Branch", "Listing", "show"]
 
 Kind = Literal["event", "rule", "mapped", "copied", "default", "dropped", "shadowed", "missing"]
 _STYLES: dict[str, str] = {
@@ -56,7 +56,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Listing:
     """A type as a context sees it; to be printed, or shown by rich."""
 
     context: str
@@ -113,7 +113,7 @@ def _rows(branch: Branch, before: str = "", lead: str = "") -> Iterator[tuple[st
         yield from _rows(each, lead + mark, lead + further)
 
 
-def show(context: Context, cls: type) -> Shown:
+def show(context: Context, cls: type) -> Listing:
     """How a context sees events of a type."""
     settled = settle(context)
     branches = [each for way in DIRECTIONS if (each := _direction(settled, cls, way)) is not None]
@@ -130,10 +130,10 @@ def show(context: Context, cls: type) -> Shown:
         if each.severity != "observation" or word.search(f"{each.text} {each.where}")
     ]
     findings.sort(key=lambda each: get_args(Severity).index(each.severity))
-    return Shown(context.name, cls.__name__, tuple(branches), tuple(findings), settled.is_strict)
+    return Listing(context.name, cls.__name__, tuple(branches), tuple(findings), settled.is_strict)
 
 
-def _direction(settled: Settled, cls: type, direction: Direction) -> Branch | None:
+def _direction(settled: SettledContext, cls: type, direction: Direction) -> Branch | None:
     mapping = settled.mapping_for(cls, direction)
     if mapping is None:
         return None
@@ -149,12 +149,12 @@ def _direction(settled: Settled, cls: type, direction: Direction) -> Branch | No
 
 
 class _Showing:
-    def __init__(self, settled: Settled, direction: Direction) -> None:
+    def __init__(self, settled: SettledContext, direction: Direction) -> None:
         self._settled, self._types, self._direction = settled, settled.types, direction
         self._open: set[int] = set()
         self._shown: set[int] = set()
 
-    def event(self, node: Node, recipe: Recipe) -> Iterator[Branch]:
+    def event(self, node: PathNode, recipe: Recipe) -> Iterator[Branch]:
         """What becomes of an event."""
         if isinstance(recipe, Whole):
             what = f"{_whole_text(recipe)}: no rule or unit applies"
@@ -162,7 +162,7 @@ class _Showing:
         elif isinstance(recipe, Build):
             yield from self.attributes(node, recipe)
 
-    def attributes(self, node: Node, build: Build) -> Iterator[Branch]:
+    def attributes(self, node: PathNode, build: Build) -> Iterator[Branch]:
         """What becomes of the attributes of an object."""
         self._open.add(id(build))
         given, wanted = self._types.shapes(build.source), self._types.shapes(build.target)
@@ -193,7 +193,9 @@ class _Showing:
             return Branch(name, "default", f"the default of {target.__name__}{why}")
         return Branch(name, "missing", "nothing produces it")
 
-    def _attribute(self, node: Node, name: str, shape: Shape, recipe: Recipe) -> Iterator[Branch]:
+    def _attribute(
+        self, node: PathNode, name: str, shape: ValueShape, recipe: Recipe
+    ) -> Iterator[Branch]:
         if shape.opaque:
             label, unknown = f"{name}: {hint_text(shape.hint)}", node.child(name, object)
             rule = unknown.winner
@@ -209,7 +211,7 @@ class _Showing:
             yield Branch(f"{name}: {hint_text(shape.hint)}", "copied", "copied")
 
     def _cases(
-        self, label: str, shape: Shape, recipe: Recipe
+        self, label: str, shape: ValueShape, recipe: Recipe
     ) -> Iterator[tuple[str, type, Recipe]]:
         """What may be met at an attribute, in containers too, and what is done with it."""
         match recipe:
@@ -232,7 +234,7 @@ class _Showing:
                 for container in shape.containers:
                     yield from self._cases(f"{label}[]", container.inner, recipe)
 
-    def _value(self, node: Node, label: str, recipe: Recipe) -> Branch:
+    def _value(self, node: PathNode, label: str, recipe: Recipe) -> Branch:
         if node.winner is not None:
             what = _rule_text(node, node.winner)
             return Branch(label, "rule", what, tuple(_shadowed(node, set())))
@@ -244,7 +246,7 @@ class _Showing:
             return Branch(label, "default", "the default, because the target does not take it")
         return Branch(label, "copied", "copied")
 
-    def _rebuilt(self, node: Node, label: str, build: Build) -> Branch:
+    def _rebuilt(self, node: PathNode, label: str, build: Build) -> Branch:
         mappings = self._settled.mappings_for(node.met, self._direction)
         found = [each for each in mappings if each.target is build.target]
         if found:
@@ -264,13 +266,13 @@ def _whole_text(recipe: Whole) -> str:
     return f"made by {recipe.function.name}"
 
 
-def _rule_text(node: Node, rule: Rule) -> str:
+def _rule_text(node: PathNode, rule: Rule) -> str:
     why = "" if node.runner_up is None else f"  ({node.reason} over {node.runner_up.pattern})"
     made = "  (generated)" if rule.generated else ""
     return f"{rule}{made}{why}"
 
 
-def _shadowed(node: Node, seen: set[Node]) -> Iterator[Branch]:
+def _shadowed(node: PathNode, seen: set[PathNode]) -> Iterator[Branch]:
     """The rules that would win further in, if the descent did not end here."""
     for attribute, child in node.all_children():
         inside: tuple[Branch, ...] = ()

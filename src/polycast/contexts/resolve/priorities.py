@@ -5,52 +5,59 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from polycast.contexts.resolve.derivation import FARTHEST, Derived, derived, is_subtype
+from polycast.contexts.resolve.derivation import FARTHEST, Distance, distance, is_subtype
 
 if TYPE_CHECKING:
     from polycast.contexts.declare.patterns import Pattern, Qualifier
 
-__all__ = ["Path", "Progress", "Step", "deciding_priority", "progress", "strength"]
+__all__ = [
+    "EventPath",
+    "PatternProgress",
+    "StepStrength",
+    "deciding_priority",
+    "progress",
+    "strength",
+]
 
 
-class Path(NamedTuple):
+class EventPath(NamedTuple):
     """Where a value is in an event: the types met, one more than the attributes on the way."""
 
     types: tuple[type, ...]
     attributes: tuple[str, ...] = ()
 
-    def to(self, attribute: str, met: type) -> Path:
+    def to(self, attribute: str, met: type) -> EventPath:
         """One step further."""
-        return Path((*self.types, met), (*self.attributes, attribute))
+        return EventPath((*self.types, met), (*self.attributes, attribute))
 
     def __str__(self) -> str:
         return ".".join((self.types[0].__name__, *self.attributes))
 
 
-class Step(NamedTuple):
+class StepStrength(NamedTuple):
     """What a pattern says of one step; smaller is stronger."""
 
     unnamed: bool
-    derived: Derived
+    distance: Distance
     by_type: bool
 
 
-_UNNAMED = Step(unnamed=True, derived=FARTHEST, by_type=True)
+_UNNAMED = StepStrength(unnamed=True, distance=FARTHEST, by_type=True)
 
 
 @dataclass(frozen=True, order=True)
 class Strength:
     """The key: the last type, then the steps from the event on, then attribute over type."""
 
-    last: Derived
-    steps: tuple[Step, ...]
+    last: Distance
+    steps: tuple[StepStrength, ...]
     by_type: bool
     breadth: tuple[int, ...]
     """How many types are named at each step, the last one first: an attribute of a union names
     several, and where nothing else decides, one that is narrowed is the stronger."""
 
 
-def strength(pattern: Pattern, path: Path) -> Strength | None:
+def strength(pattern: Pattern, path: EventPath) -> Strength | None:
     """How strong a pattern is at a path; None if it does not apply there."""
     count, length = len(pattern.qualifiers), len(path.attributes)
     if count == 0:
@@ -64,12 +71,12 @@ def strength(pattern: Pattern, path: Path) -> Strength | None:
     head = _nearest(path.types[0], (pattern.head,))
     if head is None:
         return None
-    steps = [Step(unnamed=False, derived=head, by_type=True)]
+    steps = [StepStrength(unnamed=False, distance=head, by_type=True)]
     for place, qualifier in enumerate(pattern.qualifiers[:-1], 1):
         found = _matched(qualifier, path.attributes[place - 1], path.types[place])
         if found is None:
             return None
-        steps.append(Step(False, found, qualifier.attribute is None))
+        steps.append(StepStrength(False, found, qualifier.attribute is None))
     found = _matched(last, path.attributes[-1], path.types[-1])
     if found is None:
         return None
@@ -79,40 +86,40 @@ def strength(pattern: Pattern, path: Path) -> Strength | None:
     return Strength(found, tuple(steps), last.attribute is None, breadth)
 
 
-class Progress(NamedTuple):
+class PatternProgress(NamedTuple):
     """How far a pattern has come on the way to a path."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[StepStrength, ...]
     is_decided: bool
     """Whether it applies to the same types at all depths further in."""
 
 
-def progress(pattern: Pattern, path: Path) -> Progress | None:
+def progress(pattern: Pattern, path: EventPath) -> PatternProgress | None:
     """How far a pattern has come on a path; None if no path from there on can be one of its own."""
     count, length = len(pattern.qualifiers), len(path.attributes)
     if count == 0:
-        return Progress((), is_decided=True)
+        return PatternProgress((), is_decided=True)
     last, head = pattern.qualifiers[-1], _nearest(path.types[0], (pattern.head,))
     if head is None or (last.attribute is not None and length >= count):
         return None
-    steps = [Step(unnamed=False, derived=head, by_type=True)]
+    steps = [StepStrength(unnamed=False, distance=head, by_type=True)]
     on_the_way = zip(pattern.qualifiers[:-1], path.attributes, path.types[1:], strict=False)
     for qualifier, attribute, met in on_the_way:
         found = _matched(qualifier, attribute, met)
         if found is None:
             return None
-        steps.append(Step(False, found, qualifier.attribute is None))
-    return Progress(tuple(steps), last.attribute is None and length >= count - 1)
+        steps.append(StepStrength(False, found, qualifier.attribute is None))
+    return PatternProgress(tuple(steps), last.attribute is None and length >= count - 1)
 
 
-def _matched(qualifier: Qualifier, attribute: str, met: type) -> Derived | None:
+def _matched(qualifier: Qualifier, attribute: str, met: type) -> Distance | None:
     if qualifier.attribute is not None and qualifier.attribute != attribute:
         return None
     return _nearest(met, qualifier.types)
 
 
-def _nearest(met: type, named: tuple[type, ...]) -> Derived | None:
-    found = [derived(met, each) for each in named if is_subtype(met, each)]
+def _nearest(met: type, named: tuple[type, ...]) -> Distance | None:
+    found = [distance(met, each) for each in named if is_subtype(met, each)]
     return min(found, default=None)
 
 
@@ -143,9 +150,9 @@ def _first_difference(winner: Strength, other: Strength) -> tuple[str, set[str]]
 def _criteria(key: Strength) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = _how_derived(key.last)
     for step in key.steps:
-        found += [("P1", step.unnamed), *_how_derived(step.derived), ("P2", step.by_type)]
+        found += [("P1", step.unnamed), *_how_derived(step.distance), ("P2", step.by_type)]
     return [*found, ("P2", key.by_type), *(("P3", count) for count in key.breadth)]
 
 
-def _how_derived(found: Derived) -> list[tuple[str, int]]:
+def _how_derived(found: Distance) -> list[tuple[str, int]]:
     return [("P3", found.chain), ("P4", found.place)]

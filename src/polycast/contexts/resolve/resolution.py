@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polycast.contexts.resolve.derivation import is_subtype
-from polycast.contexts.resolve.priorities import Path, deciding_priority, progress, strength
+from polycast.contexts.resolve.priorities import EventPath, deciding_priority, progress, strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polycast.contexts.declare.local_types import Vocabulary
-    from polycast.contexts.declare.rule_functions import Function
+    from polycast.contexts.declare.local_types import KnownTypes
+    from polycast.contexts.declare.rule_functions import RuleFunction
     from polycast.contexts.declare.statements import Rule
 
-__all__ = ["FEW_PATHS", "Node", "Resolver", "Row", "TooManyPaths"]
+__all__ = ["FEW_PATHS", "PathNode", "ResolvedRule", "Resolver", "TooManyPaths"]
 
 MOST_PATHS = 10_000  # of one event type
 FEW_PATHS = 1_000  # up to here, every path is followed on its own
@@ -26,13 +26,13 @@ class TooManyPaths(Exception):
 
 
 @dataclass(frozen=True)
-class Row:
+class ResolvedRule:
     """A path at which a rule applies, and why that one."""
 
     types: tuple[type, ...]
     attributes: tuple[str, ...]
     pattern: str
-    function: Function
+    function: RuleFunction
     reason: str
     """The priority that decided, P1 to P6; `only` if there was nothing to decide."""
     runner_up: str | None
@@ -48,7 +48,7 @@ class Row:
         return f"{path} ({self.types[-1].__name__}): {self.pattern} > {self.function.name} ({why})"
 
 
-class Node:
+class PathNode:
     """A path, with the rule that wins there.
 
     Of types that contain each other in very many ways, those paths are one node after which all is
@@ -69,12 +69,12 @@ class Node:
     )
 
     def __init__(
-        self, resolver: Resolver, path: Path, parent: Node | None, rules: tuple[Rule, ...]
+        self, resolver: Resolver, path: EventPath, parent: PathNode | None, rules: tuple[Rule, ...]
     ) -> None:
         self._resolver, self.path, self.parent, self.rules = resolver, path, parent, rules
-        self._children: dict[tuple[str, type], Node] = {}
-        self._scopes: dict[object, dict[type, Node]] = {}
-        self.scope: dict[type, Node] | None = None
+        self._children: dict[tuple[str, type], PathNode] = {}
+        self._scopes: dict[object, dict[type, PathNode]] = {}
+        self.scope: dict[type, PathNode] | None = None
         self.winner: Rule | None = None
         self.runner_up: Rule | None = None
         self.reason = "only"
@@ -102,7 +102,7 @@ class Node:
         """The type that is met there."""
         return self.path.types[-1]
 
-    def child(self, attribute: str, met: type) -> Node:
+    def child(self, attribute: str, met: type) -> PathNode:
         """One step further, where a type is met."""
         found = self._children.get((attribute, met))
         if found is None:
@@ -113,7 +113,7 @@ class Node:
         return found
 
     @property
-    def first(self) -> Node | None:
+    def first(self) -> PathNode | None:
         """The first occurrence of the type that is met here, if this is not it."""
         if self.met not in self.path.types[:-1]:
             return None
@@ -139,7 +139,7 @@ class Node:
             key = tuple((rule.pattern, each.steps) for rule, each in alive)
             self.scope = place._scopes.setdefault(key, {})
 
-    def all_children(self) -> Iterator[tuple[str, Node]]:
+    def all_children(self) -> Iterator[tuple[str, PathNode]]:
         """All paths one step further, by attribute; none where a type comes again."""
         types = self._resolver.types
         if not types.has_attributes(self.met) or self.first is not None:
@@ -159,34 +159,34 @@ class Resolver:
     """
 
     def __init__(
-        self, rules: tuple[Rule, ...], types: Vocabulary, *, few: int | None = FEW_PATHS
+        self, rules: tuple[Rule, ...], types: KnownTypes, *, few: int | None = FEW_PATHS
     ) -> None:
         self.rules, self.types = rules, types
         self._few = few
-        self._roots: dict[type, Node] = {}
+        self._roots: dict[type, PathNode] = {}
         self._folded: set[type] = set()
         self._count = 0
 
-    def root(self, cls: type) -> Node:
+    def root(self, cls: type) -> PathNode:
         """An event of a class."""
         found = self._roots.get(cls)
         if found is None:
             self._count = 0
             rules = tuple(each for each in self.rules if _may_concern(each, cls))
-            found = self._roots[cls] = Node(self, Path((cls,)), None, rules)
+            found = self._roots[cls] = PathNode(self, EventPath((cls,)), None, rules)
             if self._few is not None and not self._has_few_paths(cls, self._few):
                 self._folded.add(cls)
                 found.enter_scope()
         return found
 
-    def step(self, node: Node, attribute: str, met: type) -> Node:
+    def step(self, node: PathNode, attribute: str, met: type) -> PathNode:
         """A node that was not there before."""
         self._count += 1
         if self._count > MOST_PATHS:
             raise TooManyPaths(
                 f"more than {MOST_PATHS:,} paths: its types contain each other in too many ways"
             )
-        made = Node(self, node.path.to(attribute, met), node, node.rules)
+        made = PathNode(self, node.path.to(attribute, met), node, node.rules)
         if node.path.types[0] in self._folded:
             made.enter_scope()
         return made
@@ -207,13 +207,13 @@ class Resolver:
                 return False
         return True
 
-    def rows(self, cls: type) -> list[Row]:
+    def rows(self, cls: type) -> list[ResolvedRule]:
         """All paths of an event type at which a rule wins, those it never gets to included."""
         return list(self._rows(self.root(cls)))
 
-    def _rows(self, root: Node) -> Iterator[Row]:
-        seen: set[tuple[Node, bool]] = set()
-        waiting: list[tuple[Node, Iterator[tuple[str, Node]], Rule | None]] = []
+    def _rows(self, root: PathNode) -> Iterator[ResolvedRule]:
+        seen: set[tuple[PathNode, bool]] = set()
+        waiting: list[tuple[PathNode, Iterator[tuple[str, PathNode]], Rule | None]] = []
         waiting.append((root, root.all_children(), None))
         while waiting:
             node, children, outer = waiting[-1]
@@ -234,9 +234,9 @@ def _may_concern(rule: Rule, cls: type) -> bool:
     return not rule.pattern.qualifiers or is_subtype(cls, rule.pattern.head)
 
 
-def _row(path: Path, node: Node, rule: Rule, outer: Rule | None) -> Row:
+def _row(path: EventPath, node: PathNode, rule: Rule, outer: Rule | None) -> ResolvedRule:
     assert rule.function is not None
-    return Row(
+    return ResolvedRule(
         path.types,
         path.attributes,
         str(rule.pattern),

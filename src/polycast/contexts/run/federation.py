@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from polycast.contexts.check.findings import Finding, Report
 
-__all__ = ["Federation", "Member", "Statistics"]
+__all__ = ["Federation", "FederationMember", "Statistics"]
 
 _log = log_of("polycast.contexts")
 _TAKEN_OUT = "that was taken out of the federation"
@@ -48,7 +48,7 @@ class Statistics:
     """Whether a parent was replaced by one that this context does not go with."""
 
 
-class Member:
+class FederationMember:
     """A context in a federation, compiled."""
 
     def __init__(self, context: Context, report: Callable[[str, Finding], None]) -> None:
@@ -86,9 +86,9 @@ class Federation:
         root.freeze()
         self.root = root
         self._lock = shared_lock()
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, FederationMember] = {}
         self._watchers: list[weakref.WeakMethod[Callable[[], None]]] = []
-        self._guards: list[weakref.WeakMethod[Callable[[dict[str, Member]], None]]] = []
+        self._guards: list[weakref.WeakMethod[Callable[[dict[str, FederationMember]], None]]] = []
         self._accepted: weakref.WeakSet[Context] = weakref.WeakSet()
         self._counts: dict[str, Statistics] = {}
         self.overriding: set[str] = set()
@@ -167,7 +167,7 @@ class Federation:
             members = dict(before)
             for context in contexts:
                 self._freeze(context, made)
-                members[context.name] = Member(context, self._report)
+                members[context.name] = FederationMember(context, self._report)
                 self._follow(context, members)
             self._swap(members)
         except BaseException:
@@ -189,7 +189,7 @@ class Federation:
             made.append(context)
         context.freeze()
 
-    def _follow(self, parent: Context, members: dict[str, Member]) -> None:
+    def _follow(self, parent: Context, members: dict[str, FederationMember]) -> None:
         """Contexts below a new parent are made anew; one that breaks keeps its old code."""
         for name, member in list(members.items()):
             if parent.name not in member.parents:
@@ -206,10 +206,10 @@ class Federation:
                 _log.warning("context %r is stale: it does not go with its new parent", name)
                 continue
             child.freeze()
-            members[name] = Member(child, self._report)
+            members[name] = FederationMember(child, self._report)
             self._follow(child, members)
 
-    def _swap(self, members: dict[str, Member]) -> None:
+    def _swap(self, members: dict[str, FederationMember]) -> None:
         """Have all of a change, or nothing: who cannot have it says so, and nobody does."""
         for guard in self._guards:
             if (check := guard()) is not None:
@@ -234,7 +234,7 @@ class Federation:
         with self._lock:
             self._watchers = [*self._watchers, weakref.WeakMethod(changed)]
 
-    def guard(self, check: Callable[[dict[str, Member]], None]) -> None:
+    def guard(self, check: Callable[[dict[str, FederationMember]], None]) -> None:
         """Have a method called before each change, as long as its object lives; it may raise."""
         with self._lock:
             self._guards = [*self._guards, weakref.WeakMethod(check)]
@@ -277,7 +277,7 @@ class Federation:
 
     # -- events ------------------------------------------------------------------------------------
 
-    def member(self, context: Context | str | None) -> Member | None:
+    def member(self, context: Context | str | None) -> FederationMember | None:
         """A context at work; None for the root."""
         if context is None or context is self.root:
             return None
@@ -318,7 +318,7 @@ class Federation:
             event = self.cross(inner, inner.incoming, event)
         return event
 
-    def cross(self, member: Member, way: Translator, event: Any) -> Any:
+    def cross(self, member: FederationMember, way: Translator, event: Any) -> Any:
         """Bring an event out of a context, or into it, and count that."""
         cls = type(event)
         run = way.functions.get(cls) or way.function(cls)
@@ -336,7 +336,7 @@ class Federation:
         way.counts[cls] = way.counts.get(cls, 0) + 1
         return found
 
-    def _stays(self, member: Member, way: Translator, event: Any) -> NotTranslatedError:
+    def _stays(self, member: FederationMember, way: Translator, event: Any) -> NotTranslatedError:
         """An event that cannot get out of its context, or into another."""
         if way is member.outgoing:
             why = "it is a local type, and no '!' mapping lets it out"
@@ -357,7 +357,9 @@ class Federation:
             why = why if context in self.members else _TAKEN_OUT
             _log.warning("events of %s do not leave context %r: %s", cls.__name__, context, why)
 
-    def _failed(self, member: Member, way: Translator, cls: type, error: BaseException) -> None:
+    def _failed(
+        self, member: FederationMember, way: Translator, cls: type, error: BaseException
+    ) -> None:
         with self._lock:
             counts = self._counts.setdefault(member.name, Statistics()).failed
             counts[cls.__name__] = counts.get(cls.__name__, 0) + 1
@@ -391,7 +393,7 @@ class Federation:
         with self._lock:
             return {name: self._statistics(member) for name, member in self.members.items()}
 
-    def _statistics(self, member: Member) -> Statistics:
+    def _statistics(self, member: FederationMember) -> Statistics:
         found = copy.deepcopy(self._counts.get(member.name, Statistics()))
         found.stale = member.stale is not None
         for way, counts in (
@@ -416,8 +418,8 @@ def _accepted(context: Context) -> Report:
     return report
 
 
-def _copy_of(member: Member) -> Member:
-    made = Member.__new__(Member)
+def _copy_of(member: FederationMember) -> FederationMember:
+    made = FederationMember.__new__(FederationMember)
     made.__dict__.update(member.__dict__)
     return made
 

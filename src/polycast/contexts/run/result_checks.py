@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 import typing_extensions
 
 from polycast.contexts.check.assignability import hint_text, is_one
-from polycast.contexts.resolve.attribute_shapes import Shape, attribute_hints, filled, shape_of
+from polycast.contexts.resolve.attribute_shapes import ValueShape, attribute_hints, filled, shape_of
 from polycast.errors import BadResultError
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import is_protocol
 from polycast.typesystem.type_hints import hints_of
 
 if TYPE_CHECKING:
-    from polycast.contexts.declare.rule_functions import Function
+    from polycast.contexts.declare.rule_functions import RuleFunction
 
-__all__ = ["Result", "expected", "is_of"]
+__all__ = ["ExpectedResult", "expected", "is_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class ExpectedResult:
     """What a function has to give at a path."""
 
     function: str
     where: str
-    shape: Shape
+    shape: ValueShape
 
     @property
     def sure(self) -> tuple[type, ...]:
@@ -47,17 +47,17 @@ class Result:
         raise BadResultError(self.function, value, where=self.where, wanted=wanted)
 
 
-def expected(function: Function, wanted: Shape, where: str) -> Result | None:
+def expected(function: RuleFunction, wanted: ValueShape, where: str) -> ExpectedResult | None:
     """What a function says that it gives; if it does not say, what the target takes.
 
     None if that is anything at all.
     """
     said = shape_of(function.result)
     shape = wanted if said.unknown else said
-    return None if shape.unknown else Result(function.name, where, shape)
+    return None if shape.unknown else ExpectedResult(function.name, where, shape)
 
 
-def is_of(value: Any, shape: Shape) -> bool:
+def is_of(value: Any, shape: ValueShape) -> bool:
     """Whether a value is of a shape: its class, and in containers that of each element."""
     if shape.unknown:
         return True
@@ -104,7 +104,7 @@ def _is_instance(value: Any, cls: type) -> bool:
     return is_protocol(cls) and all(hasattr(value, name) for name in declared_defaults(cls))
 
 
-def _is_of_all(value: Any, cls: Any, shape: Shape) -> bool:
+def _is_of_all(value: Any, cls: Any, shape: ValueShape) -> bool:
     """Whether what an object of a generic class holds is of what that is said to be of."""
     names: tuple[Any, ...] = getattr(cls, "__parameters__", ())
     hints = attribute_hints(cls)
@@ -116,7 +116,7 @@ def _is_of_all(value: Any, cls: Any, shape: Shape) -> bool:
     return False
 
 
-def _are_placed(value: tuple[Any, ...], places: tuple[Shape, ...]) -> bool:
+def _are_placed(value: tuple[Any, ...], places: tuple[ValueShape, ...]) -> bool:
     return len(value) == len(places) and all(map(is_of, value, places))
 
 
@@ -126,7 +126,7 @@ _ALSO: dict[type, type] = {  # an annotation may name what is more general
 }
 
 
-def _is_held(value: Any, kind: type, inner: Shape, keys: Shape | None) -> bool:
+def _is_held(value: Any, kind: type, inner: ValueShape, keys: ValueShape | None) -> bool:
     if (
         not isinstance(value, collections.abc.Collection)
         or not isinstance(value, _ALSO.get(kind, kind))

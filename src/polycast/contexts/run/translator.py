@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from polycast.contexts.compile.translation_codegen import Code
     from polycast.contexts.compile.translation_ir import Choice, Recipe
     from polycast.contexts.declare.statements import Direction, Mapping
-    from polycast.contexts.resolve.inheritance import Settled
+    from polycast.contexts.resolve.inheritance import SettledContext
 
 __all__ = ["Translator"]
 
@@ -46,7 +46,7 @@ class Translator:
 
     def __init__(
         self,
-        settled: Settled,
+        settled: SettledContext,
         direction: Direction,
         report: Callable[[Finding], None],
         *,
