@@ -110,11 +110,6 @@ class Maker:
     is_assigned: bool = False
     """That is all that its constructor would do, if it took all of them."""
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether making one from its attributes gives an equal object and does nothing else."""
-        return not self.by_state and not self.own
-
 
 class NoMaker(Exception):
     """Why objects of a class cannot be made."""

@@ -45,8 +45,7 @@ def _within(recipe: Recipe) -> list[Recipe] | None:
         case Each():
             return [recipe.inner] if recipe.kind in (tuple, frozenset) else None
         case Choice():
-            choices = [*recipe.cases.values(), *(each for _, each in recipe.containers)]
-            return choices if recipe.none is None else [*choices, recipe.none]
+            return recipe.recipes()
         case Build():
             return [*recipe.parts.values()] if _is_closed(recipe) else None
         case _:

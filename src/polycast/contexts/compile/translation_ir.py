@@ -117,7 +117,13 @@ class Choice:
     none: Recipe | None = None
     """What is done with None, if it may be there."""
     lenient: bool = False
-    """Whether what the target does not take is missing, or an error."""
+    """Whether a value that the target does not accept is missing, or an error."""
+
+    def recipes(self) -> list[Recipe]:
+        """All recipes that it chooses from."""
+        containers = [recipe for _, recipe in self.containers]
+        none = [] if self.none is None else [self.none]
+        return [*self.cases.values(), *containers, *none]
 
 
 Recipe = Keep | Duplicate | Missing | Otherwise | Apply | Build | Whole | Each | Choice

@@ -15,19 +15,21 @@ __all__ = [
     "PatternProgress",
     "StepStrength",
     "deciding_priority",
+    "leads_past",
     "progress",
     "strength",
 ]
 
 
 class EventPath(NamedTuple):
-    """Where a value is in an event: the types met, one more than the attributes on the way."""
+    """Where a value is in an event: the attributes on the way, and the type met at each end."""
 
     types: tuple[type, ...]
+    """One more than there are attributes: the first is the type of the event."""
     attributes: tuple[str, ...] = ()
 
     def to(self, attribute: str, met: type) -> EventPath:
-        """One step further."""
+        """The path one attribute further."""
         return EventPath((*self.types, met), (*self.attributes, attribute))
 
     def __str__(self) -> str:
@@ -35,7 +37,7 @@ class EventPath(NamedTuple):
 
 
 class StepStrength(NamedTuple):
-    """What a pattern says of one step; smaller is stronger."""
+    """How strongly a pattern names one step; smaller is stronger."""
 
     unnamed: bool
     distance: Distance
@@ -68,26 +70,18 @@ def strength(pattern: Pattern, path: EventPath) -> Strength | None:
     last = pattern.qualifiers[-1]
     if length < count or (last.attribute is not None and length > count):
         return None
-    head = _nearest(path.types[0], (pattern.head,))
-    if head is None:
-        return None
-    steps = [StepStrength(unnamed=False, distance=head, by_type=True)]
-    for place, qualifier in enumerate(pattern.qualifiers[:-1], 1):
-        found = _matched(qualifier, path.attributes[place - 1], path.types[place])
-        if found is None:
-            return None
-        steps.append(StepStrength(False, found, qualifier.attribute is None))
-    found = _matched(last, path.attributes[-1], path.types[-1])
-    if found is None:
+    nearest = _matched(last, path.attributes[-1], path.types[-1])
+    steps = None if nearest is None else _steps_before_last(pattern, path)
+    if nearest is None or steps is None:
         return None
     steps += [_UNNAMED] * (length - count)
-    named = [len(each.types) for each in reversed(pattern.qualifiers)]
+    named = [len(qualifier.types) for qualifier in reversed(pattern.qualifiers)]
     breadth = (named[0], *[1] * (length - count), *named[1:], 1)
-    return Strength(found, tuple(steps), last.attribute is None, breadth)
+    return Strength(nearest, tuple(steps), last.attribute is None, breadth)
 
 
 class PatternProgress(NamedTuple):
-    """How far a pattern has come on the way to a path."""
+    """How much of a pattern is matched on the way to a path."""
 
     steps: tuple[StepStrength, ...]
     is_decided: bool
@@ -95,21 +89,35 @@ class PatternProgress(NamedTuple):
 
 
 def progress(pattern: Pattern, path: EventPath) -> PatternProgress | None:
-    """How far a pattern has come on a path; None if no path from there on can be one of its own."""
+    """How much of a pattern a path matches; None if the pattern applies nowhere further in."""
     count, length = len(pattern.qualifiers), len(path.attributes)
     if count == 0:
         return PatternProgress((), is_decided=True)
-    last, head = pattern.qualifiers[-1], _nearest(path.types[0], (pattern.head,))
-    if head is None or (last.attribute is not None and length >= count):
+    by_type = pattern.qualifiers[-1].attribute is None
+    steps = _steps_before_last(pattern, path)
+    if steps is None or (not by_type and length >= count):
+        return None
+    return PatternProgress(tuple(steps), by_type and length >= count - 1)
+
+
+def leads_past(pattern: Pattern, path: EventPath) -> bool:
+    """Whether a path agrees with a pattern as far as it goes, the last qualifier aside."""
+    return not pattern.qualifiers or _steps_before_last(pattern, path) is not None
+
+
+def _steps_before_last(pattern: Pattern, path: EventPath) -> list[StepStrength] | None:
+    """The steps of a path that a pattern names, but the last; None if one of them differs."""
+    head = _nearest(path.types[0], (pattern.head,))
+    if head is None:
         return None
     steps = [StepStrength(unnamed=False, distance=head, by_type=True)]
     on_the_way = zip(pattern.qualifiers[:-1], path.attributes, path.types[1:], strict=False)
     for qualifier, attribute, met in on_the_way:
-        found = _matched(qualifier, attribute, met)
-        if found is None:
+        nearest = _matched(qualifier, attribute, met)
+        if nearest is None:
             return None
-        steps.append(StepStrength(False, found, qualifier.attribute is None))
-    return PatternProgress(tuple(steps), last.attribute is None and length >= count - 1)
+        steps.append(StepStrength(False, nearest, qualifier.attribute is None))
+    return steps
 
 
 def _matched(qualifier: Qualifier, attribute: str, met: type) -> Distance | None:
@@ -119,8 +127,8 @@ def _matched(qualifier: Qualifier, attribute: str, met: type) -> Distance | None
 
 
 def _nearest(met: type, named: tuple[type, ...]) -> Distance | None:
-    found = [distance(met, each) for each in named if is_subtype(met, each)]
-    return min(found, default=None)
+    distances = [distance(met, cls) for cls in named if is_subtype(met, cls)]
+    return min(distances, default=None)
 
 
 def deciding_priority(winner: Strength, other: Strength) -> str:
@@ -134,10 +142,9 @@ def deciding_priority(winner: Strength, other: Strength) -> str:
 
 
 def _first_difference(winner: Strength, other: Strength) -> tuple[str, set[str]]:
-    """What decides, and by what the other pattern would have been the stronger."""
-    mine, theirs = _criteria(winner), _criteria(other)
+    """The priority that decides, and those by which the other pattern would be the stronger."""
     decided, against = "", set()
-    for (label, one), (_, two) in zip(mine, theirs, strict=True):
+    for (label, one), (_, two) in zip(_criteria(winner), _criteria(other), strict=True):
         if one == two:
             continue
         if not decided:
@@ -148,11 +155,12 @@ def _first_difference(winner: Strength, other: Strength) -> tuple[str, set[str]]
 
 
 def _criteria(key: Strength) -> list[tuple[str, int]]:
-    found: list[tuple[str, int]] = _how_derived(key.last)
+    criteria = _distance_criteria(key.last)
     for step in key.steps:
-        found += [("P1", step.unnamed), *_how_derived(step.distance), ("P2", step.by_type)]
-    return [*found, ("P2", key.by_type), *(("P3", count) for count in key.breadth)]
+        criteria += [("P1", step.unnamed), *_distance_criteria(step.distance)]
+        criteria.append(("P2", step.by_type))
+    return [*criteria, ("P2", key.by_type), *(("P3", count) for count in key.breadth)]
 
 
-def _how_derived(found: Distance) -> list[tuple[str, int]]:
-    return [("P3", found.chain), ("P4", found.place)]
+def _distance_criteria(distance: Distance) -> list[tuple[str, int]]:
+    return [("P3", distance.chain), ("P4", distance.place)]
