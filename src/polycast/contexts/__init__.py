@@ -6,7 +6,9 @@ from polycast.contexts.declare.context import Context
 from polycast.contexts.declare.rule_functions import identity, impure, unchecked
 from polycast.contexts.declare.units import Unit
 from polycast.contexts.resolve.resolution import ResolvedRule
-from polycast.contexts.run.federation import Federation, FederationMember, Statistics
+from polycast.contexts.run.federation import Federation
+from polycast.contexts.run.member import FederationMember
+from polycast.contexts.run.statistics import Statistics
 
 __all__ = [
     "Context",
