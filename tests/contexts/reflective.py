@@ -78,7 +78,7 @@ class _Reflection:
         if maker.by_state:
             return put_together(target, state)
         words = dict(maker.names)
-        state = {name: each.make() for name, each in maker.defaults} | state
+        state = {name: default.make() for name, default in maker.defaults} | state
         return target(**{words[name]: part for name, part in state.items()})
 
     def _converted(
@@ -94,13 +94,15 @@ class _Reflection:
             if not (wanted.none or wanted.unknown):
                 raise _Misfit
             return None
-        kind = kind_met(type(value), [each.kind for each in shape.containers])
-        is_named = any(type(value) is each for each in shape.classes)
+        kind = kind_met(type(value), [container.kind for container in shape.containers])
+        is_named = any(type(value) is cls for cls in shape.classes)
         if kind is not None and not is_named:
-            found = next(each for each in shape.containers if each.kind is kind)
+            container = next(held for held in shape.containers if held.kind is kind)
             inside = shape.all_of(kind)
-            inner = _inside(found, wanted)
-            return _each(value, found.kind, lambda i: self._converted(i, path, name, inside, inner))
+            inner = _inside(container, wanted)
+            return _each(
+                value, container.kind, lambda i: self._converted(i, path, name, inside, inner)
+            )
         return self._value(value, path.to(name, _met(value, shape)), shape, wanted)
 
     def _value(self, value: Any, path: EventPath, held: ValueShape, wanted: ValueShape) -> Any:
@@ -125,7 +127,7 @@ class _Reflection:
         fitting = [(key, rule) for key, rule in keys if key is not None]
         if not fitting:
             return None
-        return min(fitting, key=lambda each: each[0])[1].function
+        return min(fitting, key=lambda pair: pair[0])[1].function
 
 
 def _called(function: RuleFunction, value: Any, path: EventPath, wanted: ValueShape) -> Any:
@@ -146,7 +148,7 @@ def _met(value: Any, shape: ValueShape) -> type:
     cls = type(value)
     if any(is_subtype(cls, declared) for declared in shape.classes):
         return cls
-    return next((each for each in shape.classes if is_one(cls, each)), shape.classes[0])
+    return next((known for known in shape.classes if is_one(cls, known)), shape.classes[0])
 
 
 def _inside(container: Container, wanted: ValueShape) -> ValueShape:
@@ -154,9 +156,9 @@ def _inside(container: Container, wanted: ValueShape) -> ValueShape:
     if takes_any(container.kind, wanted):
         return _ANYTHING
     hints = [
-        each.inner.hint
-        for each in wanted.containers
-        if holds(container.kind, each.kind) and keys_fit(container, each)
+        taker.inner.hint
+        for taker in wanted.containers
+        if holds(container.kind, taker.kind) and keys_fit(container, taker)
     ]
     if not hints:
         raise _Misfit

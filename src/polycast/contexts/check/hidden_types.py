@@ -1,4 +1,4 @@
-"""Rules and mappings for types that are met where nobody looks: said for each path."""
+"""Rules and mappings for types that are held where neither reaches, reported for each path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["HiddenTypes"]
 
 
 class HiddenTypes:
-    """What one direction of a context does not get to."""
+    """Finds the types that one direction of a context does not reach."""
 
     def __init__(self, settled: SettledContext, resolver: Resolver, direction: Direction) -> None:
         self._settled, self._resolver, self._direction = settled, resolver, direction
@@ -31,13 +31,13 @@ class HiddenTypes:
 
     def mappings_for(self, met: type) -> list[Mapping]:
         """The mappings for a type, the most derived first."""
-        found = self._mappings.get(met)
-        if found is None:
-            found = self._mappings[met] = self._settled.mappings_for(met, self._direction)
-        return found
+        mappings = self._mappings.get(met)
+        if mappings is None:
+            mappings = self._mappings[met] = self._settled.mappings_for(met, self._direction)
+        return mappings
 
     def at(self, node: PathNode, name: str, shape: ValueShape) -> Iterator[tuple[str, str, str]]:
-        """The code, a note and the text of what is not applied to what an attribute holds."""
+        """The code, a note and the text for what is not applied to an attribute's value."""
         is_plain = self._plain.get(id(shape))
         if is_plain is None:
             is_plain = self._plain[id(shape)] = _is_plain(shape)
@@ -61,22 +61,22 @@ class HiddenTypes:
                 yield "unknown-inside", note, text
 
     def _hidden(self, node: PathNode, name: str, shape: ValueShape) -> dict[type, None] | None:
-        """The types that are held where nobody looks; None if a rule sees all of it."""
+        """The types that are held out of reach; None if a rule sees all of the value."""
         if shape.holds_opaque() and node.child(name, object).winner is not None:
             return None
         if shape.opaque:
-            found = dict.fromkeys(shape.any_classes())
+            hidden = dict.fromkeys(shape.any_classes())
         else:
             held = set(shape.all_classes())
             ruled = {cls for cls in held if node.child(name, cls).winner is not None}
-            found = dict.fromkeys(shape.hidden_classes(but=ruled))
-            found |= dict.fromkeys(self._in_disguise(held - ruled))
-            if not found and held and held == ruled:
+            hidden = dict.fromkeys(shape.hidden_classes(but=ruled))
+            hidden |= dict.fromkeys(self._in_disguise(held - ruled))
+            if not hidden and held and held == ruled:
                 return None
-        return found | dict.fromkeys(self._in_disguise(found))
+        return hidden | dict.fromkeys(self._in_disguise(hidden))
 
     def _in_disguise(self, classes: Iterable[type]) -> Iterator[type]:
-        """The types that may be met as a protocol, which they do not name as a supertype."""
+        """The types that conform to one of the protocols without naming it as a supertype."""
         for protocol in filter(is_protocol, list(classes)):
             for cls in self._types.types:
                 if not is_subtype(cls, protocol) and conforms(cls, protocol):
@@ -99,7 +99,7 @@ class HiddenTypes:
 
 
 def _is_plain(shape: ValueShape) -> bool:
-    """Whether all that it may be are classes, and nothing is hidden in them."""
+    """Whether it has only classes, which hide nothing."""
     inside = (*shape.containers, *shape.places, *shape.parameters)
     return not (
         inside or shape.holds_unknown() or shape.opaque or any(map(is_protocol, shape.classes))

@@ -1,4 +1,4 @@
-"""What is declared in a context, line by line, and what it means when its names are known."""
+"""The statements of a context: lines as they are declared, and what they mean."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ __all__ = [
     "DISABLED",
     "Direction",
     "Mapping",
-    "MappingLine",
     "Rule",
     "RuleLine",
     "SourceLocation",
@@ -29,7 +28,7 @@ DISABLED = "-"  # in place of a function
 
 @dataclass(frozen=True)
 class SourceLocation:
-    """Where something was declared."""
+    """Where a statement was declared: a line of a file, or a context in a program."""
 
     context: str
     file: str | None = None
@@ -37,24 +36,6 @@ class SourceLocation:
 
     def __str__(self) -> str:
         return self.context if self.file is None else f"{self.file}:{self.line}"
-
-
-@dataclass(frozen=True)
-class MappingLine:
-    """`source => target`, incoming (`?`) or outgoing (`!`)."""
-
-    source: type
-    target: type
-    direction: Direction
-    place: SourceLocation
-
-    @property
-    def ends(self) -> tuple[type, type]:
-        """Source and target."""
-        return self.source, self.target
-
-    def __str__(self) -> str:
-        return f"{self.source.__name__} => {self.target.__name__} {self.direction}"
 
 
 @dataclass(frozen=True)
@@ -68,7 +49,7 @@ class RuleLine:
 
 @dataclass(frozen=True)
 class WholeLine:
-    """What makes the whole target of events of a type."""
+    """`type > function`: the function makes the whole target of events of the type."""
 
     source: type
     function: Any
@@ -77,7 +58,7 @@ class WholeLine:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule whose names are known; one without a function disables what it overrides."""
+    """A rule whose names are resolved; without a function, it disables what it overrides."""
 
     pattern: Pattern
     function: RuleFunction | None
@@ -96,12 +77,17 @@ class Rule:
 
 @dataclass(frozen=True)
 class Mapping:
-    """A mapping that is in effect in a context."""
+    """`source => target`, incoming (`?`) or outgoing (`!`)."""
 
     source: type
     target: type
     direction: Direction
     place: SourceLocation = field(compare=False)
+
+    @property
+    def ends(self) -> tuple[type, type]:
+        """Source and target."""
+        return self.source, self.target
 
     def __str__(self) -> str:
         return f"{self.source.__name__} => {self.target.__name__} {self.direction}"
@@ -114,7 +100,7 @@ class Mapping:
 
 @dataclass(frozen=True)
 class WholeRule:
-    """A function of whole events of a type."""
+    """A function that makes the whole target of events of a type."""
 
     source: type
     function: RuleFunction

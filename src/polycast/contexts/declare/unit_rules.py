@@ -52,7 +52,7 @@ class _Converting:
     def go(self, direction: Direction) -> None:
         self._direction = direction
         # The general ones first: a type below needs a rule only if it is to be treated otherwise.
-        for cls in sorted(self._types.types, key=lambda each: len(each.__mro__)):
+        for cls in sorted(self._types.types, key=lambda known: len(known.__mro__)):
             mapping = self._settled.mapping_for(cls, direction)
             by_attribute = mapping is not None and mapping.source not in self._settled.wholes
             if mapping is not None and by_attribute and self._types.has_attributes(cls):
@@ -65,7 +65,7 @@ class _Converting:
 
     def rules(self) -> list[Rule]:
         place = SourceLocation(self._settled.name)
-        return [Rule(made.pattern, made.function, place, generated=True) for made in self._made]
+        return [Rule(rule.pattern, rule.function, place, generated=True) for rule in self._made]
 
     def _walk(self, node: PathNode, target: type) -> None:
         given = self._types.shapes(node.met)
@@ -80,7 +80,9 @@ class _Converting:
             None, tuple(wanted.all_classes()), opaque=wanted.unknown, unknown=wanted.unknown
         )
         for declared in dict.fromkeys(shape.all_classes()):
-            for met in sorted(self._types.subtypes(declared), key=lambda each: len(each.__mro__)):
+            for met in sorted(
+                self._types.subtypes(declared), key=lambda subtype: len(subtype.__mro__)
+            ):
                 if not self._types.has_attributes(met) or met in node.path.types:
                     continue
                 child = node.child(name, met)
@@ -120,20 +122,20 @@ class _Converting:
     def _function(
         self, units: tuple[tuple[str, ...], tuple[str, ...]], shape: ValueShape, wanted: ValueShape
     ) -> RuleFunction | None:
-        for each in units:
-            if len(each) > 1:
-                raise NoConversion(f"an attribute has one unit, not {' and '.join(each)}")
+        for names in units:
+            if len(names) > 1:
+                raise NoConversion(f"an attribute has one unit, not {' and '.join(names)}")
         if not all(units) or units[0] == units[1]:
             return None
         return conversion(units[0][0], units[1][0], shape, wanted)
 
     def _strongest(self, path: EventPath) -> RuleFunction | None:
         keys = [
-            (key, made.function)
-            for made in self._made
-            if (key := strength(made.pattern, path)) is not None
+            (key, rule.function)
+            for rule in self._made
+            if (key := strength(rule.pattern, path)) is not None
         ]
-        return min(keys, key=lambda each: each[0])[1] if keys else None
+        return min(keys, key=lambda pair: pair[0])[1] if keys else None
 
     def _pattern(self, node: PathNode, name: str, shape: ValueShape) -> Pattern:
         head, qualifiers = node.path.types[0], []

@@ -56,8 +56,8 @@ class Scaling:
 
     def __call__(self, value: Any) -> Any:
         """A number in the other unit."""
-        made = value * self.factor
-        return made + self.offset if self.offset else made
+        scaled = value * self.factor
+        return scaled + self.offset if self.offset else scaled
 
     def __str__(self) -> str:
         return f"{self.source} to {self.target}"
@@ -65,21 +65,21 @@ class Scaling:
 
 def units_in(hint: Any) -> tuple[str, ...]:
     """The units that an annotation names, in containers and unions too."""
-    found: dict[str, None] = {}
+    units: dict[str, None] = {}
     waiting: list[Any] = [hint]
     aliases: list[Any] = []
-    for each in waiting:
-        if typing.get_origin(each) is typing.Annotated:
-            metadata = each.__metadata__
-            found.update({note.name: None for note in metadata if isinstance(note, Unit)})
-            waiting.append(each.__origin__)
-        elif stands_for := _stands_for(each):
-            if not any(each is alias for alias in aliases):  # aliases may name each other
-                aliases.append(each)
+    for part in waiting:
+        if typing.get_origin(part) is typing.Annotated:
+            metadata = part.__metadata__
+            units.update({note.name: None for note in metadata if isinstance(note, Unit)})
+            waiting.append(part.__origin__)
+        elif stands_for := _stands_for(part):
+            if not any(part is alias for alias in aliases):  # aliases may name each other
+                aliases.append(part)
                 waiting += stands_for
         else:
-            waiting += typing.get_args(each)
-    return tuple(found)
+            waiting += typing.get_args(part)
+    return tuple(units)
 
 
 def _stands_for(hint: Any) -> tuple[Any, ...]:
@@ -123,23 +123,23 @@ def _arithmetic(given: set[type], wanted: set[type]) -> type:
 
 
 def _numbers(shape: ValueShape) -> set[type]:
-    found: set[type] = set()
+    numbers: set[type] = set()
     for cls in shape.all_classes():
-        base = next((each for each in _NUMBERS if issubclass(cls, each)), None)
+        base = next((number for number in _NUMBERS if issubclass(cls, number)), None)
         if base is None:
             raise NoConversion(f"{cls.__name__} is no number; int, float and Decimal are converted")
-        found.add(base)
-    if not found:
+        numbers.add(base)
+    if not numbers:
         raise NoConversion("nobody knows what it holds; int, float and Decimal are converted")
-    return found
+    return numbers
 
 
 def _decimal(number: Fraction) -> Decimal:
-    found = _EXACT.divide(Decimal(number.numerator), Decimal(number.denominator))
-    if Fraction(found) != number:
+    quotient = _EXACT.divide(Decimal(number.numerator), Decimal(number.denominator))
+    if Fraction(quotient) != number:
         why = f"the factor {number} has no end as a Decimal, so it would be rounded"
         raise NoConversion(why)
-    return found.normalize(_EXACT)
+    return quotient.normalize(_EXACT)
 
 
 @functools.cache

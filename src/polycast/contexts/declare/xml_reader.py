@@ -54,7 +54,7 @@ _FORMS = {
 
 
 class Element(NamedTuple):
-    """An element: what it says, and on which line."""
+    """An element: its attributes, and its line."""
 
     values: dict[str, str]
     line: int
@@ -62,7 +62,7 @@ class Element(NamedTuple):
 
 @dataclass
 class Declaration:
-    """What a file declares; nothing of it is known to exist."""
+    """What a file declares; none of the names is looked up yet."""
 
     name: str | None = None
     strict: bool = False
@@ -73,11 +73,11 @@ class Declaration:
 
 
 class TooManyErrors(Exception):
-    """There is no sense in reading on."""
+    """A file has so many errors that reading on makes no sense."""
 
 
 def file_error(file: str, errors: list[Finding]) -> BadContextError:
-    """All that is wrong with a file."""
+    """An error with all that is wrong with a file."""
     count = "this error" if len(errors) == 1 else f"these {len(errors)} errors"
     if len(errors) >= MOST_ERRORS:
         count += ", and perhaps more: the rest of the file was not looked at"
@@ -93,7 +93,7 @@ def read_declaration(path: str | os.PathLike[str] | Traversable) -> Declaration:
     if len(data) > LARGEST:
         text = f"the file is larger than {LARGEST:,} bytes; a context is smaller"
         raise file_error(file, [Finding("bad-xml", text, file)])
-    reader = _Reader(file)
+    reader = _DeclarationReader(file)
     reader.read(data)
     if reader.errors:
         raise file_error(file, reader.errors)
@@ -106,22 +106,22 @@ def _place_of(path: str | os.PathLike[str] | Traversable) -> Path | Traversable:
         if not hasattr(path, "open"):
             raise BadContextError("the file of a context", path, accepted="a path")
         return path
-    found = Path(path)
-    if found.exists():
-        return found
-    for above in found.parents:  # as `__file__` says it of a module in a zip
+    file = Path(path)
+    if file.exists():
+        return file
+    for above in file.parents:  # as `__file__` says it of a module in a zip
         if above.is_file() and zipfile.is_zipfile(above):
-            return zipfile.Path(above, found.relative_to(above).as_posix())
-    return found
+            return zipfile.Path(above, file.relative_to(above).as_posix())
+    return file
 
 
-class _Reader:
+class _DeclarationReader:
     def __init__(self, file: str) -> None:
         self._file = file
         self.declared = Declaration()
         self.errors: list[Finding] = []
         self._open: list[str] = []
-        self._unknown = 0  # how many elements are open that nobody knows, or that are inside those
+        self._unknown = 0  # how many open elements are unknown, or inside an unknown one
         self._text: list[tuple[int, str]] = []  # pieces, and the line on which each begins
         parser = self._parser = expat.ParserCreate()
         parser.StartElementHandler = self._start
@@ -141,7 +141,7 @@ class _Reader:
             if why == "junk after document element":
                 text += "; types, mappings and rules stand in one <context>"
             self._error(text, error.lineno)
-        except (LookupError, ValueError) as error:  # of an encoding that Python does not have
+        except (LookupError, ValueError) as error:  # an encoding that Python does not have
             self._error(f"this is no well-formed XML: {error}")
 
     def _error(self, text: str, line: int | None = None) -> None:
@@ -150,7 +150,7 @@ class _Reader:
         if len(self.errors) == MOST_ERRORS:
             raise TooManyErrors
 
-    # -- what the parser finds ---------------------------------------------------------------------
+    # -- called by the parser ----------------------------------------------------------------------
 
     def _doctype(self, name: str, *rest: object) -> None:
         self._error("a document type and entities have no place in a context")
@@ -176,9 +176,9 @@ class _Reader:
         form = _FORMS.get(name)
         if form is not None and form.inside == outer:
             return True
-        inner = [each for each, known in _FORMS.items() if known.inside == outer]
+        inner = [tag for tag, known in _FORMS.items() if known.inside == outer]
         place = f"in <{outer}>" if outer else "as the outermost element"
-        expected = " or ".join(f"<{each}>" for each in inner) or "nothing"
+        expected = " or ".join(f"<{tag}>" for tag in inner) or "nothing"
         self._error(f"<{name}> has no place {place}; {expected} has")
         return False
 
@@ -186,13 +186,13 @@ class _Reader:
         form, count = _FORMS[name], len(self.errors)
         known = (*form.needed, *form.optional)
         has = f"it has {', '.join(known)}" if known else "it has none"
-        for each in values:
-            if each not in known:
-                self._error(f"<{name}> has no attribute {each!r}; {has}")
-        for each in form.needed:
-            if not values.get(each, "").strip():
-                fault = "is empty" if each in values else "is missing"
-                self._error(f"the attribute {each!r} of <{name}> {fault}; {has}")
+        for attribute in values:
+            if attribute not in known:
+                self._error(f"<{name}> has no attribute {attribute!r}; {has}")
+        for attribute in form.needed:
+            if not values.get(attribute, "").strip():
+                fault = "is empty" if attribute in values else "is missing"
+                self._error(f"the attribute {attribute!r} of <{name}> {fault}; {has}")
         return len(self.errors) == count
 
     def _take(self, name: str, values: dict[str, str]) -> None:

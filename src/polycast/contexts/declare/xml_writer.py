@@ -62,12 +62,12 @@ def _function(context: Context, function: Any, what: str) -> str:
     return IDENTITY if function is identity else _named(context, function, what)
 
 
-def _named(context: Context, found: Any, what: str) -> str:
+def _named(context: Context, named: Any, what: str) -> str:
     try:
-        return ".".join(name_by_which(found))
+        return ".".join(name_by_which(named))
     except NoName as error:
         accepted = f"what a module defines under a name, and {error}"
-        raise BadContextError(f"in {what}", found, accepted=accepted, where=context.name) from None
+        raise BadContextError(f"in {what}", named, accepted=accepted, where=context.name) from None
 
 
 def _element(kind: str, /, **values: str) -> str:

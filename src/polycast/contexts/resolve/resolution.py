@@ -22,7 +22,7 @@ FEW_PATHS = 1_000  # up to here, every path is followed on its own
 
 
 class TooManyPaths(Exception):
-    """Types that contain each other in so many ways that nobody could check them all."""
+    """Types contain each other in so many ways that their paths cannot all be checked."""
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,28 @@ class ResolvedRule:
     reason: str
     """The priority that decided, P1 to P6; `only` if there was nothing to decide."""
     runner_up: str | None
-    """The pattern that would have been next."""
+    """The pattern that comes second."""
     shadowed: bool
     """Whether a rule further out ends the descent before this one is reached."""
     shadowed_by: str | None
     rule: Rule
 
+    @property
+    def path(self) -> EventPath:
+        """Where it applies."""
+        return EventPath(self.types, self.attributes)
+
     def __str__(self) -> str:
-        path = ".".join((self.types[0].__name__, *self.attributes))
         why = self.reason if self.runner_up is None else f"{self.reason} over {self.runner_up}"
-        return f"{path} ({self.types[-1].__name__}): {self.pattern} > {self.function.name} ({why})"
+        rule = f"{self.pattern} > {self.function.name}"
+        return f"{self.path} ({self.types[-1].__name__}): {rule} ({why})"
 
 
 class PathNode:
     """A path, with the rule that wins there.
 
-    Of types that contain each other in very many ways, those paths are one node after which all is
-    the same: no rule tells them apart any more (`scope` has them, by the type met).
+    If types contain each other in very many ways, paths that no rule tells apart any more share one
+    node for each type met; `scope` has these nodes.
     """
 
     __slots__ = (
@@ -89,73 +94,74 @@ class PathNode:
         ]
         if not keys:
             return
-        best = min(keys, key=lambda each: each[0])
+        best = min(keys, key=lambda pair: pair[0])
         self.winner = best[1]
-        others = [each for each in keys if each is not best]
+        others = [pair for pair in keys if pair is not best]
         if others:
-            second = min(others, key=lambda each: each[0])
+            second = min(others, key=lambda pair: pair[0])
             self.runner_up = second[1]
             self.reason = deciding_priority(best[0], second[0])
 
     @property
     def met(self) -> type:
-        """The type that is met there."""
+        """The type that is met at its end."""
         return self.path.types[-1]
 
     def child(self, attribute: str, met: type) -> PathNode:
-        """One step further, where a type is met."""
-        found = self._children.get((attribute, met))
-        if found is None:
-            found = None if self.scope is None else self.scope.get(met)
-            if found is None:
-                found = self._resolver.step(self, attribute, met)
-            self._children[attribute, met] = found
-        return found
+        """The node one attribute further, where a type is met."""
+        child = self._children.get((attribute, met))
+        if child is None:
+            child = None if self.scope is None else self.scope.get(met)
+            if child is None:
+                child = self._resolver.step(self, attribute, met)
+            self._children[attribute, met] = child
+        return child
 
     @property
     def first(self) -> PathNode | None:
-        """The first occurrence of the type that is met here, if this is not it."""
+        """The outermost node on the path with the same type; None if this is the only one."""
         if self.met not in self.path.types[:-1]:
             return None
-        node, found = self.parent, None
+        node, first = self.parent, None
         while node is not None:
-            # In a scope, a type that comes again is the same node by itself.
+            # In a scope, a type that comes again is the same node anyway.
             if node.met is self.met and node.scope is None:
-                found = node
+                first = node
             node = node.parent
-        return found
+        return first
 
     def enter_scope(self) -> None:
-        """From here on, paths are told apart by the type met only, if no rule tells them apart."""
+        """From here on, tell paths apart only by the type met, if no rule tells them apart."""
         outer = self.parent
         if outer is not None and outer.scope is not None:
             self.scope = outer.scope
             self.scope.setdefault(self.met, self)
             return
-        found = [(rule, progress(rule.pattern, self.path)) for rule in self.rules]
-        alive = [(rule, each) for rule, each in found if each is not None]
-        if all(each.is_decided for _, each in alive):
+        progresses = [(rule, progress(rule.pattern, self.path)) for rule in self.rules]
+        alive = [(rule, reached) for rule, reached in progresses if reached is not None]
+        if all(reached.is_decided for _, reached in alive):
             place = self if outer is None else outer
-            key = tuple((rule.pattern, each.steps) for rule, each in alive)
+            key = tuple((rule.pattern, reached.steps) for rule, reached in alive)
             self.scope = place._scopes.setdefault(key, {})
 
     def all_children(self) -> Iterator[tuple[str, PathNode]]:
-        """All paths one step further, by attribute; none where a type comes again."""
+        """All nodes one attribute further, by attribute; none where a type comes again."""
         types = self._resolver.types
         if not types.has_attributes(self.met) or self.first is not None:
             return
         for attribute, shape in types.shapes(self.met).items():
             declared = shape.all_classes()
-            for met in dict.fromkeys(met for each in declared for met in types.subtypes(each)):
+            for met in dict.fromkeys(met for cls in declared for met in types.subtypes(cls)):
                 yield attribute, self.child(attribute, met)
-            if shape.holds_opaque():  # nobody knows what it holds
+            if shape.holds_opaque():  # it may hold anything
                 yield attribute, self.child(attribute, object)
 
 
 class Resolver:
     """Resolves rules for the paths of one event type after the other.
 
-    If there are more than a few, those that no rule tells apart are one; with None, never.
+    An event type with more than `few` paths is folded: paths that no rule tells apart share nodes.
+    With None, no event type is.
     """
 
     def __init__(
@@ -168,28 +174,28 @@ class Resolver:
         self._count = 0
 
     def root(self, cls: type) -> PathNode:
-        """An event of a class."""
-        found = self._roots.get(cls)
-        if found is None:
+        """The node for an event of a class."""
+        root = self._roots.get(cls)
+        if root is None:
             self._count = 0
-            rules = tuple(each for each in self.rules if _may_concern(each, cls))
-            found = self._roots[cls] = PathNode(self, EventPath((cls,)), None, rules)
+            rules = tuple(rule for rule in self.rules if _may_concern(rule, cls))
+            root = self._roots[cls] = PathNode(self, EventPath((cls,)), None, rules)
             if self._few is not None and not self._has_few_paths(cls, self._few):
                 self._folded.add(cls)
-                found.enter_scope()
-        return found
+                root.enter_scope()
+        return root
 
     def step(self, node: PathNode, attribute: str, met: type) -> PathNode:
-        """A node that was not there before."""
+        """A new node one attribute further."""
         self._count += 1
         if self._count > MOST_PATHS:
             raise TooManyPaths(
                 f"more than {MOST_PATHS:,} paths: its types contain each other in too many ways"
             )
-        made = PathNode(self, node.path.to(attribute, met), node, node.rules)
+        child = PathNode(self, node.path.to(attribute, met), node, node.rules)
         if node.path.types[0] in self._folded:
-            made.enter_scope()
-        return made
+            child.enter_scope()
+        return child
 
     def _has_few_paths(self, cls: type, few: int) -> bool:
         """Whether all paths of an event type can be followed, each until a type comes again."""
@@ -201,14 +207,14 @@ class Resolver:
             further = above | {met}
             for shape in self.types.shapes(met).values():
                 for declared in dict.fromkeys(shape.all_classes()):
-                    waiting += [(each, further) for each in self.types.subtypes(declared)]
+                    waiting += [(subtype, further) for subtype in self.types.subtypes(declared)]
             count += 1
             if count + len(waiting) > few:
                 return False
         return True
 
     def rows(self, cls: type) -> list[ResolvedRule]:
-        """All paths of an event type at which a rule wins, those it never gets to included."""
+        """All paths of an event type at which a rule wins, shadowed ones included."""
         return list(self._rows(self.root(cls)))
 
     def _rows(self, root: PathNode) -> Iterator[ResolvedRule]:
