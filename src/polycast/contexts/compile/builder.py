@@ -1,8 +1,9 @@
-"""From rules and mappings to recipes: how each attribute of a target comes about."""
+"""Builds recipes from rules and mappings: how each attribute of a target is produced."""
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,6 +52,27 @@ T = TypeVar("T")
 
 _ANYTHING = shape_of(Any)
 _DEEP = 16  # objects further in are filled later, so that they do not fill Python's stack
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """An attribute of a source, on its way to that of a target."""
+
+    node: PathNode
+    attribute: str
+    wanted: ValueShape
+    """What the target declares, of elements if they are in a container."""
+    lenient: bool
+    """Whether a value that the target does not accept is missing, or an error."""
+    mismatches: list[TypeMismatch] = field(default_factory=list)
+
+    def fitting(self, make: Callable[[], Recipe]) -> Recipe:
+        """A recipe; `Missing` if the target does not accept the value, which is noted."""
+        try:
+            return make()
+        except TypeMismatch as mismatch:
+            self.mismatches.append(mismatch)
+            return Missing()
 
 
 class Builder:
@@ -172,116 +194,83 @@ class Builder:
             return
         self._report.hidden(node, build, name, shape)
         default = declared_defaults(build.target)[name]
-        lost: list[TypeMismatch] = []
-        recipe = self._convert(node, name, shape, wanted, lost, lenient=default is not None)
-        if not lost:
+        slot = _Slot(node, name, wanted, lenient=default is not None)
+        recipe = self._convert(slot, shape)
+        if not slot.mismatches:
             build.parts[name] = recipe
             return
         if default is not None and not _is_missing(recipe):
             build.parts[name] = Otherwise(recipe, default)
-        build.lost[name] = why_of(lost)
-        self._report.mismatch(node, build, name, lost, is_optional=is_optional)
+        build.lost[name] = why_of(slot.mismatches)
+        self._report.mismatch(node, build, name, slot.mismatches, is_optional=is_optional)
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _convert(
-        self,
-        node: PathNode,
-        attribute: str,
-        shape: ValueShape,
-        wanted: ValueShape,
-        lost: list[TypeMismatch],
-        *,
-        lenient: bool,
-    ) -> Recipe:
-        """The recipe for what an attribute holds; `lost` gets what the target does not accept."""
+    def _convert(self, slot: _Slot, shape: ValueShape) -> Recipe:
+        """The recipe for what an attribute holds; mismatches go to the slot."""
+        node, wanted = slot.node, slot.wanted
         if shape.opaque:  # nothing looks into the value, but a rule may name the attribute
-            unknown = node.child(attribute, object)
+            unknown = node.child(slot.attribute, object)
             if unknown.winner is not None:
                 return self._case(unknown, shape, wanted)
             if shape_fits(shape, wanted):
                 return Duplicate()
             why = f"{hint_text(shape.hint)} is there, and {hint_text(wanted.hint)} is wanted"
             sees_all = not any(True for _ in shape.all_classes())
-            lost.append(TypeMismatch(why, function=(shape.hint, wanted.hint) if sees_all else None))
+            function = (shape.hint, wanted.hint) if sees_all else None
+            slot.mismatches.append(TypeMismatch(why, function=function))
             return Missing()
-
-        def fitting(make: Callable[[], Recipe]) -> Recipe:
-            try:
-                return make()
-            except TypeMismatch as mismatch:
-                lost.append(mismatch)
-                return Missing()
-
-        none = fitting(lambda: _none(attribute, wanted)) if shape.none else None
+        none = slot.fitting(lambda: _none(slot)) if shape.none else None
         cases = {
-            met: fitting(partial(self._case, node.child(attribute, met), shape, wanted))
+            met: slot.fitting(partial(self._case, node.child(slot.attribute, met), shape, wanted))
             for declared in shape.classes
             for met in self._types.subtypes(declared)
         }
         containers = tuple(
-            (
-                held.kind,
-                fitting(partial(self._each, node, attribute, held, wanted, lost, lenient=lenient)),
-            )
-            for held in shape.containers
+            (container.kind, slot.fitting(partial(self._each, slot, container)))
+            for container in shape.containers
         )
-        containers = self._merged(node, attribute, shape, wanted, containers, lost)
+        containers = self._merged(slot, shape, containers)
         if (
             not containers
             and not isinstance(none, Missing)
             and all(isinstance(recipe, Keep) and is_closed(met) for met, recipe in cases.items())
         ):
             return Keep()
-        return Choice(node, attribute, shape, wanted, cases, containers, none, lenient)
+        return Choice(node, slot.attribute, shape, wanted, cases, containers, none, slot.lenient)
 
-    def _each(
-        self,
-        node: PathNode,
-        attribute: str,
-        container: Container,
-        wanted: ValueShape,
-        lost: list[TypeMismatch],
-        *,
-        lenient: bool,
-    ) -> Recipe:
-        inside = _wanted_inside(container, wanted)
+    def _each(self, slot: _Slot, container: Container) -> Recipe:
+        inside = _wanted_inside(container, slot.wanted)
         if not inside:
             keys = "" if container.keys is None else f" by {hint_text(container.keys.hint)}"
-            text = f"{hint_text(wanted.hint)} is wanted, not {container.kind.__name__}{keys}"
-            raise TypeMismatch(f"{attribute!r} holds elements, and {text}")
+            text = f"{hint_text(slot.wanted.hint)} is wanted, not {container.kind.__name__}{keys}"
+            raise TypeMismatch(f"{slot.attribute!r} holds elements, and {text}")
         before = len(self.findings)
-        for inner in inside:
-            new: list[TypeMismatch] = []
-            recipe = self._convert(node, attribute, container.inner, inner, new, lenient=lenient)
+        for wanted in inside:
+            inner = replace(slot, wanted=wanted, mismatches=[])
+            recipe = self._convert(inner, container.inner)
             wrong = [finding for finding in self.findings[before:] if finding.severity == "error"]
-            if not (new or wrong) or inner is inside[-1]:
+            if not (inner.mismatches or wrong) or wanted is inside[-1]:
                 break
             del self.findings[before:]
-        lost += new
+        slot.mismatches.extend(inner.mismatches)
         return Each(container.kind, recipe)
 
     def _merged(
-        self,
-        node: PathNode,
-        attribute: str,
-        shape: ValueShape,
-        wanted: ValueShape,
-        containers: tuple[tuple[type, Recipe], ...],
-        lost: list[TypeMismatch],
+        self, slot: _Slot, shape: ValueShape, containers: tuple[tuple[type, Recipe], ...]
     ) -> tuple[tuple[type, Recipe], ...]:
         """One recipe for several containers of a kind: only their elements tell them apart."""
         kinds = [kind for kind, _ in containers]
         several = {kind for kind in kinds if kinds.count(kind) > 1}
-        if lost or not several:
+        if slot.mismatches or not several:
             return containers
         merged: dict[type, Recipe] = {}
         for kind in several:
-            takers = [taker for taker in wanted.containers if holds(kind, taker.kind)]
-            hints = [Any] if takes_any(kind, wanted) else [taker.inner.hint for taker in takers]
-            inner = one_of(hints)
-            recipe = self._convert(node, attribute, shape.all_of(kind), inner, lost, lenient=False)
-            merged[kind] = Each(kind, recipe)
+            takers = [taker for taker in slot.wanted.containers if holds(kind, taker.kind)]
+            takes_all = takes_any(kind, slot.wanted)
+            wanted = one_of([Any] if takes_all else [taker.inner.hint for taker in takers])
+            inner = replace(slot, wanted=wanted, lenient=False)
+            merged[kind] = Each(kind, self._convert(inner, shape.all_of(kind)))
         return tuple((kind, merged.get(kind, recipe)) for kind, recipe in containers)
 
     def _case(self, node: PathNode, held: ValueShape, wanted: ValueShape) -> Recipe:
@@ -368,9 +357,10 @@ class Builder:
         )
 
 
-def _none(attribute: str, wanted: ValueShape) -> Recipe:
-    if not (wanted.none or wanted.unknown):
-        raise TypeMismatch(f"{attribute!r} may be None, and {hint_text(wanted.hint)} is wanted")
+def _none(slot: _Slot) -> Recipe:
+    if not (slot.wanted.none or slot.wanted.unknown):
+        wanted = hint_text(slot.wanted.hint)
+        raise TypeMismatch(f"{slot.attribute!r} may be None, and {wanted} is wanted")
     return Keep()
 
 

@@ -202,29 +202,21 @@ class _CodeWriter:
         return self._expression(recipe, value)
 
     def _each(self, elements: Each, value: str) -> str:
-        item = self.names.fresh("x")
+        kind, item = elements.kind, self.names.fresh("x")
         inner = self._expression(elements.inner, item)
-        if elements.kind in _ALIKE:
-            make = self.names.reserved(alike)
-            if issubclass(elements.kind, dict):
-                key = self.names.fresh("k")
-                pieces = [f"{key}: {inner}", f"for {key}, {item} in {value}.items()"]
-                return f"{make}({value}, {chain('{', pieces, '}')})"
-            return f"{make}({value}, {chain('[', [inner, f'for {item} in {value}'], ']')})"
-        if inner == item:
-            if elements.kind in _ABSTRACT:
-                self.names.reserved(_ABSTRACT[elements.kind][0])
-            return _COPIES.get(elements.kind, "{0}").format(value)
-        if elements.kind is dict:
+        make = self.names.reserved(_MAKERS[kind]) if kind in _MAKERS else None
+        if inner == item and kind not in _ALIKE:
+            return _COPIES.get(kind, "{0}").format(value)
+        if issubclass(kind, dict):
             key = self.names.fresh("k")
-            return chain("{", [f"{key}: {inner}", f"for {key}, {item} in {value}.items()"], "}")
-        pieces = [inner, f"for {item} in {value}"]
-        if elements.kind is set:
-            return chain("{", pieces, "}")
-        items = chain("[", pieces, "]")
-        if elements.kind in _ABSTRACT:
-            return f"{self.names.reserved(_ABSTRACT[elements.kind][0])}({value}, {items})"
-        return items if elements.kind is list else f"{elements.kind.__name__}({items})"
+            pieces = [f"{key}: {inner}", f"for {key}, {item} in {value}.items()"]
+        else:
+            pieces = [inner, f"for {item} in {value}"]
+        brackets = "{}" if kind is set or issubclass(kind, dict) else "[]"
+        items = chain(brackets[0], pieces, brackets[1])
+        if make is not None:
+            return f"{make}({value}, {items})"
+        return items if kind in (list, set, dict) else f"{kind.__name__}({items})"
 
     def _otherwise_default(self, recipe: Otherwise, value: str) -> str:
         """The call of a function of its own: only a statement can catch `Lacking`."""
@@ -276,7 +268,7 @@ class _CodeWriter:
             yield test, self._operand(choice.cases[met], name)
         for kind, recipe in choice.containers:
             is_alone = not choice.cases and len(choice.containers) == 1
-            kinds = _ABSTRACT[kind][1] if kind in _ABSTRACT else kind.__name__
+            kinds = _CLASSES.get(kind, kind.__name__)
             kinds = self.names.of_class(kind) if kind in _ALIKE else kinds
             test = "" if is_alone else f"isinstance({{0}}, {kinds})"
             yield test, self._operand(recipe, name)
@@ -378,9 +370,14 @@ _COPIES: dict[type, str] = {
     collections.abc.Sequence: "as_sequence({0}, [*{0}])",
     collections.abc.Set: "as_set({0}, [*{0}])",
 }
-_ABSTRACT: dict[type, tuple[Callable[..., Any], str]] = {  # what makes one, and its classes
-    collections.abc.Sequence: (as_sequence, "(list, tuple)"),
-    collections.abc.Set: (as_set, "(set, frozenset)"),
+_CLASSES: dict[type, str] = {  # of the objects of an abstract kind
+    collections.abc.Sequence: "(list, tuple)",
+    collections.abc.Set: "(set, frozenset)",
+}
+_MAKERS: dict[type, Callable[..., Any]] = {  # of kinds that are made like the original
+    collections.abc.Sequence: as_sequence,
+    collections.abc.Set: as_set,
+    **dict.fromkeys(_ALIKE, alike),
 }
 
 

@@ -52,7 +52,7 @@ class MappingState(msgspec.Struct, frozen=True):
 
 
 class FunctionState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A function: `module:name`, or what it reckons; `-` is none."""
+    """A function: `module:name`, or its expression; `-` is none."""
 
     name: str = ""
     tree: dict[str, Any] | None = None
@@ -75,7 +75,7 @@ class WholeState(msgspec.Struct, frozen=True):
 
 
 class ContextState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a context declares itself; what it inherits is in its parents."""
+    """The statements of a context itself; what it inherits is in its parents."""
 
     format: int
     name: str
@@ -88,7 +88,7 @@ class ContextState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def state_of(context: Context) -> bytes:
-    """A context for a store; its functions must be importable, or such that they can be lifted."""
+    """A context as bytes for a store; its functions must be importable or liftable."""
     mappings = [*annotated_mappings(context), *context.mapping_lines]
     state = ContextState(
         _FORMAT,
@@ -145,7 +145,7 @@ def _function(context: Context, given: Any, what: str) -> FunctionState:
 
 
 def functions_of(context: Context) -> dict[str, Callable[..., Any]]:
-    """The functions of a context's own lines, by the names that its state has for them."""
+    """The functions of a context's own statements, by their names in its state."""
     functions: dict[str, Callable[..., Any]] = {}
     given: list[Any] = [line.function for line in context.rule_lines]
     given += [line.function for line in context.whole_lines]
@@ -166,7 +166,7 @@ def _found_at(function: Any) -> str | None:
 
 
 def read_state(state: bytes) -> ContextState:
-    """What a store has, without any class or function."""
+    """Decode a state, without looking up any class or function."""
     try:
         decoded = msgspec.json.decode(state, type=ContextState)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -185,7 +185,7 @@ def context_from(
     function_named: Callable[[str], Callable[[Any], Any]],
     parents: Mapping[str, Context],
 ) -> Context:
-    """The context of a state; who asks says what its names mean, and nothing else is looked up."""
+    """The context of a state; its names are looked up only through the functions given."""
     declared = read_state(state)
     missing = [name for name in declared.parents if name not in parents]
     if missing:
@@ -204,7 +204,7 @@ def context_from(
         else:
             call = function_named(given.name)
         marked = Marked(call, is_unchecked=given.unchecked, is_impure=given.impure)
-        known = Marked(call)  # it may have been marked where it is defined
+        known = Marked(call)  # it may be marked where it is defined
         is_new = (marked.is_unchecked, marked.is_impure) != (known.is_unchecked, known.is_impure)
         return marked if is_new else call
 

@@ -1,4 +1,4 @@
-"""How two declarations of one context differ, in words."""
+"""Describes how two declarations of a context differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["differences"]
 
 
 def differences(there: bytes, here: bytes) -> list[str]:
-    """What one declaration says and the other does not, line by line."""
+    """The differences between the stored declaration and the local one, line by line."""
     old, new = read_state(there), read_state(here)
     lines = [
         *_changed("", {"parents": ", ".join(old.parents)}, {"parents": ", ".join(new.parents)}),

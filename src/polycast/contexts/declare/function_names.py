@@ -1,4 +1,4 @@
-"""Names of functions and classes: which they have, and which may be looked up."""
+"""Names of functions and classes: those that they have, and those that may be looked up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["NoName", "name_by_which", "registered"]
 
 
 class NoName(Exception):
-    """Why something has no name by which another process could find it."""
+    """An object has no name by which another process could find it."""
 
 
 def name_by_which(named: Any) -> tuple[str, str]:
@@ -45,7 +45,7 @@ def registered(
     *,
     where: str,
 ) -> Names:
-    """What names may mean: what some modules define, and functions by the names given."""
+    """The names that may be looked up: in some modules, and of functions by the names given."""
     given = {} if functions is None else functions
     if not isinstance(given, Mapping):
         accepted = "a function for each name, as in {'to_us': to_us}"

@@ -1,4 +1,4 @@
-"""Units of attributes, and how numbers get from one unit to another."""
+"""Units of attributes, and the conversion of numbers between them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Unit:
 
 
 class NoConversion(Exception):
-    """Why a number cannot get from one unit to another."""
+    """Numbers cannot be converted from one unit to another."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """`x * factor + offset`: what is left of two units when events flow."""
+    """`x * factor + offset`: the conversion between two units, decided ahead."""
 
     source: str
     target: str
@@ -83,7 +83,7 @@ def units_in(hint: Any) -> tuple[str, ...]:
 
 
 def _stands_for(hint: Any) -> tuple[Any, ...]:
-    """What an alias or a NewType is another name for."""
+    """The annotation behind an alias or a NewType."""
     if isinstance(hint, typing_extensions.TypeAliasType):
         return (hint.__value__,)
     if isinstance(hint, typing.NewType):
@@ -92,7 +92,7 @@ def _stands_for(hint: Any) -> tuple[Any, ...]:
 
 
 def conversion(source: str, target: str, given: ValueShape, wanted: ValueShape) -> RuleFunction:
-    """The function that brings what an attribute holds to another unit; `NoConversion` if none."""
+    """The function that converts an attribute to another unit; `NoConversion` if there is none."""
     classes = _numbers(given)
     kind = _arithmetic(classes, _numbers(wanted))
     call = _scaling(source, target, kind)
@@ -114,7 +114,7 @@ def _scaling(source: str, target: str, kind: type) -> Scaling:
 
 
 def _arithmetic(given: set[type], wanted: set[type]) -> type:
-    """In which numbers to reckon."""
+    """The type of numbers to calculate with."""
     if Decimal in given and float in given:
         raise NoConversion("float and Decimal are not reckoned with together")
     if Decimal in given or (Decimal in wanted and given == {int}):

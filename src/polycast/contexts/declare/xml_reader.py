@@ -1,4 +1,4 @@
-"""The XML of a context (FOS, section 4.3), read without looking up anything that it names."""
+"""Reads the XML of a context (FOS, section 4.3), without looking up any of its names."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def read_declaration(path: str | os.PathLike[str] | Traversable) -> Declaration:
 
 
 def _place_of(path: str | os.PathLike[str] | Traversable) -> Path | Traversable:
-    """Where a file is: in a folder, beside a module that was imported from a zip, or in a zip."""
+    """The file of a path, in a folder or in a zip."""
     if not isinstance(path, str | os.PathLike):
         if not hasattr(path, "open"):
             raise BadContextError("the file of a context", path, accepted="a path")
@@ -109,7 +109,7 @@ def _place_of(path: str | os.PathLike[str] | Traversable) -> Path | Traversable:
     file = Path(path)
     if file.exists():
         return file
-    for above in file.parents:  # as `__file__` says it of a module in a zip
+    for above in file.parents:  # the `__file__` of a module in a zip has such a path
         if above.is_file() and zipfile.is_zipfile(above):
             return zipfile.Path(above, file.relative_to(above).as_posix())
     return file
@@ -242,7 +242,7 @@ class _DeclarationReader:
             self._error(f"the text {shown!r} has no place in <{name}>")
 
     def _take_text(self) -> None:
-        """The paper writes types one after the other, without elements of their own."""
+        """Types written as plain text, one after the other, as the paper does."""
         text = "".join(piece for _, piece in self._text)
         lines = [line for line, piece in self._text for _ in piece]
         for word in re.finditer(r"\S+", text):

@@ -1,4 +1,4 @@
-"""From a context to its XML."""
+"""Writes a context as XML."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["dump"]
 
 
 def dump(context: Context) -> str:
-    """The XML of a context's own lines; what annotations stand for is not among them."""
+    """The XML of a context's own statements, without those that annotations stand for."""
     strict = ' strict="true"' if context.strict else ""
     lines = [f"<context name={quoteattr(context.name)}{strict}>"]
     lines += _section("types", _types(context))

@@ -129,10 +129,8 @@ class Translator:
         with self._lock:
             code = self._codes.get(cls)
             if code is None:
-                label = f"{_LABEL}{self._settled.name} {self.direction} {cls.__qualname__}>"
                 recipe = self.recipe(cls)
-                code = write(recipe, label=label, newly=self._newly, unsure=self._unsure)
-                self._codes[cls] = code
+                code = self._codes[cls] = self._write(recipe, cls.__qualname__)
                 if self._is_sure and gives_fixed(recipe):
                     self.fixed.add(cls)
             return code
@@ -149,6 +147,10 @@ class Translator:
                 recipe = self._builder.event(most_derived(cls, above)[0], mapping)
             return recipe
 
+    def _write(self, recipe: Recipe, where: str) -> Code:
+        label = f"{_LABEL}{self._settled.name} {self.direction} {where}>"
+        return write(recipe, label=label, newly=self._newly, unsure=self._unsure)
+
     # -- types not known before --------------------------------------------------------------------
 
     def _newly(
@@ -160,11 +162,8 @@ class Translator:
         with self._lock:
             run = functions.get(cls)
             if run is None:
-                recipe = self._case(choice, cls)
                 where = f"{choice.node.path}.{choice.attribute}({cls.__qualname__})"
-                label = f"{_LABEL}{self._settled.name} {self.direction} {where}>"
-                code = write(recipe, label=label, newly=self._newly, unsure=self._unsure)
-                run = functions[cls] = code.run
+                run = functions[cls] = self._write(self._case(choice, cls), where).run
         return run(value)
 
     def _unsure(self) -> None:
