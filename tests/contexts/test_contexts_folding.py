@@ -102,8 +102,8 @@ def prices(event: Any) -> Iterator[float]:
     """What an event and all inside it cost, from outside in."""
     while event is not None:
         yield event.price.amount
-        inside = [each for name, each in vars(event).items() if name != "price"]
-        event = next((each for each in inside if each is not None), None)
+        inside = [value for name, value in vars(event).items() if name != "price"]
+        event = next((value for value in inside if value is not None), None)
 
 
 @pytest.mark.parametrize("count", [12, 40])
