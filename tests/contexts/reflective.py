@@ -70,9 +70,9 @@ class _Reflection:
         for name, hint in attribute_hints(target).items():
             if name not in maker.own and name in given:
                 try:
-                    found = getattr(value, name)
+                    part = getattr(value, name)
                     shape = shape_of(given[name])
-                    state[name] = self._converted(found, path, name, shape, shape_of(hint))
+                    state[name] = self._converted(part, path, name, shape, shape_of(hint))
                 except _Misfit:
                     continue  # the target has a default: that is checked ahead
         if maker.by_state:

@@ -104,13 +104,13 @@ class Builder:
             return self._all_of(lambda: self._case(node, choice.shape, choice.wanted))
         except TypeMismatch as error:
             path = choice.node.path.to(choice.attribute, met)
-            if choice.lenient:
-                if not any(map(_is_missing, choice.cases.values())):
-                    text = f"at {path} met as {met.__name__}: {error}"
-                    self._report.add(self._report.default_code, text)
-                return Missing()
-            self._report.add("bad-result", f"at {path} met as {met.__name__}: {error}")
-            return Keep()
+            text = f"at {path} met as {met.__name__}: {error}"
+            if not choice.lenient:
+                self._report.add("bad-result", text)
+                return Keep()
+            if not any(map(_is_missing, choice.cases.values())):
+                self._report.add(self._report.default_code, text)
+            return Missing()
 
     def view(self, choice: Choice, above: type) -> Recipe:
         """The recipe for a value that is taken for one of a supertype of its class."""
@@ -168,8 +168,8 @@ class Builder:
                 f"it is, {met.__name__}, to make the whole {target.__name__} of it"
             )
             self._report.add("bad-argument", text)
-        where = expected(function, self._shape_of(target), str(node.path))
-        return Whole(mapping, function, _copied(met), where)
+        checks = expected(function, self._shape_of(target), str(node.path))
+        return Whole(mapping, function, _copied(met), checks)
 
     def _fill(self, node: PathNode, build: Build) -> None:
         try:

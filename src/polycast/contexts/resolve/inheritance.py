@@ -91,7 +91,7 @@ def settle(context: Context) -> SettledContext:
 
 
 def forget(context: Context) -> None:
-    """Resolve a context anew, and those below it: it may change."""
+    """Forget a context that may change again, and those below it."""
     for kept in [kept for kept in _kept if context in kept.lineage()]:
         _kept.pop(kept, None)
 
@@ -184,7 +184,7 @@ class _Inheritance:
     def _generate(self) -> set[Pattern]:
         """Add the rules that annotations and units stand for; written rules go before them.
 
-        Those of the parents are generated anew, because they depend on the mappings.
+        Those of the parents are replaced, because they depend on the mappings.
         """
         every = self._settled.every_rule
         for pattern in [pattern for pattern, rule in every.items() if rule.generated]:

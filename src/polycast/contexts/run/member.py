@@ -48,7 +48,7 @@ class PendingMembers:
         self._frozen: list[Context] = []
 
     def put(self, context: Context) -> None:
-        """Compile a context, and all below it anew."""
+        """Compile a context, and recompile all below it."""
         if not context.is_frozen:
             self._frozen.append(context)
         context.freeze()
@@ -61,7 +61,7 @@ class PendingMembers:
             context.thaw()
 
     def _recompile_children(self, parent: Context) -> None:
-        """Compile the contexts below a new parent anew; one that breaks keeps its old code."""
+        """Recompile the contexts below a new parent; one that breaks keeps its old code."""
         for name, member in list(self.members.items()):
             if parent.name not in member.parents:
                 continue

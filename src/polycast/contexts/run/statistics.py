@@ -50,7 +50,7 @@ class EventCounts:
         self._counts: dict[str, Statistics] = {}
 
     def forget(self, name: str) -> None:
-        """Begin anew for a context that was taken out."""
+        """Drop the counts of a context that was taken out."""
         self._counts.pop(name, None)
 
     def keep(self, member: FederationMember) -> None:
