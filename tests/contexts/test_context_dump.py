@@ -71,8 +71,8 @@ def test_what_is_read_again_is_the_same(tmp_path: Path) -> None:
     assert list(map(str, again.resolve(logistics.InvoiceLine))) == list(
         map(str, us.resolve(logistics.InvoiceLine))
     )
-    kinds = [(each.code, each.text) for each in us.check().findings]
-    assert [(each.code, each.text) for each in again.check().findings] == kinds
+    kinds = [(finding.code, finding.text) for finding in us.check().findings]
+    assert [(finding.code, finding.text) for finding in again.check().findings] == kinds
 
 
 def test_an_empty_context_is_an_empty_element(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def function_named(name: str) -> Any:
 
 
 def restored(state: bytes, like: pc.Context) -> pc.Context:
-    parents = {each.name: each for each in like.parents}
+    parents = {parent.name: parent for parent in like.parents}
     return context_from(
         state, class_named=class_named, function_named=function_named, parents=parents
     )
@@ -194,10 +194,10 @@ def test_a_state_says_names_only() -> None:
     us.rule("Money", pc.unchecked(lambda money: money.amount * 1.5))
     found = read_state(state_of(us))
     assert (found.name, found.parents) == ("us", ("root",))
-    assert [(each.name, each.hash) for each in found.types] == [
+    assert [(cls.name, cls.hash) for cls in found.types] == [
         (wire_name(cls), describe(cls).hash) for cls in logistics.LOCAL
     ]
-    assert [(each.pattern, each.function.name) for each in found.rules] == [
+    assert [(rule.pattern, rule.function.name) for rule in found.rules] == [
         ("ItemSpecification", "logistics:to_us"),
         ("InvoiceLine.amountToPay", "logistics:to_dollars"),
         ("USInvoiceLine.spec", "logistics:to_eu"),
@@ -219,7 +219,7 @@ def test_marks_come_back() -> None:
     us.rule("Money", pc.unchecked(pc.impure(logistics.to_dollars)))
     us.rule("InvoiceLine.amountToPay", logistics.to_todays_dollars)
     again = restored(state_of(us), us)
-    marks = [(each.function.is_unchecked, each.function.is_impure) for each in again.rule_lines]
+    marks = [(line.function.is_unchecked, line.function.is_impure) for line in again.rule_lines]
     assert marks == [(True, True), (False, True)]
 
 

@@ -25,7 +25,7 @@ def test_wrong_patterns_and_unknown_functions_come_at_once(write: Write) -> None
     """
     with pytest.raises(pc.BadContextError) as refused:
         load(write(text))
-    assert [(each.code, each.where) for each in refused.value.errors] == [
+    assert [(error.code, error.where) for error in refused.value.errors] == [
         ("unknown-attribute", "us.xml:3"),
         ("unknown-function", "us.xml:4"),
         ("bad-argument", "us.xml:5"),

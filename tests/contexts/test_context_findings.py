@@ -117,9 +117,9 @@ def make_us(*more: type, root: pc.Context | None = None) -> pc.Context:
 def said(context: pc.Context, code: str) -> list[str]:
     """What a check says under a code."""
     return [
-        f"{each.severity}: {each.where}: {each.text}"
-        for each in context.check().findings
-        if each.code == code
+        f"{finding.severity}: {finding.where}: {finding.text}"
+        for finding in context.check().findings
+        if finding.code == code
     ]
 
 
@@ -603,7 +603,7 @@ def test_all_errors_come_at_once() -> None:
     fed = pc.Federation(us.root)
     with pytest.raises(pc.ContextRefusedError) as raised:
         fed.add(us)
-    assert [each.code for each in raised.value.errors] == [  # type: ignore[attr-defined]
+    assert [error.code for error in raised.value.errors] == [  # type: ignore[attr-defined]
         *("unknown-type", "bad-direction", "bad-result")
     ]
     assert str(raised.value).startswith(

@@ -451,8 +451,8 @@ PLACES = {
     "a resource": files(__package__) / "us.xml",
 }
 contexts = {
-    each: pc.Context.load(place, parent=root, modules=[__name__])
-    for each, place in PLACES.items()
+    name: pc.Context.load(place, parent=root, modules=[__name__])
+    for name, place in PLACES.items()
 }
 """
 RULES = """

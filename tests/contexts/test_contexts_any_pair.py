@@ -23,11 +23,11 @@ from typing import (
 
 import pytest
 import typing_extensions
+from reflective import reflect
 from typing_extensions import TypeAliasType
 
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 T = TypeVar("T")
 
@@ -196,7 +196,7 @@ def sample(choose: random.Random, hint: Any) -> Any:
     if origin in (types.UnionType, typing.Union):
         return sample(choose, choose.choice(arguments))
     if origin is tuple and arguments[-1] is not ...:
-        return tuple(sample(choose, each) for each in arguments)
+        return tuple(sample(choose, argument) for argument in arguments)
     if origin is Box:
         return Box(sample(choose, arguments[0]))
     keys = [sample(choose, arguments[0]) for _ in range(choose.randrange(3))]
@@ -220,9 +220,9 @@ def is_of(value: Any, hint: Any, given: dict[Any, Any] | None = None) -> bool:
     hint = plain((given or {}).get(hint, hint) if isinstance(hint, TypeVar) else hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return any(is_of(value, each) for each in arguments)
+        return any(is_of(value, argument) for argument in arguments)
     if origin is Literal:
-        return any(type(value) is type(each) and value == each for each in arguments)
+        return any(type(value) is type(argument) and value == argument for argument in arguments)
     if origin is type:
         return isinstance(value, type) and issubclass(value, arguments[0])
     if typing_extensions.is_typeddict(hint):
@@ -246,7 +246,7 @@ def is_of(value: Any, hint: Any, given: dict[Any, Any] | None = None) -> bool:
     if issubclass(origin, collections.abc.Mapping):
         inner = arguments[1] if len(arguments) > 1 else int
         return all(is_of(k, arguments[0]) and is_of(v, inner) for k, v in value.items())
-    return all(is_of(each, arguments[0]) for each in value)
+    return all(is_of(item, arguments[0]) for item in value)
 
 
 def amounts(value: Any) -> list[int]:
@@ -260,7 +260,7 @@ def amounts(value: Any) -> list[int]:
         inside = [*value]
     elif isinstance(value, Box | Holder):
         inside = [value.x if isinstance(value, Box) else value.m]
-    return [amount for each in inside for amount in amounts(each)]
+    return [amount for part in inside for amount in amounts(part)]
 
 
 def up(m: M) -> M:
@@ -292,7 +292,7 @@ def test_nothing_is_lost_or_of_another_type_or_passed_over_without_a_finding(see
         wanted = choose.choice([held, near(choose, held), annotation(choose, 2)])
         us, source = declared(held, wanted, way := choose.choice(["", "rule", "mapping"]))
         report = us.check()
-        codes = {each.code for each in report.findings}
+        codes = {finding.code for finding in report.findings}
         said = f"{held} to {wanted} by {way or 'name'}: {codes}"
         if report.errors:
             assert codes & {"bad-result", "nothing-produces"}, said

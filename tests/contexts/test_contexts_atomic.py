@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.contexts import Member
+from polycast.contexts import FederationMember
 from polycast.contexts.resolve.inheritance import settle
 
 
@@ -98,7 +98,7 @@ def test_a_bus_that_cannot_have_a_context_has_no_federation_of_it(tmp_path: Path
         with pytest.raises(pc.BadContextError):
             bus.within(child)
         assert bus.federation is None
-        assert not any(each.is_frozen for each in (root, parent, child))
+        assert not any(context.is_frozen for context in (root, parent, child))
         other_root, _, other = family()
         bus.within(other)
         assert bus.federation is not None
@@ -126,7 +126,7 @@ class Refusing:
         if self.is_refusing:
             raise OSError("the disk is full")
 
-    def check(self, members: dict[str, Member]) -> None:
+    def check(self, members: dict[str, FederationMember]) -> None:
         self.changed()
 
 
@@ -151,7 +151,7 @@ def test_what_one_of_those_who_are_told_cannot_have_nobody_has(change: str, when
     with pytest.raises(OSError, match="disk is full"):
         changes[change]()
     assert fed.members == before
-    assert all(each == sorted(before) for each in one.seen[-1:])
+    assert all(names == sorted(before) for names in one.seen[-1:])
     failing.is_refusing = False
     changes[change]()
     assert fed.members != before
@@ -289,7 +289,7 @@ def test_what_is_published_in_a_context_that_was_taken_out_does_not_leave_it_and
         assert bus.flush(5)
         assert got == []
         told = "1 events of USSale did not leave context 'parent': that was taken out"
-        assert [told in each for each in bus.health().problems] == [True]
+        assert [told in problem for problem in bus.health().problems] == [True]
         assert "no '!' mapping" not in caplog.text
         fed.add(parent)
         assert not bus.health().problems

@@ -43,7 +43,7 @@ def recorded(bus: pc.Bus, what: Any, **options: Any) -> list[Any]:
 
 
 def prices(events: list[Any]) -> list[tuple[int, float]]:
-    return [(each.number, each.price.amount) for each in events]
+    return [(event.number, event.price.amount) for event in events]
 
 
 @dataclass
@@ -254,7 +254,7 @@ def test_a_child_and_its_parent_meet_in_the_root(market: pc.Bus, party: Parties)
     us.publish(us_order(1, 20.0))
     ca.publish(us_order(2, 20.0))
     assert market.flush(5)
-    assert [prices(each) for each in seen] == [[(1, 40.0), (2, 20.0)], [(1, 20.0), (2, 20.0)]]
+    assert [prices(events) for events in seen] == [[(1, 40.0), (2, 20.0)], [(1, 20.0), (2, 20.0)]]
 
 
 def test_a_child_that_its_parent_breaks_keeps_its_code_until_it_is_replaced(
@@ -272,7 +272,7 @@ def test_a_child_that_its_parent_breaks_keeps_its_code_until_it_is_replaced(
             party.federation.replace(broken)
         party.federation.replace(_without_prices(party.root))
     assert party.federation.statistics()["ca"].stale
-    assert any("'ca' is stale" in each.getMessage() for each in caplog.records)
+    assert any("'ca' is stale" in record.getMessage() for record in caplog.records)
     market.publish(order(1))
     assert market.flush(5)
     assert (seen, in_us) == ([FeeOrder(1, Dollar(20.0))], [])
@@ -358,7 +358,7 @@ def test_every_event_is_seen_by_one_version_and_once(
     federation = pc.Federation(root)
     federation.add(make_marked_us(root, "A"))
     bus = open_bus(federation=federation)
-    in_us = [recorded(bus.within("us"), USOrder, dispatch=each) for each in ("pool", "inline")]
+    in_us = [recorded(bus.within("us"), USOrder, dispatch=way) for way in ("pool", "inline")]
     at_root, errors = recorded(bus, Order), []
 
     def publish(first: int, view: pc.Bus, make: Callable[[int], Any]) -> None:
@@ -381,10 +381,10 @@ def test_every_event_is_seen_by_one_version_and_once(
     assert bus.flush(10)
     foreign = {(20.0, "tea A"), (40.0, "tea B")}
     for seen in in_us:
-        assert sorted(each.number for each in seen) == list(range(3 * EACH))
-        theirs = [each for each in seen if each.number < 2 * EACH]
-        assert {(each.price.amount, each.items[0]) for each in theirs} <= foreign
-    assert sorted(each.number for each in at_root) == list(range(3 * EACH))
+        assert sorted(event.number for event in seen) == list(range(3 * EACH))
+        theirs = [event for event in seen if event.number < 2 * EACH]
+        assert {(event.price.amount, event.items[0]) for event in theirs} <= foreign
+    assert sorted(event.number for event in at_root) == list(range(3 * EACH))
     assert len(bus.dead_letters()) == 0
 
 
@@ -411,10 +411,10 @@ def test_contexts_come_and_go_while_others_publish(
         party.federation.add(make_us(party.root))
     assert not errors
     assert market.flush(10)
-    assert sorted(each.number for each in at_root) == list(range(2 * EACH))
-    assert len([each for each in mine if isinstance(each, USMemo)]) == 2 * EACH
-    assert len([each for each in mine if isinstance(each, Note)]) == 2 * EACH
-    assert len({each.text for each in notes}) == len(notes) <= 2 * EACH
+    assert sorted(event.number for event in at_root) == list(range(2 * EACH))
+    assert len([event for event in mine if isinstance(event, USMemo)]) == 2 * EACH
+    assert len([event for event in mine if isinstance(event, Note)]) == 2 * EACH
+    assert len({note.text for note in notes}) == len(notes) <= 2 * EACH
     assert len(market.dead_letters()) == 0
 
 
@@ -436,13 +436,13 @@ def test_subscriptions_come_and_go_in_contexts_while_others_publish(
         passing: list[Any] = []
         sub = us.subscribe(USOrder, lambda event, to=passing: to.append(event), dispatch="inline")
         sub.cancel()
-        found = [each.number for each in passing]
+        found = [event.number for event in passing]
         assert len(set(found)) == len(found)
     for thread in threads:
         thread.join(10)
     assert not errors
     assert market.flush(10)
-    assert sorted(each.number for each in seen) == list(range(2 * EACH))
+    assert sorted(event.number for event in seen) == list(range(2 * EACH))
 
 
 # -- publishing goes on ----------------------------------------------------------------------------

@@ -11,10 +11,10 @@ import attrs
 import msgspec
 import pydantic
 import pytest
+from reflective import reflect
 
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def test_the_code_of_a_mapping_reads_as_one_would_write_it() -> None:
 
 def test_there_is_one_function_for_each_mapping_and_type_met() -> None:
     tree = ast.parse(orders().source(Order))
-    names = [each.name for each in tree.body if isinstance(each, ast.FunctionDef)]
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     items = ["Item_to_USItem", "Heavy_to_USItem", "Big_to_USItem", "Huge_to_USItem"]
     assert names == ["translate", "Line_to_USLine", *items]
 
@@ -164,9 +164,9 @@ def test_there_is_one_function_for_each_mapping_and_type_met() -> None:
 def test_no_attribute_is_looked_up_and_no_class_tested_but_containers() -> None:
     source = orders().source(Order)
     called = [
-        each.func.id
-        for each in ast.walk(ast.parse(source))
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)
+        node.func.id
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     ]
     assert not {"getattr", "setattr", "hasattr", "vars", "eval", "exec"} & set(called)
     assert called.count("isinstance") == source.count("isinstance(mixed := e.mixed, list)") == 1
@@ -284,7 +284,7 @@ def test_an_alias_that_is_no_identifier_is_given_as_it_is() -> None:
 
 def test_built_in_names_are_never_hidden() -> None:
     tree = ast.parse(orders().source(Order))
-    bound = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and _binds(each)}
+    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and _binds(node)}
     assert not bound & set(dir(builtins))
 
 

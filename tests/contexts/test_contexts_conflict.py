@@ -138,7 +138,7 @@ def test_replacing_is_in_effect_for_all_from_the_next_event_on_and_seen(url: str
         [problem] = replaced(one)
         assert "context 'us' was replaced in the store, from position" in problem
         assert "twice here" in problem
-        assert [(name, each.code) for name, each in fed.findings] == [("us", "replaced")]
+        assert [(name, finding.code) for name, finding in fed.findings] == [("us", "replaced")]
         # This process has no function `thrice` in what it declares: it does not go on with `twice`.
         assert one.flush(10)
         assert USSale(2.0) not in got[1:]
@@ -161,7 +161,7 @@ def test_replacing_before_any_event_is_in_effect_for_those_who_declared_the_form
 
 
 def replaced(bus: pc.Bus) -> list[str]:
-    return [each for each in bus.health().problems if "was replaced" in each]
+    return [problem for problem in bus.health().problems if "was replaced" in problem]
 
 
 def test_a_bus_that_only_publishes_sees_it_too(url: str) -> None:

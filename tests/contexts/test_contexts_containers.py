@@ -13,11 +13,11 @@ from typing import Any, Generic, LiteralString, NamedTuple, Protocol, TypedDict,
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reflective import reflect
 from typing_extensions import TypeAliasType
 
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 T = TypeVar("T")
 
@@ -248,7 +248,7 @@ def test_several_lists_that_fit_one_by_one_are_copied(hint: Any, value: list[Any
     assert us.check().errors == ()
     assert found(us, value) == value
     refused = made(hint, list[int], rule=False)
-    assert [each.code for each in refused.check().errors] == ["nothing-produces"]
+    assert [error.code for error in refused.check().errors] == ["nothing-produces"]
 
 
 def test_what_may_be_a_set_that_can_be_changed_is_copied() -> None:
@@ -331,7 +331,7 @@ HIDDEN = [
 @pytest.mark.parametrize("mapping", [True, False])
 def test_a_rule_or_mapping_that_does_not_get_there_is_a_warning(hint: Any, mapping: bool) -> None:
     us = made(hint, hint, rule=not mapping, mapping=mapping)
-    [warning] = [each for each in us.check().warnings if each.code == "not-looked-into"]
+    [warning] = [warning for warning in us.check().warnings if warning.code == "not-looked-into"]
     line = "M => LM ?" if mapping else "M > up"
     assert warning.text.startswith("E.x is ")
     assert line in warning.text
@@ -366,10 +366,10 @@ UNKNOWN = [
 @pytest.mark.parametrize("hint", UNKNOWN)
 def test_what_nobody_knows_is_an_observation(hint: Any) -> None:
     us = made(hint, hint, rule=True)
-    assert "unknown-inside" in [each.code for each in us.check().observations]
+    assert "unknown-inside" in [finding.code for finding in us.check().observations]
     assert "no rule is applied inside" in str(us.show(us.mapping_lines[0].source))
     quiet = made(hint, hint, rule=False)
-    assert "unknown-inside" not in [each.code for each in quiet.check().observations]
+    assert "unknown-inside" not in [finding.code for finding in quiet.check().observations]
 
 
 def test_a_rule_that_names_the_attribute_sees_it_all() -> None:
@@ -378,7 +378,7 @@ def test_a_rule_that_names_the_attribute_sees_it_all() -> None:
 
     us = made(object, object, rule=True)
     us.rule("E.x", first)
-    assert "unknown-inside" not in [each.code for each in us.check().findings]
+    assert "unknown-inside" not in [finding.code for finding in us.check().findings]
     assert "E.x > " in str(us.show(us.mapping_lines[0].source))
     assert found(us, [1, 2]) == 1
 
@@ -427,7 +427,7 @@ def test_what_would_hold_another_type_than_it_says_is_refused(
     held: Any, wanted: Any, mapping: bool
 ) -> None:
     us = made(held, wanted, rule=False, mapping=mapping)
-    assert [each.code for each in us.check().errors] == ["nothing-produces"]
+    assert [error.code for error in us.check().errors] == ["nothing-produces"]
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_what_would_hold_another_type_than_it_says_is_refused(
 )
 def test_a_mapping_does_not_help_where_nobody_looks(held: Any, wanted: Any) -> None:
     us = made(held, wanted, rule=False, mapping=True)
-    assert [each.code for each in us.check().errors] == ["nothing-produces"]
+    assert [error.code for error in us.check().errors] == ["nothing-produces"]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from dataclasses import make_dataclass
 from typing import Any, Literal
 
 import pytest
+from reflective import reflect
 
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 FITTING = [
     (tuple[int, str], tuple[int, str]),
@@ -51,8 +51,8 @@ def copying(held: Any, wanted: Any, *rules: str, default: Any = ...) -> tuple[pc
     root = pc.Context("root", types=[source])
     us = pc.Context("us", parent=root, types=[target])
     us.map(source, target, "?")
-    for each in rules:
-        us.rule(each, pc.rules.identity)
+    for pattern in rules:
+        us.rule(pattern, pc.rules.identity)
     return us, source, target
 
 
@@ -78,13 +78,13 @@ def test_what_fits_is_copied(held: Any, wanted: Any) -> None:
 @pytest.mark.parametrize(("held", "wanted"), NOT_FITTING)
 def test_what_does_not_fit_is_found_ahead(held: Any, wanted: Any) -> None:
     us, _, _ = copying(held, wanted)
-    assert [each.code for each in us.check().errors] == ["nothing-produces"]
+    assert [error.code for error in us.check().errors] == ["nothing-produces"]
 
 
 @pytest.mark.parametrize(("held", "wanted"), NOT_FITTING[:3])
 def test_a_tuple_that_does_not_fit_does_not_fit_by_identity_either(held: Any, wanted: Any) -> None:
     us, _, _ = copying(held, wanted, "Source.x")
-    assert [each.code for each in us.check().errors] == ["bad-result"]
+    assert [error.code for error in us.check().errors] == ["bad-result"]
 
 
 @pytest.mark.parametrize(("held", "wanted"), NOT_FITTING)
@@ -132,4 +132,4 @@ def test_what_a_rule_gives_has_to_be_one_of_the_values(
 ) -> None:
     us, _, _ = copying(str, wanted)
     us.rule("Source.x", function)
-    assert [each.code for each in us.check().errors] == ([] if fits else ["bad-result"])
+    assert [error.code for error in us.check().errors] == ([] if fits else ["bad-result"])

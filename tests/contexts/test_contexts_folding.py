@@ -15,16 +15,16 @@ from test_contexts_page import build, random_worlds
 from worlds import Case, cases
 
 import polycast as pc
-from polycast.contexts.resolve.resolution import Node, Resolver
+from polycast.contexts.resolve.resolution import PathNode, Resolver
 
 DEPTH = 5
 
 
-def same_choice(one: Node, other: Node) -> bool:
+def same_choice(one: PathNode, other: PathNode) -> bool:
     return (one.winner, one.reason, one.runner_up) == (other.winner, other.reason, other.runner_up)
 
 
-def assert_alike(one: Node, other: Node, depth: int) -> None:
+def assert_alike(one: PathNode, other: PathNode, depth: int) -> None:
     """From two nodes on, the same rules win everywhere, and for the same reasons."""
     one, other = one.first or one, other.first or other
     for attribute, child in one.all_children():
@@ -102,8 +102,8 @@ def prices(event: Any) -> Iterator[float]:
     """What an event and all inside it cost, from outside in."""
     while event is not None:
         yield event.price.amount
-        inside = [each for name, each in vars(event).items() if name != "price"]
-        event = next((each for each in inside if each is not None), None)
+        inside = [value for name, value in vars(event).items() if name != "price"]
+        event = next((value for value in inside if value is not None), None)
 
 
 @pytest.mark.parametrize("count", [12, 40])

@@ -55,12 +55,12 @@ def bolts() -> Order:
 def test_a_change_reaches_nobody_else_there(market: pc.Bus, dispatch: Any) -> None:
     us, seen = market.within("us"), list[Any]()
     spoilers = [Spoiler() for _ in range(3)]
-    for each in spoilers:
-        us.subscribe(USOrder, each, dispatch=dispatch)
+    for spoiler in spoilers:
+        us.subscribe(USOrder, spoiler, dispatch=dispatch)
         us.subscribe(USOrder, seen.append, dispatch=dispatch, where=lambda o: len(o.items) != 1)
     market.publish(bolts())
     assert market.flush(5)
-    assert [each.given for each in spoilers] == [[["bolt"]]] * 3
+    assert [spoiler.given for spoiler in spoilers] == [[["bolt"]]] * 3
     assert seen == []
     assert calls == {"to_dollars": 1}
 
@@ -76,11 +76,11 @@ def test_what_a_filter_changes_reaches_no_callback_there(
 
     us = market.within("us")
     spoilers = [Spoiler() for _ in range(4)]
-    for each, where in zip(spoilers, [None, spoils, None, spoils], strict=True):
-        us.subscribe(USOrder, each, where=where, dispatch=dispatch)
+    for spoiler, where in zip(spoilers, [None, spoils, None, spoils], strict=True):
+        us.subscribe(USOrder, spoiler, where=where, dispatch=dispatch)
     market.publish(bolts(), topic=topic)
     assert market.flush(5)
-    assert [each.given for each in spoilers] == [[["bolt"]]] * 4
+    assert [spoiler.given for spoiler in spoilers] == [[["bolt"]]] * 4
 
 
 @DISPATCH
@@ -113,15 +113,15 @@ def test_a_change_in_the_publishers_context_reaches_no_other(
 @DISPATCH
 def test_a_change_of_what_left_a_context_reaches_no_other(market: pc.Bus, dispatch: Any) -> None:
     spoilers = [Spoiler(fails=1) for _ in range(4)]
-    for each in spoilers[:2]:
-        market.subscribe(Order, each, dispatch=dispatch, backoff=0.001)
-    for each in spoilers[2:]:
-        market.within("uk").subscribe(UKOrder, each, dispatch=dispatch, backoff=0.001)
+    for spoiler in spoilers[:2]:
+        market.subscribe(Order, spoiler, dispatch=dispatch, backoff=0.001)
+    for spoiler in spoilers[2:]:
+        market.within("uk").subscribe(UKOrder, spoiler, dispatch=dispatch, backoff=0.001)
     us = market.within("us")
     us.publish(USOrder(1, Dollar(10.0), ["bolt"]))
     us.publish_many([USOrder(2, Dollar(10.0), ["bolt"])])
     assert market.flush(5)
-    assert [each.given for each in spoilers] == [[["bolt"]] * 3] * 4
+    assert [spoiler.given for spoiler in spoilers] == [[["bolt"]] * 3] * 4
 
 
 @DISPATCH
@@ -185,7 +185,7 @@ def test_all_in_a_bus_with_copies_have_their_own(party: Parties) -> None:
         order.items.append("changed by its publisher")
         bus.within("uk").subscribe(UKOrder, spoilers[3], since="beginning")
         assert bus.flush(5)
-    assert [each.given for each in spoilers] == [[["bolt"]]] * 4
+    assert [spoiler.given for spoiler in spoilers] == [[["bolt"]]] * 4
 
 
 # -- what may be shared ----------------------------------------------------------------------------
@@ -275,6 +275,6 @@ def test_what_is_of_a_class_that_nobody_named_is_looked_at() -> None:
 
 
 def test_what_may_be_anything_is_looked_at() -> None:
-    pairs = loaded(LabelledLoad, *(Load(1, Kilos(1.0), each) for each in ("x", ["x"], ("x", []))))
+    pairs = loaded(LabelledLoad, *(Load(1, Kilos(1.0), one) for one in ("x", ["x"], ("x", []))))
     assert [one is other for one, other in pairs] == [True, False, False]
     assert all(one == other for one, other in pairs)

@@ -45,7 +45,7 @@ def recorded(bus: pc.Bus, what: Any, **options: Any) -> list[Any]:
 
 
 def numbers(events: list[Any]) -> list[int]:
-    return [each.number for each in events]
+    return [event.number for event in events]
 
 
 # -- coming in -------------------------------------------------------------------------------------
@@ -62,8 +62,8 @@ def test_a_function_that_raises_keeps_an_event_from_its_context_only(
     publish(uk, uk_order(1, -4.0))
     publish(uk, uk_order(2, 5.0))
     assert market.flush(5)
-    assert [numbers(each) for each in in_us] == [[2], [2]]
-    assert [numbers(each) for each in others] == [[1, 2], [1, 2]]
+    assert [numbers(events) for events in in_us] == [[2], [2]]
+    assert [numbers(events) for events in others] == [[1, 2], [1, 2]]
     eventually(lambda: len(market.dead_letters()) == 1)
     [letter] = market.dead_letters()
     assert letter.subscription == "context us"
@@ -90,7 +90,7 @@ def test_looking_at_the_event_again_makes_no_second_letter(
     market.publish_many([order(1, -1.0), order(2)])
     assert market.flush(5)
     again = [recorded(us, USOrder, since="beginning"), recorded(us, object, since=1)]
-    eventually(lambda: all(numbers(each) == [2] for each in again))
+    eventually(lambda: all(numbers(events) == [2] for events in again))
     market.publish(order(3, -1.0))  # so that what was to be kept before it has been
     eventually(lambda: len(market.dead_letters()) > 1)
     assert [letter.position for letter in market.dead_letters()] == [1, 3]
@@ -117,7 +117,7 @@ def test_a_letter_is_replayed_to_all_in_the_context_when_it_is_mended(
     assert market.flush(5)
     assert mine == [[USOrder(1, Dollar(-4.0), ["tea"])]] * 3
     assert (picky, late) == ([], [])
-    assert [numbers(each) for each in others] == [[1], [1]]
+    assert [numbers(events) for events in others] == [[1], [1]]
     assert len(market.dead_letters()) == 0
     assert calls == {"to_dollars_always": 1}
 
@@ -218,7 +218,7 @@ def test_what_cannot_leave_because_a_function_raises_is_kept_and_stays_at_home(
     publish(us, us_order(2, 2.0))
     assert market.flush(5)
     assert numbers(home) == [1, 2]
-    assert [numbers(each) for each in others] == [[2], [2]]
+    assert [numbers(events) for events in others] == [[2], [2]]
     eventually(lambda: len(market.dead_letters()) == 1)
     [letter] = market.dead_letters()
     assert (letter.subscription, letter.event) == ("context us", us_order(1, -2.0))
@@ -243,7 +243,7 @@ def test_it_is_replayed_to_the_others_when_the_context_is_mended(
     assert market.dead_letters().replay() == 1
     assert market.flush(5)
     assert (numbers(home), numbers(late)) == ([1], [])
-    eventually(lambda: [numbers(each) for each in others] == [[1], [1], [1]])
+    eventually(lambda: [numbers(events) for events in others] == [[1], [1], [1]])
     assert others[1] == [Order(1, Euro(-0.5), ["tea"])]
     assert len(market.dead_letters()) == 0
 

@@ -41,7 +41,7 @@ def recorded(bus: pc.Bus, what: Any, **options: Any) -> list[Any]:
 
 
 def numbers(events: list[Any]) -> list[int]:
-    return [each.number for each in events]
+    return [event.number for event in events]
 
 
 def rate_of_the_moment(price: Euro) -> Dollar:
@@ -93,7 +93,7 @@ def test_a_durable_catches_up_in_its_context(market: pc.Bus, eventually: Eventua
     eventually(lambda: len(seen) == 2)
     market.publish(order(4))
     eventually(lambda: numbers(seen) == [1, 3, 4])
-    assert all(type(each) is USOrder for each in seen)
+    assert all(type(event) is USOrder for event in seen)
 
 
 def test_a_durable_of_another_context_is_another_definition(market: pc.Bus) -> None:
@@ -232,7 +232,7 @@ def test_health_and_repr_say_the_context(market: pc.Bus) -> None:
     us = market.within("us")
     us.subscribe(USOrder, print)
     market.subscribe(Order, print)
-    assert [each.context for each in us.health().subscriptions] == ["us", None]
+    assert [subscription.context for subscription in us.health().subscriptions] == ["us", None]
     assert "context 'us'" in repr(us)
     assert "context" not in repr(market)
 
@@ -243,13 +243,13 @@ def test_health_and_repr_say_the_context(market: pc.Bus) -> None:
 def test_closing_a_view_closes_the_bus_and_all_views(market: pc.Bus) -> None:
     us, uk = market.within("us"), market.within("uk")
     us.close()
-    for each in (market, us, uk):
+    for view in (market, us, uk):
         with pytest.raises(pc.BusClosedError):
-            each.publish(Note("x"))
+            view.publish(Note("x"))
         with pytest.raises(pc.BusClosedError):
-            each.publish_many([Note("x")])
+            view.publish_many([Note("x")])
         with pytest.raises(pc.BusClosedError):
-            each.subscribe(Note, print)
+            view.subscribe(Note, print)
     assert market.health().state == "closed"
 
 
@@ -287,7 +287,7 @@ def test_a_bus_and_its_views_can_go_while_the_federation_lives(party: Parties) -
     bus.publish(order())
     references = [weakref.ref(bus), weakref.ref(view)]
     del bus, view
-    assert all(collected(each) for each in references)
+    assert all(collected(reference) for reference in references)
     party.mend()
 
 

@@ -84,12 +84,10 @@ def test_an_event_is_translated_once_for_each_context(
     market: pc.Bus, publish: Publish, dispatches: list[str], party: Parties
 ) -> None:
     us, uk = market.within(party.us), market.within(party.uk)
-    seen = [
-        recorded(view, object, dispatch=each) for view in (market, us, uk) for each in dispatches
-    ]
+    seen = [recorded(view, object, dispatch=way) for view in (market, us, uk) for way in dispatches]
     publish(us, us_order())
     assert market.flush(5)
-    assert [len(each) for each in seen] == [1] * 9
+    assert [len(events) for events in seen] == [1] * 9
     assert calls == {"from_dollars": 1, "to_pounds": 1}
 
 
@@ -110,7 +108,7 @@ def test_several_events_at_once_are_translated_once_each(market: pc.Bus, party: 
     seen = [recorded(uk, UKOrder), recorded(uk, object, dispatch="inline")]
     us.publish_many([us_order(1), USMemo("stays"), us_order(2)])
     assert market.flush(5)
-    assert [[each.number for each in some] for some in seen] == [[1, 2], [1, 2]]
+    assert [[event.number for event in some] for some in seen] == [[1, 2], [1, 2]]
     assert calls == {"from_dollars": 2, "to_pounds": 2}
 
 
@@ -122,7 +120,7 @@ def test_who_makes_the_publisher_wait_sees_what_its_context_sees(
     for number in range(20):
         market.publish(order(number, float(number)))
     assert market.flush(5)
-    assert [each.number for each in dear] == list(range(8, 20))
+    assert [event.number for event in dear] == list(range(8, 20))
 
 
 def test_a_publisher_waits_for_room_in_its_own_context(market: pc.Bus, party: Parties) -> None:
@@ -146,8 +144,8 @@ def test_in_memory_only_the_own_context_gets_the_very_object(party: Parties, dis
         views[1].publish(note)
         views[1].publish(sent)
         assert bus.flush(5)
-    assert [each[0] for each in seen] == [note, note, note]
-    assert [each[0] is note for each in seen] == [False, True, False]
+    assert [received[0] for received in seen] == [note, note, note]
+    assert [received[0] is note for received in seen] == [False, True, False]
     assert seen[0][0].marks is not seen[2][0].marks
     assert seen[1][1] is sent
     assert seen[0][1].items is not sent.items
@@ -194,7 +192,7 @@ def test_exact_is_about_what_the_event_is_there(market: pc.Bus, party: Parties) 
     us.publish(USRushOrder(2, Dollar(4.0)))
     us.publish(us_order(3))
     assert market.flush(5)
-    assert [each.number for each in exact] == [1, 3]
+    assert [event.number for event in exact] == [1, 3]
 
 
 # -- filters, topics, collections, streams ---------------------------------------------------------
@@ -209,8 +207,8 @@ def test_a_filter_sees_what_its_subscriber_sees(
     cheap = recorded(uk, UKOrder, where=lambda o: o.price.amount <= 11, dispatch=dispatch)
     market.publish_many([order(1, 5.0), order(2, 10.0), order(3, 20.0)])
     assert market.flush(5)
-    assert [each.number for each in dear] == [2, 3]
-    assert [each.number for each in cheap] == [1, 2]
+    assert [event.number for event in dear] == [2, 3]
+    assert [event.number for event in cheap] == [1, 2]
 
 
 @pytest.mark.parametrize("dispatch", ["pool", "inline"])
@@ -236,7 +234,7 @@ def test_an_event_goes_to_one_member_of_a_group_in_a_context(
     for number in range(9):
         market.publish(order(number))
     assert market.flush(5)
-    assert sorted(each.number for some in members for each in some) == list(range(9))
+    assert sorted(event.number for some in members for event in some) == list(range(9))
     assert len(alone) == 9
     assert calls == {"to_dollars": 9}
 
@@ -254,12 +252,12 @@ def test_collections_are_of_the_types_of_their_view(market: pc.Bus, party: Parti
     pulled = pc.DAList(USOrder, us, pull="fifo")
     seen: list[Any] = []
     at_root = recorded(market, Order)
-    orders.contains_all(lambda each: seen.append(each))
+    orders.contains_all(lambda event: seen.append(event))
     orders.add(us_order(1))
     market.publish(order(2))
     assert market.flush(5) or pulled
     got = [pulled.get(timeout=5), pulled.get(timeout=5)]
-    assert [each.number for each in seen] == [1, 2]
+    assert [event.number for event in seen] == [1, 2]
     assert got == seen == [us_order(1), USOrder(2, Dollar(20.0), ["tea"])]
     assert at_root == [Order(1, Euro(10.0), ["tea"]), order(2)]
 
@@ -311,10 +309,10 @@ def test_a_local_type_without_a_mapping_stays_is_counted_and_logged_once(
         for number in range(3):
             publish(us, USMemo(str(number)))
     assert market.flush(5)
-    assert [each.text for each in mine] == ["0", "1", "2"]
+    assert [event.text for event in mine] == ["0", "1", "2"]
     assert others == [[], []]
     assert party.federation.statistics()["us"].dropped == {"USMemo": 3}
-    assert len([each for each in caplog.records if "USMemo" in each.getMessage()]) == 1
+    assert len([record for record in caplog.records if "USMemo" in record.getMessage()]) == 1
     assert len(market.dead_letters()) == 0
 
 
@@ -339,7 +337,7 @@ def test_a_view_is_found_by_object_and_by_name(market: pc.Bus, party: Parties) -
     market.within(party.root).publish(order(2))
     market.within("root").publish(order(3))
     assert market.flush(5)
-    assert [each.number for each in seen] == [1, 2, 3]
+    assert [event.number for event in seen] == [1, 2, 3]
 
 
 def test_a_name_nobody_knows_is_refused_and_the_known_ones_are_told(market: pc.Bus) -> None:
@@ -407,7 +405,7 @@ def test_two_buses_may_have_one_federation(party: Parties) -> None:
         other.publish(order(4))
         assert one.flush(5)
         assert other.flush(5)
-    prices = [[(each.number, each.price.amount) for each in some] for some in seen]
+    prices = [[(event.number, event.price.amount) for event in some] for some in seen]
     assert prices == [[(1, 20.0), (3, 40.0)], [(2, 20.0), (4, 40.0)]]
 
 

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 from page import CANNOT_LEAVE, ContextData, Refused, World
+from reflective import reflect
 from world_events import changeable, objects, witnesses
 from worlds import Case, cases, plain, round_trips
 
 import polycast as pc
 from polycast.contexts.declare.statements import Direction
-from polycast.contexts.resolve.inheritance import Settled, settle
-from polycast.contexts.resolve.resolution import Resolver, Row
-from polycast.contexts.run.reflective import reflect
+from polycast.contexts.resolve.inheritance import SettledContext, settle
+from polycast.contexts.resolve.resolution import ResolvedRule, Resolver
 from polycast.contexts.run.translator import Translator
 from polycast.errors import NotTranslatedError
 
@@ -48,10 +48,10 @@ class Built:
 
     federation: pc.Federation
     contexts: dict[str, pc.Context] = dataclasses.field(default_factory=dict)
-    settled: dict[str, Settled] = dataclasses.field(default_factory=dict)
+    settled: dict[str, SettledContext] = dataclasses.field(default_factory=dict)
     errors: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
 
-    def rows(self, name: str, cls: type) -> list[Row]:
+    def rows(self, name: str, cls: type) -> list[ResolvedRule]:
         """What `Context.resolve` says."""
         settled = self.settled[name]
         return Resolver(settled.rules, settled.types).rows(cls)
@@ -76,7 +76,7 @@ def build(world: World) -> Built:
             context.whole(source, function)
         built.contexts[name], built.settled[name] = context, settle(context)
         built.errors[name] = list(context.check().errors)
-        if not built.errors[name] and all(each in built.federation for each in data.parents):
+        if not built.errors[name] and all(parent in built.federation for parent in data.parents):
             built.federation.add(context)
     return built
 
@@ -120,8 +120,8 @@ def judged(world: World, event: Any, source: str | None, target: str | None) -> 
 def journeys(draw: st.DrawFn, case: Case, names: list[str]) -> tuple[Any, str | None, str | None]:
     """An event, where it is published, and where it is wanted."""
     places: list[str | None] = [None, *names]
-    source = draw(st.sampled_from([each for each in places if case.population(each)]))
-    target = draw(st.sampled_from([each for each in places if each != source]))
+    source = draw(st.sampled_from([place for place in places if case.population(place)]))
+    target = draw(st.sampled_from([place for place in places if place != source]))
     there = [*case.population(source), *(case.strangers if source is None else [])]
     held = [*there, *case.world.root_types, *case.strangers]
     return draw(objects(draw(st.sampled_from(there)), held)), source, target
@@ -167,7 +167,7 @@ def _count_reasons(case: Case, *, counts: Counter[str]) -> None:
 def test_each_priority_decides_something_in_a_share_of_the_worlds() -> None:
     counts: Counter[str] = Counter()
     _count_reasons(counts=counts)
-    shares = {each: count / counts["worlds"] for each, count in counts.items()}
+    shares = {kind: count / counts["worlds"] for kind, count in counts.items()}
     assert min(shares.get(f"P{number}", 0) for number in range(1, 7)) > 0.02, shares
     assert shares["right"] > 1 / 3, shares
 
@@ -178,7 +178,7 @@ def shown(world: World, name: str, most: int = WITNESSES) -> str:
     for direction in "?!":
         way = page.way_through(world, name, direction)
         for source in way.table:
-            for met in [each for each in there if source in each.__mro__]:
+            for met in [known for known in there if source in known.__mro__]:
                 for event in islice(witnesses(met, there), most):
                     try:
                         way.cross(event)
@@ -217,18 +217,18 @@ def test_rows_are_those_of_the_page(case: Case) -> None:
 def reordered(world: World, data: st.DataObject) -> World:
     """The same lines in another order; of identical ones, only those that count."""
     contexts = {}
-    for name, each in world.contexts.items():
+    for name, declared in world.contexts.items():
         there = page.known(world, name)
-        rules = {page.parse(there, text): (text, function) for text, function in each.rules}
-        mappings = {(source, way): target for source, target, way in each.mappings}
+        rules = {page.parse(there, text): (text, function) for text, function in declared.rules}
+        mappings = {(source, way): target for source, target, way in declared.mappings}
         lines = [(source, target, way) for (source, way), target in mappings.items()]
         contexts[name] = ContextData(
-            each.parents,
-            data.draw(st.permutations(each.types)),
+            declared.parents,
+            data.draw(st.permutations(declared.types)),
             data.draw(st.permutations(lines)),
             data.draw(st.permutations(list(rules.values()))),
         )
-        contexts[name].wholes = data.draw(st.permutations(each.wholes))
+        contexts[name].wholes = data.draw(st.permutations(declared.wholes))
     return World(data.draw(st.permutations(world.root_types)), contexts)
 
 
@@ -240,13 +240,13 @@ def test_the_order_of_lines_never_matters(data: st.DataObject) -> None:
     assert one.right() == other.right()
     assume(one.right())
     event, source, target = data.draw(journeys(case, one.right()))
-    results = [outcome(compiled, each, event, source, target) for each in (one, other)]
+    results = [outcome(compiled, built, event, source, target) for built in (one, other)]
     assert plain(results[0]) == plain(results[1])
     for name in one.right():
         for cls in case.population(None):
             rows = [
-                Counter((r.types, r.attributes, r.pattern) for r in each.rows(name, cls))
-                for each in (one, other)
+                Counter((r.types, r.attributes, r.pattern) for r in built.rows(name, cls))
+                for built in (one, other)
             ]
             assert rows[0] == rows[1]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from reflective import reflect
 
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ def context(
     made = pc.Context(name, parent=parent, types=[*PAIRS.values(), *types])
     for source, target in PAIRS.items():
         made.map(source, target, "?")
-    for each in patterns:
-        made.rule(*((each, pc.rules.identity) if isinstance(each, str) else each))
+    for pattern in patterns:
+        made.rule(*((pattern, pc.rules.identity) if isinstance(pattern, str) else pattern))
     return made
 
 
@@ -262,7 +262,7 @@ def test_of_two_parents_the_first_decides_and_the_child_over_both() -> None:
     for parents, expected in (([one, two], 8.0), ([two, one], 12.0)):
         child = pc.Context("child", parent=parents)
         assert seen(child, line).price.amount == expected
-        assert [each.code for each in child.check().warnings] == ["parents-differ"]
+        assert [warning.code for warning in child.check().warnings] == ["parents-differ"]
         child = pc.Context("child", parent=parents)
         child.rule("Money", pc.rules.identity)
         assert seen(child, line).price.amount == 4.0
@@ -452,8 +452,8 @@ def test_a_frozen_object_may_hold_a_subtype_that_can_be_changed(event_type: Any)
         Invoice: Invoice(line),
     }[event_type]
     found = seen(made, event)
-    for each in ("spec", "invoice", "first", "first", "spec"):
-        found = getattr(found, each, found)
+    for attribute in ("spec", "invoice", "first", "first", "spec"):
+        found = getattr(found, attribute, found)
     found.sizes.append(4)
     assert line.spec == Listed(sizes=[3])
 

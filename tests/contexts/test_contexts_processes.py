@@ -89,7 +89,7 @@ import polycast as pc
 
 def told(event):
     if dataclasses.is_dataclass(event):
-        fields = [(each.name, getattr(event, each.name)) for each in dataclasses.fields(event)]
+        fields = [(field.name, getattr(event, field.name)) for field in dataclasses.fields(event)]
     else:
         fields = [(name, getattr(event, name)) for name in type(event).__struct_fields__]
     made = {key: told(value) if hasattr(value, "value") else value for key, value in fields}
@@ -120,14 +120,14 @@ def url(tmp_path: Path) -> str:
 def run(tmp_path: Path, url: str) -> Run:
     """Run a script in a process that finds only the modules it is given; what it prints."""
     texts = {"reference": REFERENCE}
-    texts.update({f"party_{key}": PARTY.format(**each) for key, each in PARTIES.items()})
+    texts.update({f"party_{key}": PARTY.format(**party) for key, party in PARTIES.items()})
     for name, text in texts.items():
         folder = tmp_path / name
         folder.mkdir()
         (folder / f"{name}.py").write_text(text)
 
     def start(script: str, *modules: str) -> dict[str, Any]:
-        paths = [str(tmp_path / each) for each in modules]
+        paths = [str(tmp_path / module) for module in modules]
         path = tmp_path / "script.py"
         path.write_text(f"url = {url!r}\n{BEGIN}\n{script}")
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
@@ -180,8 +180,8 @@ def test_who_has_no_modules_sees_the_root_form(run: Run) -> None:
     run(PUBLISH, "reference", "party_eu")
     found = run("with pc.Bus(url) as bus: listen(bus, object, 3, since='beginning')")
     parcels = [
-        (each["type"], each["number"], each["length"]["value"], each["route"])
-        for each in found["seen"]
+        (event["type"], event["number"], event["length"]["value"], event["route"])
+        for event in found["seen"]
     ]
     assert parcels == [
         ("Parcel", 1, 2.5, ["Rome"]),
@@ -199,7 +199,7 @@ with pc.Bus(url, context=make_context()) as bus:
     listen(bus, object, 4, since="beginning")
 """
     found = run(script, "reference", "party_eu")
-    types = [each["type"] for each in found["seen"]]
+    types = [event["type"] for event in found["seen"]]
     assert types == ["EUParcel", "EUSecret", "EUExpress", "Parcel"]
 
 
@@ -282,6 +282,6 @@ def test_history_is_seen_by_the_context_as_it_was_then(url: str, eventually: Eve
         party.mend()
         bus.publish(order(2))
         bus.within("us").subscribe(
-            USOrder, lambda each: seen.append(each.price.amount), since="beginning"
+            USOrder, lambda event: seen.append(event.price.amount), since="beginning"
         )
         eventually(lambda: seen == [20.0, 40.0])

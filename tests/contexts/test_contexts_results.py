@@ -9,11 +9,11 @@ from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, Protocol, TypedDict, TypeVar
 
 import pytest
+from reflective import reflect
 from typing_extensions import TypeAliasType
 
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ def test_units_that_cannot_be_converted_are_its_business() -> None:
     root = pc.Context("root", types=[Price])
     us = pc.Context("us", parent=root, types=[USPrice])
     us.map(Price, USPrice, "?")
-    assert [each.code for each in us.check().errors] == ["units-differ"]
+    assert [error.code for error in us.check().errors] == ["units-differ"]
     us.whole(Price, pc.unchecked(lambda price: USPrice(price.x * 2)))
     assert not us.check().errors
 
@@ -329,7 +329,7 @@ def test_identity_does_not_make_another_type() -> None:
     us = pc.Context("us", parent=pc.Context("root", types=[S]), types=[T])
     us.map(S, T, "?")
     us.whole(S, pc.rules.identity)
-    assert [each.code for each in us.check().errors] == ["bad-result"]
+    assert [error.code for error in us.check().errors] == ["bad-result"]
 
 
 def test_numbers_of_units_are_looked_at_too() -> None:

@@ -140,8 +140,8 @@ def make_federation(*, mended: bool = False) -> pc.Federation:
         us = parties.make_us(
             root, incoming=parties.to_dollars_always, outgoing=parties.from_dollars_always
         )
-    for each in (us, parties.make_uk(root), parties.make_ca(us)):
-        federation.add(each)
+    for context in (us, parties.make_uk(root), parties.make_ca(us)):
+        federation.add(context)
     return federation
 
 
@@ -152,49 +152,49 @@ class Model:
         self.wanted, self.events = wanted, events
         self.before, self.after = make_federation(), make_federation(mended=True)
 
-    def seen(self, sub: Sub, each: Sent, federation: pc.Federation) -> Any:
+    def seen(self, sub: Sub, sent: Sent, federation: pc.Federation) -> Any:
         """What a subscription gets of an event; None if nothing."""
         try:
-            there = federation.translate(each.event, source=each.source, target=sub.context)
+            there = federation.translate(sent.event, source=sent.source, target=sub.context)
         except (parties.Refused, pc.NotTranslatedError):
             return None
-        return there if sub.wants(there, each.topic) else None
+        return there if sub.wants(there, sent.topic) else None
 
     def first(self, sub: Sub) -> list[Any]:
         """What a subscription gets when all has been published."""
-        found = (self.seen(sub, each, self.before) for each in self.events)
+        found = (self.seen(sub, sent, self.before) for sent in self.events)
         return [event for event in found if event is not None]
 
     def letters(self) -> set[tuple[int, str]]:
         """Position and name of the dead letters of contexts."""
         found = set()
-        for position, each in enumerate(self.events, 1):
+        for position, sent in enumerate(self.events, 1):
             for sub in self.wanted:
                 there = self.before.becomes(
-                    type(each.event), source=each.source, target=sub.context
+                    type(sent.event), source=sent.source, target=sub.context
                 )
-                if there is not None and sub.covers(there, each.topic):
-                    found.add((position, self._stuck(each, sub.context)))
+                if there is not None and sub.covers(there, sent.topic):
+                    found.add((position, self._stuck(sent, sub.context)))
         return {(position, f"context {name}") for position, name in found if name is not None}
 
     def leaving(self) -> set[tuple[int, str]]:
         """Those of events that their publisher could not make a root form of."""
         return {
-            (position, f"context {each.source}")
-            for position, each in enumerate(self.events, 1)
-            if each.source != "root" and self._stuck(each, "root") is not None
+            (position, f"context {sent.source}")
+            for position, sent in enumerate(self.events, 1)
+            if sent.source != "root" and self._stuck(sent, "root") is not None
         }
 
-    def _stuck(self, each: Sent, target: str) -> str | None:
+    def _stuck(self, sent: Sent, target: str) -> str | None:
         """The context whose function keeps an event from another, if there is one."""
-        if each.source == target:
+        if sent.source == target:
             return None
         try:
-            there = self.before.translate(each.event, source=each.source)
+            there = self.before.translate(sent.event, source=sent.source)
         except pc.NotTranslatedError:
             return None
         except parties.Refused:
-            return each.source
+            return sent.source
         try:
             self.before.translate(there, target=target)
         except parties.Refused:
@@ -205,9 +205,9 @@ class Model:
         """What a subscription gets of these when the contexts are mended."""
         found = []
         for position, name in sorted(letters):
-            each, context = self.events[position - 1], name.removeprefix("context ")
-            if (sub.context == context) != (each.source == context):
-                found.append(self.seen(sub, each, self.after))
+            sent, context = self.events[position - 1], name.removeprefix("context ")
+            if (sub.context == context) != (sent.source == context):
+                found.append(self.seen(sub, sent, self.after))
         return [event for event in found if event is not None]
 
 
@@ -285,14 +285,14 @@ class Story:
                     sub.detach()
 
     def publish(self, some: list[Sent]) -> None:
-        for each in some:
-            view = self.bus.within(each.source)
-            if each.way == "many":
-                view.publish_many([each.event], topic=each.topic)
-            elif each.way == "priority":
-                view.publish(each.event, topic=each.topic, priority=2)
+        for sent in some:
+            view = self.bus.within(sent.source)
+            if sent.way == "many":
+                view.publish_many([sent.event], topic=sent.topic)
+            elif sent.way == "priority":
+                view.publish(sent.event, topic=sent.topic, priority=2)
             else:
-                view.publish(each.event, topic=each.topic)
+                view.publish(sent.event, topic=sent.topic)
 
     def run(self) -> None:
         """Half of the events come while the durable ones are away, and all before the late ones."""
@@ -308,9 +308,9 @@ class Story:
         self.subscribe("since", since="beginning")
 
     def letters(self) -> set[tuple[int, str]]:
-        found = [(each.position, each.subscription) for each in self.bus.dead_letters()]
+        found = [(letter.position, letter.subscription) for letter in self.bus.dead_letters()]
         assert len(set(found)) == len(found)
-        return {each for each in found if each[1].startswith("context ")}
+        return {letter for letter in found if letter[1].startswith("context ")}
 
 
 def check_groups(model: Model, story: Story, expected: Callable[[Sub], list[Any]]) -> None:

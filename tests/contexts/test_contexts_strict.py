@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import logistics
 import pytest
+from reflective import reflect
 
 import polycast as pc
 from polycast.contexts.declare.context_state import context_from, read_state, state_of
 from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.run.reflective import reflect
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def made(held: Any, wanted: Any, default: Any, *, strict: bool = False) -> pc.Co
 
 def codes(context: pc.Context) -> list[str]:
     report = context.check()
-    return [each.code for each in (*report.errors, *report.warnings)]
+    return [finding.code for finding in (*report.errors, *report.warnings)]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_advice_that_is_followed_mends_it(held: Any, wanted: Any, forms: list[st
     us = made(held, wanted, None)
     [warning] = us.check().warnings
     assert warning.code == "does-not-fit"
-    assert [each.replace(" with f", "") for each in RULE.findall(warning.text)] == forms
+    assert [rule.replace(" with f", "") for rule in RULE.findall(warning.text)] == forms
     assert forms or "context.whole(E, f)" in warning.text
     for pattern, argument in re.findall(r"a rule for (\S+) with f\(x: (.*?)\)", warning.text):
         known = {"str": str, "int": int, "float": float, "type[int]": type[int]}
@@ -197,7 +197,7 @@ def test_the_rule_that_is_named_is_one_that_works_where_a_subtype_is_met() -> No
     us = pc.Context("us", parent=root, types=[USOuter, USHolder, USHeavy])
     for source, target in ((Outer, USOuter), (Holder, USHolder), (Heavy, USHeavy)):
         us.map(source, target, "?")
-    texts = [each.text for each in us.check().warnings]
+    texts = [warning.text for warning in us.check().warnings]
     assert any(
         "a rule for Outer.holder.item(Heavy).weight with f(x: float) -> int" in t for t in texts
     )
@@ -260,7 +260,7 @@ def test_what_a_subtype_that_nobody_knew_holds_is_reported_when_it_is_met(
     with caplog.at_level(logging.WARNING, "polycast.contexts"):
         assert fed.translate(Late(1.5), target=us) == L(0)
         assert fed.translate(E(1.5), target=us) == L(0)
-    assert [(name, each.code) for name, each in fed.findings] == [("us", "does-not-fit")]
+    assert [(name, finding.code) for name, finding in fed.findings] == [("us", "does-not-fit")]
 
 
 # -- where it is written ---------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_it_is_kept_in_xml_and_in_a_store(tmp_path: Path) -> None:
     assert '<context name="us" strict="true">' in strict.dump()
     assert pc.Context.load(place, parent=us.parents, modules=[logistics]).strict
     assert read_state(state_of(strict)).strict
-    parents = {each.name: each for each in us.parents}
+    parents = {parent.name: parent for parent in us.parents}
     found = context_from(
         state_of(strict),
         class_named=lambda name, version: next(c for c in us.types if c.__qualname__ in name),

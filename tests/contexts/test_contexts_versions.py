@@ -108,7 +108,7 @@ def replaced(
         elsewhere.replace(shop(treble, *more))
         there.publish(Sale(1.0))
         here.flush(5)
-        letters = [f"{each.subscription}: {each.reason}" for each in here.dead_letters()]
+        letters = [f"{letter.subscription}: {letter.reason}" for letter in here.dead_letters()]
     return list(seen.events), letters
 
 

@@ -38,7 +38,7 @@ def _alternative(part: Any, there: list[type], depth: int) -> st.SearchStrategy[
         return scalars.get(part, st.integers(0, 9).map(float))
     inner = element(part)
     if inner is None and typing.get_origin(part) is tuple:
-        return st.tuples(*[_held(each, there, depth) for each in typing.get_args(part)])
+        return st.tuples(*[_held(argument, there, depth) for argument in typing.get_args(part)])
     if inner is not None:
         if depth <= 0 and classes(part) and not all(map(is_standard, classes(part))):
             return st.just(inner[0]())
@@ -46,9 +46,9 @@ def _alternative(part: Any, there: list[type], depth: int) -> st.SearchStrategy[
         if inner[0] is dict:
             return st.dictionaries(st.sampled_from("kl"), _held(inner[1], there, depth), max_size=2)
         return size.map(inner[0])
-    subtypes = [each for each in there if part in each.__mro__ and each is not part]
+    subtypes = [subtype for subtype in there if part in subtype.__mro__ and subtype is not part]
     choices = [part, *subtypes] if depth > 0 else [part]
-    return st.sampled_from(choices).flatmap(lambda each: objects(each, there, depth - 1))
+    return st.sampled_from(choices).flatmap(lambda cls: objects(cls, there, depth - 1))
 
 
 def witnesses(cls: type, there: list[type], seen: tuple[type, ...] = ()) -> Iterator[Any]:
@@ -93,8 +93,8 @@ def changeable(value: Any, found: dict[int, Any] | None = None) -> dict[int, Any
     held += [getattr(value, key) for key in names]
     if isinstance(value, list | dict | set) or (names and not _is_frozen(value, next(iter(names)))):
         found[id(value)] = value
-    for each in held:
-        changeable(each, found)
+    for part in held:
+        changeable(part, found)
     return found
 
 

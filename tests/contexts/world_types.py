@@ -51,7 +51,7 @@ class Dice:
 
 def written(cls: type) -> str:
     """A class in one line, for the report of a failure."""
-    names = ", ".join(each.__name__ for each in cls.__bases__)
+    names = ", ".join(base.__name__ for base in cls.__bases__)
     defaults = declared_defaults(cls)
     held = [f"{k}: {v}{' = ...' if defaults[k] else ''}" for k, v in attributes(cls).items()]
     text = f"{cls.__name__}({names}): {'; '.join(held)}  # {getattr(cls, 'made_as', '')}"
@@ -63,7 +63,7 @@ def make_class(name: str, kind: str, bases: tuple[type, ...], fields: dict[str, 
     if kind in DATACLASSES:
         made = _dataclass(name, kind, bases, fields)
     else:
-        ordered = sorted(fields.items(), key=lambda each: each[1].default is not NO_DEFAULT)
+        ordered = sorted(fields.items(), key=lambda field: field[1].default is not NO_DEFAULT)
         makers = {"struct": _struct, "attrs": _attrs}
         maker = makers.get(kind.rpartition(" ")[2], globals().get(f"_{kind}", _plain))
         made = maker(name, kind, dict(ordered))
@@ -209,7 +209,7 @@ def _some_field(dice: Dice, earlier: list[type], later: list[str]) -> Field:
         return Field(("later", dice.pick(later), dice.pick(_LATE)), None)
     if not earlier:
         return _of_scalar(dice)
-    diamonds = [each for each in earlier if len(each.__bases__) > 1]
+    diamonds = [earlier_type for earlier_type in earlier if len(earlier_type.__bases__) > 1]
     cls: Any = dice.pick([*earlier, *diamonds, *diamonds])
     other = dice.pick([*earlier, *SCALARS])
     shapes: list[Any] = [cls, cls, cls, cls | None, list[cls], tuple[cls, ...], dict[str, cls]]
@@ -298,8 +298,8 @@ def some_bases(dice: Dice, family: list[type]) -> tuple[type, ...]:
     count = dice.pick([0, 1, 2, 2, 3])
     bases: tuple[type, ...] = ()
     for base in dice.shuffled(family)[:count]:
-        clash = any(set(attributes(base)) & set(attributes(each)) for each in bases)
-        related = any(base in each.__mro__ or each in base.__mro__ for each in bases)
+        clash = any(set(attributes(base)) & set(attributes(other)) for other in bases)
+        related = any(base in other.__mro__ or other in base.__mro__ for other in bases)
         bases = bases if clash and not related else (*bases, base)
     return possible(bases)
 
@@ -317,9 +317,9 @@ def local_types(dice: Dice, letter: str, roots: list[type]) -> dict[type, type]:
     """Partners of some root types: much the same, renamed, with small differences."""
     kinds = dice.pick([("mutable",), ("frozen",), ("mutable", "own"), ("frozen", "slots")])
     partners: dict[type, type] = {}
-    for root in [each for each in roots if dice.chance(75)]:
+    for root in [open_root for open_root in roots if dice.chance(75)]:
         bases = possible(tuple(partners[b] for b in root.__bases__ if b in partners))
-        bases = tuple(each for each in bases if dataclasses.is_dataclass(each))
+        bases = tuple(one for one in bases if dataclasses.is_dataclass(one))
         taken = {key for base in bases for key in attributes(base)}
         fields = {key: Field(hint) for key, hint in attributes(root).items() if key not in taken}
         for key in list(fields):

@@ -37,7 +37,7 @@ class Case:
     strangers: list[type]
 
     def __repr__(self) -> str:
-        listed = [cls for each in self.world.contexts.values() for cls in each.types]
+        listed = [cls for data in self.world.contexts.values() for cls in data.types]
         lines = [written(cls) for cls in [*self.world.root_types, *listed, *self.strangers]]
         lines += [f"{name}: {data}" for name, data in self.world.contexts.items()]
         return "\n".join(["", *lines])
@@ -56,20 +56,20 @@ def stamp(hint: Any, text: str) -> Any:
     if inner is not None:
         return inner[0]()
     if typing.get_origin(part) is tuple:
-        return tuple(stamp(each, text) for each in typing.get_args(part))
+        return tuple(stamp(argument, text) for argument in typing.get_args(part))
     if part is tuple:
         return (text,)
     if part in (int, float):
         return part(zlib.crc32(text.encode()))
     if part is str:
         return text
-    return make(part, {key: stamp(each, text) for key, each in attributes(part).items()})
+    return make(part, {key: stamp(hint, text) for key, hint in attributes(part).items()})
 
 
 def plain(value: Any) -> Any:
     """A value as nested data that can be compared, whatever library its classes are of."""
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if type(value) in (list, tuple):
         return [type(value).__name__, *map(plain, value)]
     if isinstance(value, set | frozenset):
@@ -102,8 +102,8 @@ def spoil(value: Any) -> None:
     held = [getattr(value, key) for key in names]
     if isinstance(value, list | tuple | set | frozenset | dict):
         held += value.values() if isinstance(value, dict) else value
-    for each in held:
-        spoil(each)
+    for part in held:
+        spoil(part)
     for key in names:
         try:
             setattr(value, key, "spoilt")
@@ -136,7 +136,7 @@ def _some_path(dice: Dice, there: list[type], heads: list[type]) -> tuple[type, 
 
 
 def _above(cls: type) -> list[type]:
-    return [each for each in cls.__mro__ if not is_machinery(each)]
+    return [base for base in cls.__mro__ if not is_machinery(base)]
 
 
 def _some_pattern(dice: Dice, head: type, path: list[Place]) -> str:
@@ -166,14 +166,14 @@ def _paths(there: list[type], head: type) -> list[tuple[type, list[Place]]]:
         current = path[-1].met if path else head
         for key, hint in attributes(current).items() if len(path) < 4 else ():
             for met in met_types(there, hint):
-                if len(found) < 200 and met not in [head, *(each.met for each in path)]:
+                if len(found) < 200 and met not in [head, *(place.met for place in path)]:
                     found.append((head, [*path, Place(key, hint, met)]))
     return found[1:]
 
 
 def are_few(there: list[type], heads: list[type]) -> bool:
     """Whether events of some types have a number of paths that can be looked at one by one."""
-    found = [(each,) for each in heads]
+    found = [(head,) for head in heads]
     for path in found:
         for hint in attributes(path[-1]).values():
             for met in met_types(there, hint):
@@ -188,9 +188,9 @@ def _duels(head: type, path: list[Place]) -> Iterator[tuple[str, list[str]]]:
     """Pairs of patterns of which a rare priority chooses one at a path."""
     last, start = path[-1], head.__name__
     met = last.met.__name__
-    above = [each.__name__ for each in _above(last.met) if each is not last.met]
+    above = [cls.__name__ for cls in _above(last.met) if cls is not last.met]
     there = ".".join([start, *(place.attribute for place in path[:-1])])
-    near = [each for each in _above(last.met) if longest_chain(last.met, each) == 1]
+    near = [near_type for near_type in _above(last.met) if longest_chain(last.met, near_type) == 1]
     if len(near) > 1 and head not in near:  # two supertypes that are as near
         yield "P4", [f"{there}.{base.__name__}" for base in near]
     if above:
@@ -226,7 +226,7 @@ def _some_patterns(dice: Dice, there: list[type], heads: list[type]) -> list[Wri
         for _, path in _paths(there, head):
             for kind, texts in _duels(head, path):
                 duels.setdefault(kind, []).append((texts, head, path))
-    for kind in [each for each in sorted(duels) if dice.chance(90 if each == "P4" else 45)]:
+    for kind in [label for label in sorted(duels) if dice.chance(90 if label == "P4" else 45)]:
         found += _valid(there, *dice.pick(duels[kind]))
     return found
 
@@ -248,7 +248,8 @@ def _needed(world: World, name: str, line: Written) -> list[type]:
     found: list[type] = []
     for place in line.path:
         found = classes(attributes(target).get(place.attribute, Any))
-        target = next((each for each in found if each in (table.get(place.met), place.met)), NONE)
+        wanted = (table.get(place.met), place.met)
+        target = next((candidate for candidate in found if candidate in wanted), NONE)
     return found
 
 
@@ -312,14 +313,15 @@ def cases(draw: st.DrawFn) -> Case:
             for line in _some_patterns(dice, known(world, name), heads)
         ]
         data.rules += _again(dice, world, name, next(numbers))
-        held[name] = data.types + [each for parent in parents for each in held[parent]]
+        held[name] = data.types + [cls for parent in parents for cls in held[parent]]
     return Case(world, held, _strangers(dice, roots))
 
 
 def _again(dice: Dice, world: World, name: str, number: int) -> list[tuple[str, Any]]:
     """A pattern of another context: disabled, kept, or in conflict with what it does there."""
     there = known(world, name)
-    lines = [line for each in world.contexts.values() for line in each.rules if line[1] != "-"]
+    rules = [rule for context in world.contexts.values() for rule in context.rules]
+    lines = [rule for rule in rules if rule[1] != "-"]
     found = []
     for text, function in lines if dice.chance(40) else ():
         if callable(function) and function is not identity and dice.chance(30):
@@ -343,7 +345,7 @@ def round_trips(draw: st.DrawFn) -> Case:
         partners[root] = make_class(f"L{root.__name__[1:]}", "mutable", bases, own)
     for cls in partners.values():
         for key, hint in cls.__annotations__.items():
-            cls.__annotations__[key] = mirrored(hint, lambda each: partners.get(each, each))
+            cls.__annotations__[key] = mirrored(hint, lambda one: partners.get(one, one))
     attributes.cache_clear()
     lines = [line for root, local in partners.items() for line in _both(root, local)]
     data = ContextData([], list(partners.values()), dice.shuffled(lines))
@@ -373,11 +375,11 @@ def _strangers(dice: Dice, roots: list[type]) -> list[type]:
     """Subclasses that no context knows, some with attributes that a check would not let pass."""
     open_ones = [cls for cls in roots if dataclasses.is_dataclass(cls)]
     found: list[type] = []
-    for number, cls in enumerate(each for each in open_ones if dice.chance(40)):
+    for number, cls in enumerate(open_one for open_one in open_ones if dice.chance(40)):
         kind = "frozen" if cls.__dataclass_params__.frozen else "mutable"  # type: ignore[attr-defined]
         hint: Any = dice.pick([int, str, *open_ones])
         names = dice.pick([[], ["strange"], ["extra"], ["x", "strange"]])
         fields = {key: Field(hint) for key in names if key not in attributes(cls)}
-        base = dice.pick([cls, cls, *[each for each in found if cls in each.__mro__]])
+        base = dice.pick([cls, cls, *[subtype for subtype in found if cls in subtype.__mro__]])
         found.append(make_class(f"X{number}", kind, (base,), fields))
     return found

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from polycast.config import Clock
-    from polycast.contexts import Member
+    from polycast.contexts import FederationMember
     from polycast.delivery import DeadLetters
     from polycast.routing import Dispatcher, StoredDispatcher
     from polycast.stores import ContextVersion, Entry, Store, Transaction, View
@@ -107,7 +107,7 @@ class BusContexts:
             raise
         return federation
 
-    def _check(self, members: dict[str, Member]) -> None:
+    def _check(self, members: dict[str, FederationMember]) -> None:
         """Refuse contexts that this bus cannot have."""
 
     def _changed(self) -> None:
@@ -140,7 +140,7 @@ class StoredContexts(BusContexts):
         federation = self.federation
         return None if federation is None else federation.names.get(name)
 
-    def _check(self, members: dict[str, Member]) -> None:
+    def _check(self, members: dict[str, FederationMember]) -> None:
         """Others have to find the functions: by where they are, or by what they do."""
         for member in members.values():
             state_of(member.context)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from polycast.cli.terminal import Terminal
     from polycast.contexts import Report
-    from polycast.contexts.declare.local_types import Vocabulary
+    from polycast.contexts.declare.local_types import KnownTypes
     from polycast.routing.context_trial import Comparison
 
 __all__ = ["check_context", "compare_contexts", "show_context"]
@@ -72,7 +72,7 @@ def show_context(given: Namespace, terminal: Terminal) -> int:
     return 1 if context.check().errors else 0
 
 
-def _type(types: Vocabulary, name: str) -> type:
+def _type(types: KnownTypes, name: str) -> type:
     found = types.named(name)
     if len(found) == 1:
         return found[0]

@@ -5,16 +5,18 @@ from polycast.contexts.declare.annotations import maps_to, transform_with
 from polycast.contexts.declare.context import Context
 from polycast.contexts.declare.rule_functions import identity, impure, unchecked
 from polycast.contexts.declare.units import Unit
-from polycast.contexts.resolve.resolution import Row
-from polycast.contexts.run.federation import Federation, Member, Statistics
+from polycast.contexts.resolve.resolution import ResolvedRule
+from polycast.contexts.run.federation import Federation
+from polycast.contexts.run.member import FederationMember
+from polycast.contexts.run.statistics import Statistics
 
 __all__ = [
     "Context",
     "Federation",
+    "FederationMember",
     "Finding",
-    "Member",
     "Report",
-    "Row",
+    "ResolvedRule",
     "Statistics",
     "Unit",
     "identity",

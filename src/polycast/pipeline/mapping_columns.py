@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from polycast.contexts import Context
     from polycast.contexts.compile.translation_ir import Recipe
     from polycast.contexts.declare.statements import Direction
-    from polycast.contexts.resolve.attribute_shapes import Shape
-    from polycast.contexts.resolve.inheritance import Settled
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
+    from polycast.contexts.resolve.inheritance import SettledContext
     from polycast.typesystem.attributes import Default
 
 __all__ = ["translated"]
@@ -106,7 +106,7 @@ def translated(
 
 
 def _event(
-    settled: Settled, translator: Translator, cls: type, target: type, *, exact: bool
+    settled: SettledContext, translator: Translator, cls: type, target: type, *, exact: bool
 ) -> Value:
     """The event, if it is the same whichever of the known subtypes it is of."""
     event, wanted = Value(Kind("event", cls=cls), NULL), Kind("object", cls=target)
@@ -190,7 +190,7 @@ def _as_said(recipe: Apply, made: Value) -> Value:
 _COUNTED = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "dict": dict}
 
 
-def _check_container(name: str, shape: Shape) -> None:
+def _check_container(name: str, shape: ValueShape) -> None:
     """Refuse a list where a tuple is wanted, or the like: a row does not tell them apart."""
     kind = _COUNTED[name]
     is_set = kind is set and any(each.kind is frozenset for each in shape.containers)

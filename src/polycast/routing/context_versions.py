@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.contexts import Context, Member
+from polycast.contexts import Context, FederationMember
 from polycast.contexts.declare.context_state import context_from, functions_of, read_state, state_of
 from polycast.contexts.declare.rule_functions import unchecked
 from polycast.errors import BadContextError, NotDecodableError, PolycastError
@@ -30,7 +30,7 @@ _log = log_of("polycast.contexts")
 class Kept:
     """A version of a context, as far as this process can have it."""
 
-    def __init__(self, member: Member, *, is_whole: bool, is_pure: bool) -> None:
+    def __init__(self, member: FederationMember, *, is_whole: bool, is_pure: bool) -> None:
         self.member = member
         self.is_whole = is_whole
         """Whether all its functions and classes are here; functions that are not raise."""
@@ -50,7 +50,7 @@ class ContextHistory:
         self._registry, self._function = registry, function
         self._log = VersionLog(())
         self._known = _Known()
-        self._offered: dict[tuple[bytes, ...], Member] = {}
+        self._offered: dict[tuple[bytes, ...], FederationMember] = {}
         self._own: dict[str, Callable[..., Any]] = {}
         self._declared: dict[str, bytes] = {}  # what contexts are by what this process says
         self._numbers: dict[tuple[str, bytes], int] = {}  # and the last versions that say the same
@@ -188,7 +188,7 @@ class ContextHistory:
         if errors:
             return self._before(known, log, name, position, errors)
         context.freeze()
-        member = Member(context, _report)
+        member = FederationMember(context, _report)
         # A class that was made does not say what its attributes hold.
         whole = not missing and not any(map(is_made, member.settled.types.types))
         return Kept(member, is_whole=whole, is_pure=_is_pure(states))
@@ -292,7 +292,7 @@ class StoredCrossing(Crossing):
         """Whether a context was taken out, here or by others."""
         return super().is_gone(name) or (name is not None and self.history.is_gone(name))
 
-    def member(self, name: str, at: int | None) -> Member | None:
+    def member(self, name: str, at: int | None) -> FederationMember | None:
         """A context at a position; without one, as it is now.
 
         Where the functions of a former version are not here, those that are stand in for them. They
@@ -313,7 +313,7 @@ class StoredCrossing(Crossing):
             raise Astray(target, unknown)
         return super().way_in(target, at)
 
-    def publisher(self, name: str, at: int | None) -> Member | None:
+    def publisher(self, name: str, at: int | None) -> FederationMember | None:
         """The context of a publisher, as it is now: the root form is kept with the event."""
         del at
         return self.members.get(name)

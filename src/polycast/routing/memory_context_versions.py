@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from polycast.contexts import Member
+    from polycast.contexts import FederationMember
 
-    Versions = tuple[tuple[int, Member | None], ...]  # from where on; None: it is not there
+    Versions = tuple[
+        tuple[int, FederationMember | None], ...
+    ]  # from where on; None: it is not there
 
 __all__ = ["Eras"]
 
@@ -25,7 +27,7 @@ class Eras:
     def __init__(self) -> None:
         self._versions: dict[str, Versions] = {}  # replaced, and never changed
 
-    def turn(self, members: Mapping[str, Member], start: int, oldest: int) -> None:
+    def turn(self, members: Mapping[str, FederationMember], start: int, oldest: int) -> None:
         """Contexts have changed from a position on; nobody asks for what is before the oldest."""
         found: dict[str, Versions] = {}
         for name in dict.fromkeys((*self._versions, *members)):
@@ -38,7 +40,7 @@ class Eras:
                 found[name] = versions[_last_begun(versions, oldest) :]
         self._versions = found
 
-    def member(self, name: str, at: int) -> Member | None:
+    def member(self, name: str, at: int) -> FederationMember | None:
         """A context at a position; None if it was not there."""
         versions = self._versions.get(name)
         return versions[_last_begun(versions, at)][1] if versions else None

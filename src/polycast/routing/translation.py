@@ -13,7 +13,7 @@ from polycast.routing.memory_context_versions import Eras
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from polycast.contexts import Federation, Member
+    from polycast.contexts import Federation, FederationMember
     from polycast.routing.plan import Plan, Target
 
     Party = tuple[str | None, tuple[Target, ...]]  # a context, and who can want an event there
@@ -38,7 +38,7 @@ class Crossing:
 
     def __init__(self) -> None:
         self.federation: Federation | None = None
-        self.members: Mapping[str, Member] = {}
+        self.members: Mapping[str, FederationMember] = {}
         """As they are now. A route that was made with others is stale."""
         self.era = 0
         self._eras = Eras()
@@ -50,7 +50,7 @@ class Crossing:
         self.era += 1
         self._eras.turn(self.members, start, oldest)
 
-    def member(self, name: str, at: int | None) -> Member | None:
+    def member(self, name: str, at: int | None) -> FederationMember | None:
         """A context, as it is for an event, or now; None if it is not here any more."""
         current = self.members.get(name)
         return current if at is None or current is None else self._eras.member(name, at)
@@ -59,7 +59,7 @@ class Crossing:
         """Whether a context was taken out, so that no event gets there."""
         return name is not None and name not in self.members
 
-    def publisher(self, name: str, at: int | None) -> Member | None:
+    def publisher(self, name: str, at: int | None) -> FederationMember | None:
         """The context of a publisher; what was published before it went has a root form."""
         return self.members.get(name) if at is None else self._eras.member(name, at)
 

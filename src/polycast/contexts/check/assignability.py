@@ -1,4 +1,4 @@
-"""Whether what one annotation allows is allowed by another."""
+"""Whether the values that one annotation allows are allowed by another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typing_extensions
 
-from polycast.contexts.resolve.attribute_shapes import CONTAINERS, Shape, keys_of, shape_of
+from polycast.contexts.resolve.attribute_shapes import CONTAINERS, ValueShape, keys_of, shape_of
 from polycast.typesystem import conforms
 from polycast.typesystem.class_kinds import is_protocol
 from polycast.typesystem.type_expressions import unwrapped
@@ -38,39 +38,39 @@ _WIDER: dict[type, tuple[type, ...]] = {int: (float, complex), float: (complex,)
 
 
 def fits(given: Any, wanted: Any) -> bool:
-    """Whether every value of one annotation is one of another; what nobody knows fits."""
+    """Whether another annotation allows every value of one; an unknown one fits."""
     plain, target = unwrapped(given)[0], unwrapped(wanted)[0]
     if plain == target:
         return True
     return shape_fits(shape_of(plain), shape_of(target))
 
 
-def shape_fits(given: Shape, wanted: Shape) -> bool:
-    """The same of shapes."""
+def shape_fits(given: ValueShape, wanted: ValueShape) -> bool:
+    """Whether a shape allows every value of another."""
     if wanted.unknown:
         return True
-    if not all(sealed_fits(each, wanted) for each in given.sealed):
+    if not all(sealed_fits(part, wanted) for part in given.sealed):
         return False
     if given.unknown:
         return True
     return (
         (wanted.none or not given.none)
-        and all(value_fits(each, given, wanted) for each in given.classes)
-        and all(container_fits(each, wanted) for each in given.containers)
+        and all(value_fits(cls, given, wanted) for cls in given.classes)
+        and all(container_fits(container, wanted) for container in given.containers)
         and _places_fit(given, wanted)
         and all(parameters_fit(cls, given, wanted) for cls in given.classes)
     )
 
 
-def met_fits(met: type, held: Shape, wanted: Shape) -> bool:
-    """Whether objects of a class are of a shape, if they are met where another one is held."""
+def met_fits(met: type, held: ValueShape, wanted: ValueShape) -> bool:
+    """Whether a shape allows objects of a class that are met where another shape is held."""
     if not value_fits(met, held, wanted) or not parameters_fit(met, held, wanted):
         return False
     return met is not tuple or _places_fit(held, wanted)
 
 
-def parameters_fit(met: type, held: Shape, wanted: Shape) -> bool:
-    """Whether what a generic class is of fits; where somebody does not say it, it does."""
+def parameters_fit(met: type, held: ValueShape, wanted: ValueShape) -> bool:
+    """Whether the arguments of a generic class fit; where one side has none, they do."""
     if not wanted.parameters or wanted.unknown:
         return True
     given = [shapes for cls, shapes in held.parameters if cls in met.__mro__] or _inherited(met)
@@ -83,25 +83,25 @@ def parameters_fit(met: type, held: Shape, wanted: Shape) -> bool:
     )
 
 
-def _inherited(cls: type) -> list[tuple[Shape, ...]]:
-    """What the generic classes are of that a class says that it extends."""
-    bases = [base for each in cls.__mro__ for base in vars(each).get("__orig_bases__", ())]
+def _inherited(cls: type) -> list[tuple[ValueShape, ...]]:
+    """The arguments of the generic classes that a class extends."""
+    bases = [base for above in cls.__mro__ for base in vars(above).get("__orig_bases__", ())]
     said = [base for base in bases if not getattr(base, "__parameters__", ())]
     return [tuple(map(shape_of, typing.get_args(base))) for base in said if typing.get_args(base)]
 
 
-def sealed_fits(part: Any, wanted: Shape) -> bool:
-    """Whether what is not looked into, as a dict with a type for each key, is of a shape."""
+def sealed_fits(part: Any, wanted: ValueShape) -> bool:
+    """Whether a shape allows a sealed annotation, such as a TypedDict."""
     origin = typing.get_origin(part) or part
     if wanted.unknown or any(_is_sealed_as(part, other) for other in wanted.sealed):
         return True
     if typing_extensions.is_typeddict(origin):
         held = [shape_of(hint) for hint in keys_of(part).values()]
         return takes_any(dict, wanted) or any(
-            each.kind is dict
-            and (each.keys is None or shape_fits(_TEXT, each.keys))
-            and all(shape_fits(inner, each.inner) for inner in held)
-            for each in wanted.containers
+            taker.kind is dict
+            and (taker.keys is None or shape_fits(_TEXT, taker.keys))
+            and all(shape_fits(inner, taker.inner) for inner in held)
+            for taker in wanted.containers
         )
     if origin is tuple:
         return takes_any(tuple, wanted)
@@ -112,7 +112,7 @@ _TEXT = shape_of(str)
 
 
 def _is_sealed_as(given: Any, wanted: Any) -> bool:
-    """The same of two such annotations."""
+    """Whether one sealed annotation allows every value of another."""
     if given == wanted:
         return True
     origin, target = typing.get_origin(given) or given, typing.get_origin(wanted) or wanted
@@ -122,8 +122,8 @@ def _is_sealed_as(given: Any, wanted: Any) -> bool:
         return False
     inside, outside = typing.get_args(given), typing.get_args(wanted)
     if not inside or not outside:
-        return True  # a bare `type`: nobody knows of what
-    are_classes = all(isinstance(each, type) for each in (*inside, *outside))
+        return True  # a bare `type` is of any class
+    are_classes = all(isinstance(argument, type) for argument in (*inside, *outside))
     return origin is type and are_classes and issubclass(inside[0], outside[0])
 
 
@@ -131,7 +131,7 @@ _compared: ContextVar[frozenset[tuple[Any, Any]]] = ContextVar("_compared", defa
 
 
 def _keys_are_of(given: Any, wanted: Any) -> bool:
-    """Whether such a dict has all keys of another; one that holds itself is met again."""
+    """Whether a TypedDict has all keys of another; one may contain itself."""
     compared = _compared.get()
     if given == wanted or (given, wanted) in compared:
         return True
@@ -146,68 +146,69 @@ def _keys_are_of(given: Any, wanted: Any) -> bool:
         _compared.reset(before)
 
 
-def value_fits(cls: type, held: Shape, wanted: Shape) -> bool:
-    """The same, but for what is in a tuple: where values are named, only those are there."""
+def value_fits(cls: type, held: ValueShape, wanted: ValueShape) -> bool:
+    """Whether a shape allows a class; of a `Literal`, only its values have to fit."""
     if class_fits(cls, wanted):
         return True
-    named = {each for each in held.values if each[0] is cls}
+    named = {value for value in held.values if value[0] is cls}
     return cls in held.literal and named <= wanted.values
 
 
-def class_fits(cls: type, wanted: Shape) -> bool:
-    """Whether all objects of a class are of a shape."""
-    if cls in CONTAINERS and any(holds(cls, each.kind) for each in wanted.containers):
-        return True  # a bare `list`: nobody knows of what
-    whole = [each for each in wanted.classes if each not in wanted.literal]
+def class_fits(cls: type, wanted: ValueShape) -> bool:
+    """Whether a shape allows all objects of a class."""
+    if cls in CONTAINERS and any(holds(cls, container.kind) for container in wanted.containers):
+        return True  # the elements of a bare `list` may be anything
+    whole = [target for target in wanted.classes if target not in wanted.literal]
     if cls is not tuple and wanted.places and tuple in cls.__mro__ and not _fields_fit(cls, wanted):
-        whole = [each for each in whole if each is not tuple]
+        whole = [target for target in whole if target is not tuple]
     return wanted.unknown or any(is_one(cls, target) for target in whole)
 
 
-def container_fits(given: Container, wanted: Shape) -> bool:
-    """Whether such a container is of a shape."""
+def container_fits(given: Container, wanted: ValueShape) -> bool:
+    """Whether a shape allows a container."""
     return takes_any(given.kind, wanted) or any(
-        holds(given.kind, each.kind)
-        and keys_fit(given, each)
-        and shape_fits(given.inner, each.inner)
-        for each in wanted.containers
+        holds(given.kind, taker.kind)
+        and keys_fit(given, taker)
+        and shape_fits(given.inner, taker.inner)
+        for taker in wanted.containers
     )
 
 
-def takes_any(kind: type, wanted: Shape) -> bool:
-    """Whether a shape takes a kind of container whatever is in it."""
-    bare = [each for each in wanted.classes if each is not tuple or not wanted.places]
-    return wanted.unknown or any(is_one(kind, each) for each in bare)
+def takes_any(kind: type, wanted: ValueShape) -> bool:
+    """Whether a shape allows a kind of container with any elements."""
+    bare = [cls for cls in wanted.classes if cls is not tuple or not wanted.places]
+    return wanted.unknown or any(is_one(kind, cls) for cls in bare)
 
 
 def keys_fit(given: Container, wanted: Container) -> bool:
-    """Whether the keys of a dict are those of another; what has no keys fits."""
+    """Whether the keys of one container are allowed by another; one without keys fits."""
     return given.keys is None or wanted.keys is None or shape_fits(given.keys, wanted.keys)
 
 
-def _places_fit(given: Shape, wanted: Shape) -> bool:
-    """Whether tuples of a fixed length are of a shape."""
+def _places_fit(given: ValueShape, wanted: ValueShape) -> bool:
+    """Whether a shape allows the tuples of a fixed length."""
     return takes_any(tuple, wanted) or all(
         any(
-            len(each) == len(other) and all(map(shape_fits, each, other)) for other in wanted.places
+            len(places) == len(other) and all(map(shape_fits, places, other))
+            for other in wanted.places
         )
         or any(
-            holds(tuple, other.kind) and all(shape_fits(place, other.inner) for place in each)
+            holds(tuple, other.kind) and all(shape_fits(element, other.inner) for element in places)
             for other in wanted.containers
         )
-        for each in given.places
+        for places in given.places
     )
 
 
-def _fields_fit(cls: type, wanted: Shape) -> bool:
-    """Whether what a named tuple says of its places fits; where it does not say it, it does."""
+def _fields_fit(cls: type, wanted: ValueShape) -> bool:
+    """Whether the annotated fields of a named tuple fit; without annotations, they do."""
     hints = hints_of(cls)
-    said = tuple(shape_of(hints[name]) for name in getattr(cls, "_fields", ()) if name in hints)
-    return not said or _places_fit(Shape(cls, classes=(cls,), places=(said,)), wanted)
+    fields = tuple(shape_of(hints[name]) for name in getattr(cls, "_fields", ()) if name in hints)
+    return not fields or _places_fit(ValueShape(cls, classes=(cls,), places=(fields,)), wanted)
 
 
 def holds(given: type, wanted: type) -> bool:
-    """Whether a kind of container is taken for another."""
+    """Whether one kind of container counts as another."""
     if wanted is collections.abc.Sequence:
         return given in (list, tuple, wanted)
     if wanted is collections.abc.Set:
@@ -225,16 +226,16 @@ _MET_AS: dict[type, type] = {  # the narrow ones first: a dict is a collection, 
 
 
 def kind_met(cls: type, kinds: Collection[type]) -> type | None:
-    """As which kind of container objects of a class are taken, where several may be met."""
+    """The kind of container that objects of a class count as, out of those that may be met."""
     if issubclass(cls, str | bytes):
         return None
-    found = [each for each in kinds if issubclass(cls, each)]
-    found += [k for k, wide in _MET_AS.items() if k in kinds and issubclass(cls, wide)]
-    return found[0] if found else None
+    matches = [kind for kind in kinds if issubclass(cls, kind)]
+    matches += [kind for kind, wide in _MET_AS.items() if kind in kinds and issubclass(cls, wide)]
+    return matches[0] if matches else None
 
 
 def is_one(cls: type, target: type) -> bool:
-    """Whether objects of a class are of another one, or taken for such as numbers are."""
+    """Whether objects of a class count as those of another: subclasses, numbers, protocols."""
     if target in cls.__mro__:
         return True
     if any(target in _WIDER.get(base, ()) for base in cls.__mro__):
@@ -243,7 +244,7 @@ def is_one(cls: type, target: type) -> bool:
 
 
 def hint_text(hint: Any) -> str:
-    """An annotation as one would write it."""
+    """An annotation as it is written in code."""
     hint, _ = unwrapped(hint)
     if isinstance(hint, type) and not typing.get_args(hint):
         return hint.__name__

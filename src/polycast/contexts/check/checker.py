@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from polycast.contexts.declare.context import Context
     from polycast.contexts.declare.statements import Direction, Rule
-    from polycast.contexts.resolve.inheritance import Settled
-    from polycast.contexts.resolve.resolution import Row
+    from polycast.contexts.resolve.inheritance import SettledContext
+    from polycast.contexts.resolve.resolution import ResolvedRule
 
 __all__ = ["check", "event_types"]
 
@@ -28,11 +28,11 @@ __all__ = ["check", "event_types"]
 def check(context: Context) -> Report:
     """Check a context with all that it inherits."""
     settled = settle(context)
-    return Report.of(context.name, [*settled.findings, *_Checking(settled, context).run()])
+    return Report.of(context.name, [*settled.findings, *_ContextCheck(settled, context).run()])
 
 
-def event_types(settled: Settled, direction: Direction) -> Iterator[type]:
-    """The types known of which events can come in, or go out, by a mapping."""
+def event_types(settled: SettledContext, direction: Direction) -> Iterator[type]:
+    """The known types whose events can come in, or go out, by a mapping."""
     for cls in settled.types.types:
         fits = settled.is_root_type(cls) if direction == "?" else cls in settled.local
         if fits and _is_concrete(cls) and settled.mapping_for(cls, direction) is not None:
@@ -45,13 +45,13 @@ def _is_concrete(cls: type) -> bool:
     return kind_of(cls) not in ("value", "enum", "flag", "protocol")
 
 
-class _Checking:
-    def __init__(self, settled: Settled, context: Context) -> None:
+class _ContextCheck:
+    def __init__(self, settled: SettledContext, context: Context) -> None:
         self._settled, self._context = settled, context
         self._resolver = Resolver(settled.rules, settled.types)
-        self._won: dict[Direction, dict[Rule, Row]] = {"?": {}, "!": {}}
-        self._rows: list[Row] = []
-        self._passed: list[Row] = []  # of events that a function makes as a whole
+        self._won: dict[Direction, dict[Rule, ResolvedRule]] = {"?": {}, "!": {}}
+        self._rows: list[ResolvedRule] = []
+        self._passed: list[ResolvedRule] = []  # in events that a function translates as a whole
         self._applied: set[Rule] = set()
 
     def run(self) -> Iterator[Finding]:
@@ -90,20 +90,20 @@ class _Checking:
                 self._won[direction].setdefault(row.rule, row)
 
     def _annotations(self) -> Iterator[Finding]:
-        """Attributes of the types that come with this context that hold nobody knows what."""
-        above = {cls for each in self._context.parents for cls in settle(each).types.types}
+        """Attributes of this context's types whose annotations cannot be resolved."""
+        above = {cls for parent in self._context.parents for cls in settle(parent).types.types}
         for cls in self._settled.types.types:
             if cls in above or not self._settled.types.has_attributes(cls):
                 continue
             names = self._settled.types.shapes(cls)
             for name, text in unresolved(cls).items():
                 if name in names:
-                    told = (
+                    reason = (
                         f"{cls.__name__}.{name} is annotated {text!r}, which cannot be resolved "
                         f"from {cls.__module__}: it counts as Any, so no rule for a type ever "
                         "wins there, and nothing inside is looked at"
                     )
-                    yield Finding("unresolved-annotation", told, self._context.name)
+                    yield Finding("unresolved-annotation", reason, self._context.name)
 
     def _wholes(self) -> Iterator[Finding]:
         for source, whole in self._settled.wholes.items():
@@ -136,36 +136,32 @@ class _Checking:
                 yield Finding("never-wins", text, rule.where)
             if all(rule in self._won[way] for way in DIRECTIONS):
                 inner, outer = self._won["?"][rule], self._won["!"][rule]
-                text = f"{rule} wins in both directions, at {_path(inner)} and at {_path(outer)}"
+                text = f"{rule} wins in both directions, at {inner.path} and at {outer.path}"
                 yield Finding("both-directions", text, rule.where)
         for row in self._rows:
             if row.shadowed:
                 text = (
-                    f"{row.pattern!r} wins at {_path(row)}, but {row.shadowed_by!r} wins further "
+                    f"{row.pattern!r} wins at {row.path}, but {row.shadowed_by!r} wins further "
                     "out and ends the descent there"
                 )
                 yield Finding("shadowed", text, row.rule.where)
             if row.reason == "P4":
                 text = (
-                    f"at {_path(row)} {row.pattern!r} wins over {row.runner_up!r} only because "
+                    f"at {row.path} {row.pattern!r} wins over {row.runner_up!r} only because "
                     "its supertype is declared first"
                 )
                 yield Finding("declared-order", text, row.rule.where)
 
-    def _about_unused(self, rule: Rule, row: Row) -> Iterator[Finding]:
+    def _about_unused(self, rule: Rule, row: ResolvedRule) -> Iterator[Finding]:
         mapping = next(m for d in DIRECTIONS if (m := self._settled.mapping_for(row.types[0], d)))
         whole = self._settled.wholes.get(mapping.source)
         why = f"{mapping} has no place for it"
         if whole is not None:
             why = f"{whole.function.name} makes the whole {mapping.target.__name__}"
-        text = f"{rule} wins at {_path(row)}, and is never called: {why}"
+        text = f"{rule} wins at {row.path}, and is never called: {why}"
         yield Finding("unused-result", text, rule.where)
 
 
-def _is_reached(row: Row) -> bool:
-    """Whether somebody may get to a path; what is inside an abstract type is met in others."""
+def _is_reached(row: ResolvedRule) -> bool:
+    """Whether events may have a path; what is in an abstract type is met in its subtypes."""
     return not row.shadowed and all(map(_is_concrete, row.types[1:-1]))
-
-
-def _path(row: Row) -> str:
-    return ".".join((row.types[0].__name__, *row.attributes))

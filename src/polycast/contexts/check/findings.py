@@ -42,7 +42,7 @@ CODES: dict[str, Severity] = {
     "not-looked-into": "warning",
     "too-many-paths": "error",
     "unrelated-mappings": "warning",
-    # what is said twice, or in vain
+    # statements that are repeated or have no effect
     "mapping-twice": "warning",
     "rule-twice": "warning",
     "nothing-to-disable": "warning",
@@ -51,7 +51,7 @@ CODES: dict[str, Severity] = {
     # units
     "units-differ": "error",
     "one-unit": "warning",
-    # what one may want to know
+    # observations
     "no-mapping": "observation",
     "cannot-leave": "observation",
     "never-wins": "observation",
@@ -109,7 +109,7 @@ class Report:
         return self._of("observation")
 
     def _of(self, severity: Severity) -> tuple[Finding, ...]:
-        return tuple(each for each in self.findings if each.severity == severity)
+        return tuple(finding for finding in self.findings if finding.severity == severity)
 
     def __str__(self) -> str:
         if not self.findings:
@@ -119,4 +119,4 @@ class Report:
             "warning": self.warnings,
             "observation": self.observations,
         }
-        return "\n".join(f"{kind}: {each}" for kind, some in kinds.items() for each in some)
+        return "\n".join(f"{kind}: {finding}" for kind, some in kinds.items() for finding in some)

@@ -1,4 +1,4 @@
-"""Rules and mappings for types that are met where nobody looks: said for each path."""
+"""Rules and mappings for types that are held where neither reaches, reported for each path."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from polycast.contexts.declare.statements import Direction, Mapping, Rule
-    from polycast.contexts.resolve.attribute_shapes import Shape
-    from polycast.contexts.resolve.inheritance import Settled
-    from polycast.contexts.resolve.resolution import Node, Resolver
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
+    from polycast.contexts.resolve.inheritance import SettledContext
+    from polycast.contexts.resolve.resolution import PathNode, Resolver
 
-__all__ = ["Hiding"]
+__all__ = ["HiddenTypes"]
 
 
-class Hiding:
-    """What one direction of a context does not get to."""
+class HiddenTypes:
+    """Finds the types that one direction of a context does not reach."""
 
-    def __init__(self, settled: Settled, resolver: Resolver, direction: Direction) -> None:
+    def __init__(self, settled: SettledContext, resolver: Resolver, direction: Direction) -> None:
         self._settled, self._resolver, self._direction = settled, resolver, direction
         self._types = settled.types
         self._mappings: dict[type, list[Mapping]] = {}
@@ -32,13 +32,13 @@ class Hiding:
 
     def mappings_for(self, met: type) -> list[Mapping]:
         """The mappings for a type, the most derived first."""
-        found = self._mappings.get(met)
-        if found is None:
-            found = self._mappings[met] = self._settled.mappings_for(met, self._direction)
-        return found
+        mappings = self._mappings.get(met)
+        if mappings is None:
+            mappings = self._mappings[met] = self._settled.mappings_for(met, self._direction)
+        return mappings
 
-    def at(self, node: Node, name: str, shape: Shape) -> Iterator[tuple[str, str, str]]:
-        """The code, a note and the text of what is not applied to what an attribute holds."""
+    def at(self, node: PathNode, name: str, shape: ValueShape) -> Iterator[tuple[str, str, str]]:
+        """The code, a note and the text for what is not applied to an attribute's value."""
         is_plain = self._plain.get(id(shape))
         if is_plain is None:
             is_plain = self._plain[id(shape)] = self._is_plain(shape)
@@ -60,61 +60,61 @@ class Hiding:
                 text = f"{at} is {held}: if it holds what {floating[0]} is for, that stays as it is"
                 yield "unknown-inside", note, text
 
-    def _is_plain(self, shape: Shape) -> bool:
-        """Whether all that it may be are classes, and nothing is hidden in them."""
+    def _is_plain(self, shape: ValueShape) -> bool:
+        """Whether it has only classes, which hide nothing."""
         inside = (*shape.containers, *shape.places, *shape.parameters)
         if inside or shape.holds_unknown() or shape.opaque or any(map(is_interface, shape.classes)):
             return False
-        met = (each for cls in shape.classes for each in self._types.subtypes(cls))
-        return all(held_besides(each) is None for each in met)
+        met = (subtype for cls in shape.classes for subtype in self._types.subtypes(cls))
+        return all(held_besides(cls) is None for cls in met)
 
     def _hidden(
-        self, node: Node, name: str, shape: Shape
+        self, node: PathNode, name: str, shape: ValueShape
     ) -> tuple[dict[type, None], list[type]] | None:
-        """The types that are held where nobody looks, and those that are copied as a whole.
+        """The types that are held out of reach, and those that are copied as a whole.
 
-        None if a rule sees all of it.
+        None if a rule sees all of the value.
         """
         if shape.holds_opaque() and node.child(name, object).winner is not None:
             return None
         if shape.opaque:
-            found = dict.fromkeys(shape.any_classes())
-            whole = [cls for cls in found if held_besides(cls) is not None]
+            hidden = dict.fromkeys(shape.any_classes())
+            whole = [cls for cls in hidden if held_besides(cls) is not None]
         else:
             held = set(shape.all_classes())
             ruled = {cls for cls in held if node.child(name, cls).winner is not None}
-            found = dict.fromkeys(shape.hidden_classes(but=ruled))
-            found |= dict.fromkeys(self._in_disguise(held - ruled))
-            if not found and held and held == ruled:
+            hidden = dict.fromkeys(shape.hidden_classes(but=ruled))
+            hidden |= dict.fromkeys(self._in_disguise(held - ruled))
+            if not hidden and held and held == ruled:
                 return None
             whole = list(self._kept_whole(shape, ruled))
-        return found | dict.fromkeys(self._in_disguise(found)), whole
+        return hidden | dict.fromkeys(self._in_disguise(hidden)), whole
 
-    def _kept_whole(self, shape: Shape, ruled: set[type]) -> Iterator[type]:
-        """The types held whose objects are copied, with all that they hold and do not declare."""
-        said = {cls for cls, _ in shape.parameters}  # those parameters are hidden already
+    def _kept_whole(self, shape: ValueShape, ruled: set[type]) -> Iterator[type]:
+        """The types whose objects are copied with everything that they do not declare."""
+        generic = {cls for cls, _ in shape.parameters}  # their arguments are hidden already
         for declared in shape.classes:
             for cls in self._types.subtypes(declared):
-                if cls not in ruled and cls not in said and held_besides(cls) is not None:
+                if cls not in ruled and cls not in generic and held_besides(cls) is not None:
                     yield cls
-        for each in shape.containers:
-            yield from self._kept_whole(each.inner, ruled)
+        for container in shape.containers:
+            yield from self._kept_whole(container.inner, ruled)
 
     def _inside(self, classes: Iterable[type]) -> dict[type, None]:
         """All types that may be met inside objects of some types."""
-        found: dict[type, None] = {}
+        inside: dict[type, None] = {}
         waiting = list(classes)
         for cls in waiting:
             besides = held_besides(cls)
             shapes = [*self._types.shapes(cls).values(), *([] if besides is None else [besides])]
-            declared = {each for shape in shapes for each in shape.any_classes()}
-            new = {met: None for each in declared for met in self._types.subtypes(each)}
-            waiting += [met for met in new if met not in found]
-            found |= new
-        return found | dict.fromkeys(self._in_disguise(found))
+            declared = {held for shape in shapes for held in shape.any_classes()}
+            new = {met: None for held in declared for met in self._types.subtypes(held)}
+            waiting += [met for met in new if met not in inside]
+            inside |= new
+        return inside | dict.fromkeys(self._in_disguise(inside))
 
     def _in_disguise(self, classes: Iterable[type]) -> Iterator[type]:
-        """The types that may be met as an interface that they do not name as a supertype."""
+        """The types that conform to one of the interfaces without naming it as a supertype."""
         for interface in filter(is_interface, list(classes)):
             for cls in self._types.types:
                 if not is_subtype(cls, interface) and conforms(cls, interface):
@@ -126,7 +126,7 @@ class Hiding:
             return True
         return any(shape.holds_unknown() for shape in self._types.shapes(cls).values())
 
-    def _lines_for(self, node: Node, cls: type) -> Iterator[Rule | Mapping]:
+    def _lines_for(self, node: PathNode, cls: type) -> Iterator[Rule | Mapping]:
         """The rules and mappings for a type, wherever it is met in an event."""
         head = node.path.types[0]
         for rule in self._resolver.rules:

@@ -1,4 +1,4 @@
-"""Generated code in short lines: what does not fit in one is broken where it may be."""
+"""Breaks the lines of generated code where they are too long."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def chain(opening: str, pieces: list[str], closing: str) -> str:
 
 
 def laid_out(text: str, before: str, after: str = "") -> str:
-    """An expression behind a beginning that is indented; `after` follows it."""
+    """An expression between an indented beginning and an end, on as many lines as it needs."""
     flat = before + _flat(text) + after
     start = text.find(_OPEN)
     if len(flat) <= _WIDTH or start < 0:
@@ -50,7 +50,7 @@ def _flat(text: str) -> str:
 
 
 def _end(text: str, start: int) -> int:
-    """Where what is opened at a place is closed."""
+    """The place where a group that opens at another is closed."""
     depth = 0
     for place in range(start, len(text)):
         depth += {_OPEN: 1, _CLOSE: -1}.get(text[place], 0)

@@ -1,4 +1,4 @@
-"""Which values nobody can change, and how objects of a class are made."""
+"""Which values are immutable, and how objects of a class are made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import is_protocol, kind_of
 
 if TYPE_CHECKING:
-    from polycast.contexts.resolve.attribute_shapes import Shape
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
     from polycast.typesystem.attributes import Default
 
 __all__ = [
@@ -43,7 +43,7 @@ _UNCHANGEABLE: tuple[type, ...] = (
 
 
 def is_unchangeable(cls: type) -> bool:
-    """Whether objects of a class, and all they hold, stay what they are, whatever they hold."""
+    """Whether objects of a class, and all that they hold, are immutable."""
     return open_attributes(cls) == ()
 
 
@@ -52,14 +52,14 @@ _UNKNOWN: tuple[str, ...] = ("not asked before",)
 
 
 def open_attributes(cls: type) -> tuple[str, ...] | None:
-    """The attributes that may hold what can be changed; None if objects themselves can be.
+    """The attributes that may hold mutable values; None if the objects are mutable themselves.
 
-    Where a class is declared, one that extends it may be met, and nobody knows what that holds.
+    An attribute may hold a subclass of its declared class, with mutable attributes of its own.
     """
-    found = _open.get(cls, _UNKNOWN)
-    if found is _UNKNOWN:
-        found = _open[cls] = _opened(cls)
-    return found
+    attributes = _open.get(cls, _UNKNOWN)
+    if attributes is _UNKNOWN:
+        attributes = _open[cls] = _opened(cls)
+    return attributes
 
 
 def _opened(cls: type) -> tuple[str, ...] | None:
@@ -71,17 +71,20 @@ def _opened(cls: type) -> tuple[str, ...] | None:
     return tuple(name for name, hint in hints.items() if not stays(shape_of(hint)))
 
 
-def stays(shape: Shape) -> bool:
-    """Whether nobody can change what an annotation names, whatever extends that."""
+def stays(shape: ValueShape) -> bool:
+    """Whether all values of a shape are immutable, those of subclasses included."""
     return (
         not shape.opaque
         and all(is_closed(cls) and is_unchangeable(cls) for cls in shape.classes)
-        and all(each.kind in (tuple, frozenset) and stays(each.inner) for each in shape.containers)
+        and all(
+            container.kind in (tuple, frozenset) and stays(container.inner)
+            for container in shape.containers
+        )
     )
 
 
 def is_closed(cls: type) -> bool:
-    """Whether no subclass will ever be met: of built-in classes, enums and final ones."""
+    """Whether no subclass is expected: built-in classes, enums and final ones."""
     if getattr(cls, "__final__", False) or issubclass(cls, enum.Enum):
         return True
     return cls.__module__ in ("builtins", "datetime", "decimal", "uuid") or not _is_python(cls)
@@ -98,26 +101,21 @@ class Maker:
     places: tuple[str, ...] = ()
     """Attributes that its constructor takes by position, in order."""
     names: tuple[tuple[str, str], ...] = ()
-    """Attributes, and the keywords by which it takes all of them."""
+    """Attributes, and the keywords of its constructor for all of them."""
     optional: frozenset[str] = frozenset()
     """Attributes that need not be given."""
     defaults: tuple[tuple[str, Default], ...] = ()
-    """Those of them that its constructor wants all the same, and what they are then."""
+    """Optional attributes that its constructor requires all the same, with their defaults."""
     own: frozenset[str] = frozenset()
     """Attributes that it sets itself."""
     by_state: bool = False
-    """Its constructor wants something else: the attributes are put in place without it."""
+    """Whether its constructor wants something else, so attributes are assigned without it."""
     is_assigned: bool = False
-    """That is all that its constructor would do, if it took all of them."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether making one from its attributes gives an equal object and does nothing else."""
-        return not self.by_state and not self.own
+    """Whether its constructor only assigns attributes, so that leaving it out changes nothing."""
 
 
 class NoMaker(Exception):
-    """Why objects of a class cannot be made."""
+    """Objects of a class cannot be made."""
 
 
 _makers: weakref.WeakKeyDictionary[type, Maker] = weakref.WeakKeyDictionary()
@@ -125,10 +123,10 @@ _makers: weakref.WeakKeyDictionary[type, Maker] = weakref.WeakKeyDictionary()
 
 def maker_of(cls: type) -> Maker:
     """How to make objects of a class; `NoMaker` if that cannot be."""
-    found = _makers.get(cls)
-    if found is None:
-        found = _makers[cls] = _maker(cls)
-    return found
+    maker = _makers.get(cls)
+    if maker is None:
+        maker = _makers[cls] = _maker(cls)
+    return maker
 
 
 def _maker(cls: type) -> Maker:
@@ -160,20 +158,20 @@ def _maker(cls: type) -> Maker:
 def _uninitialised(cls: Any) -> list[str]:
     match kind_of(cls):
         case "dataclass":
-            return [name for name, each in cls.__dataclass_fields__.items() if not each.init]
+            return [name for name, field in cls.__dataclass_fields__.items() if not field.init]
         case "attrs":
-            return [each.name for each in cls.__attrs_attrs__ if not each.init]
+            return [attribute.name for attribute in cls.__attrs_attrs__ if not attribute.init]
     return []
 
 
 def _only_assigns(cls: Any) -> bool:
-    """Whether the constructor of a dataclass puts attributes in place, and nothing else.
+    """Whether the constructor of a dataclass only assigns attributes.
 
-    Then those that it does not take are as good as the others, and nothing computes them.
+    Then the attributes that it does not take are not computed either, and can be copied.
     """
     if kind_of(cls) != "dataclass" or hasattr(cls, "__post_init__"):
         return False
-    home = next(each for each in cls.__mro__ if "__dataclass_params__" in vars(each))
+    home = next(base for base in cls.__mro__ if "__dataclass_params__" in vars(base))
     parameters = home.__dataclass_params__
     if not parameters.init or cls.__init__ is not home.__init__:
         return False
@@ -185,8 +183,10 @@ def _only_assigns(cls: Any) -> bool:
 def _keyword(cls: Any, name: str) -> str:
     match kind_of(cls):
         case "attrs":
-            found = next(each for each in cls.__attrs_attrs__ if each.name == name)
-            return getattr(found, "alias", None) or name.lstrip("_")
+            attribute = next(
+                attribute for attribute in cls.__attrs_attrs__ if attribute.name == name
+            )
+            return getattr(attribute, "alias", None) or name.lstrip("_")
         case "pydantic":
             alias = cls.__pydantic_fields__[name].validation_alias
             return alias if isinstance(alias, str) else name
@@ -197,10 +197,10 @@ def _accepts(parameters: dict[str, inspect.Parameter], keywords: dict[str, str])
     """Whether a constructor takes all attributes, and needs nothing else."""
     names = {
         name
-        for name, each in parameters.items()
-        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        for name, parameter in parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
-    needed = {name for name, each in parameters.items() if _is_needed(each)}
+    needed = {name for name, parameter in parameters.items() if _is_needed(parameter)}
     wanted = set(keywords.values())
     return wanted <= names and needed <= wanted
 
@@ -211,21 +211,21 @@ def _is_needed(parameter: inspect.Parameter) -> bool:
 
 
 def _places(parameters: dict[str, inspect.Parameter], keywords: dict[str, str]) -> tuple[str, ...]:
-    """The attributes that come first by position, in the order of the parameters."""
+    """The attributes that can be given by position, in the order of the parameters."""
     by_keyword = {keyword: name for name, keyword in keywords.items()}
-    found = []
-    for name, each in parameters.items():
-        if each.kind is not each.POSITIONAL_OR_KEYWORD or name not in by_keyword:
+    places = []
+    for name, parameter in parameters.items():
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or name not in by_keyword:
             break
-        found.append(by_keyword[name])
-    return tuple(found)
+        places.append(by_keyword[name])
+    return tuple(places)
 
 
 def alike(like: Any, parts: Any) -> Any:
-    """What was made of the elements of a container, in one of the same kind.
+    """Converted elements in a container of the same kind as the original.
 
-    A deque keeps its length, and a defaultdict a built-in factory: any other one may make objects
-    that the other side does not have.
+    A deque keeps its `maxlen`, and a defaultdict a built-in factory: any other factory may make
+    objects that the other side does not have.
     """
     if isinstance(like, collections.deque):
         return collections.deque(parts, like.maxlen)
@@ -237,7 +237,7 @@ def alike(like: Any, parts: Any) -> Any:
 
 
 def put_together(cls: type, state: dict[str, Any]) -> Any:
-    """An object of a class whose constructor wants something else than its attributes."""
+    """An object whose constructor takes other arguments than its attributes."""
     anatomy = anatomy_of(cls)
     missing = {
         name: default.make()

@@ -1,9 +1,9 @@
-"""Which recipes give only what nobody can change, so that all in a context may have one object.
+"""Which recipes give immutable objects, so that all readers in a context may share one.
 
-That is settled when code is made, because looking at each event would take as long as translating
-it. It holds as long as no class is met that the recipe does not name and functions give objects of
-the very classes that they say; then events are looked at. What an attribute with a built-in type
-holds is taken at its word, as translating does.
+That is decided when code is generated: checking each event would take as long as translating it. It
+holds as long as recipes meet only classes that they name, and functions return objects of exactly
+the annotated classes; from then on, each event is checked. An attribute with a built-in type is
+taken at its word, as it is when it is translated.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from polycast.events.isolation import is_frozen
 
 if TYPE_CHECKING:
     from polycast.contexts.compile.translation_ir import Recipe
-    from polycast.contexts.run.result_checks import Result
+    from polycast.contexts.run.result_checks import ExpectedResult
 
 __all__ = ["gives_fixed"]
 
 
 def gives_fixed(recipe: Recipe) -> bool:
-    """Whether nobody can change what a recipe gives, if it meets only classes that it names."""
+    """Whether a recipe gives immutable objects, if it meets only classes that it names."""
     waiting, seen = [recipe], {id(recipe)}
     while waiting:
         inner = _within(waiting.pop())
         if inner is None:
             return False
-        new = [each for each in inner if id(each) not in seen]
+        new = [part for part in inner if id(part) not in seen]
         seen.update(map(id, new))
         waiting += new
     return True
 
 
 def _within(recipe: Recipe) -> list[Recipe] | None:
-    """The recipes of all that an object is made of; None if it can itself be changed."""
+    """The recipes of an object's parts; None if the object itself is mutable."""
     match recipe:
         case Keep():
             return []
@@ -45,8 +45,7 @@ def _within(recipe: Recipe) -> list[Recipe] | None:
         case Each():
             return [recipe.inner] if recipe.kind in (tuple, frozenset) else None
         case Choice():
-            choices = [*recipe.cases.values(), *(each for _, each in recipe.containers)]
-            return choices if recipe.none is None else [*choices, recipe.none]
+            return recipe.recipes()
         case Build():
             return [*recipe.parts.values()] if _is_closed(recipe) else None
         case _:
@@ -54,13 +53,13 @@ def _within(recipe: Recipe) -> list[Recipe] | None:
 
 
 def _is_closed(build: Build) -> bool:
-    """Whether the target is frozen; attributes that are left to the class are as that says."""
+    """Whether the target is frozen, with the attributes that are left to its class."""
     left = [h for name, h in attribute_hints(build.target).items() if name not in build.parts]
     return is_frozen(build.target) and all(stays(shape_of(hint)) for hint in left)
 
 
-def _is_sure(result: Result) -> bool:
-    """Whether a function gives objects of classes that are told apart, and nobody can change."""
+def _is_sure(result: ExpectedResult) -> bool:
+    """Whether a function returns immutable objects of known classes."""
     if not result.sure or result.shape.containers or result.shape.places:
         return False
     return all(map(is_unchangeable, result.sure))

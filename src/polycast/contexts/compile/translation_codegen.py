@@ -1,21 +1,18 @@
 """Recipes as Python functions: nothing is looked up, compared or decided twice (FOS, 5.4).
 
-The source holds names of classes, functions and attributes that are checked to be identifiers, and
-texts by their `repr`; all values come in as globals.
+The source holds only names that are checked to be identifiers, and texts by their `repr`; all
+values come in as globals.
 """
 
 from __future__ import annotations
 
-import builtins
 import collections
 import collections.abc
-import keyword
 import linecache
-import re
-import unicodedata
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from polycast.contexts.compile.generated_names import GeneratedNames, is_name
 from polycast.contexts.compile.line_breaks import chain, group, laid_out
 from polycast.contexts.compile.object_makers import (
     alike,
@@ -42,25 +39,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from polycast.contexts.compile.translation_ir import Recipe
-    from polycast.contexts.declare.rule_functions import Function
-    from polycast.contexts.run.result_checks import Result
+    from polycast.contexts.run.result_checks import ExpectedResult
     from polycast.typesystem.attributes import Default
 
     Newly = Callable[[Choice, dict[type, Callable[[Any], Any]], Any], Any]
 
 __all__ = ["Code", "as_sequence", "as_set", "write"]
 
-_INLINE_CASES = 3  # more are looked up by class
+_INLINE_CASES = 3  # more cases are looked up by class
 
 
 class Code:
-    """A generated function, its source, and what is in it."""
+    """A generated function and its source."""
 
     def __init__(self, source: str, names: dict[str, object], label: str) -> None:
         self.source = source
         exec(compile(source, label, "exec"), names)  # noqa: S102  (made from checked recipes)
         self.run: Callable[[Any], Any] = names["translate"]  # type: ignore[assignment]
-        # So that a traceback shows the line.
+        # A traceback and a debugger then show the lines.
         linecache.cache[label] = (len(source), None, source.splitlines(keepends=True), label)
 
 
@@ -70,42 +66,37 @@ def as_sequence(like: object, items: list[Any]) -> Any:
 
 
 def as_set(like: object, items: list[Any]) -> Any:
-    """The same of sets."""
+    """Elements in a set like the one they come from."""
     return frozenset(items) if isinstance(like, frozenset) else set(items)
 
 
 class Lacking(Exception):
-    """A value that the target does not take."""
+    """The target does not accept a value."""
 
 
 def missing(value: object) -> Any:
-    """In place of what the target does not take."""
+    """Called in place of a conversion where the target does not accept the value."""
     raise Lacking(type(value).__name__)
 
 
 def write(recipe: Recipe, *, label: str, newly: Newly, unsure: Callable[[], None]) -> Code:
-    """The function that follows a recipe; `newly` is asked about classes that it does not know.
+    """The function that follows a recipe; it calls `newly` for a class that the recipe lacks.
 
-    `unsure` is called when a function gives an object of another class than it says.
+    It calls `unsure` when a rule's function returns an object of another class than annotated.
     """
-    writer = _Writer(newly, unsure)
+    writer = _CodeWriter(newly, unsure)
     source = writer.module(recipe)
-    return Code(source, writer.names, label)
+    return Code(source, writer.names.globals, label)
 
 
-class _Writer:
+class _CodeWriter:
     def __init__(self, newly: Newly, unsure: Callable[[], None]) -> None:
         self._newly, self._unsure = newly, unsure
-        self.names: dict[str, object] = {}
-        self._named: dict[int, str] = {}
-        self._functions: dict[int, str] = {}
+        self.names = GeneratedNames()
+        self._functions: dict[int, str] = {}  # the name of a build's function, by the build's id
         self._waiting: deque[tuple[str, Build]] = deque()
-        self._local: set[str] = set()  # in the function that is being written
-        self._locals: set[str] = set()  # in any of them
         self._parts: list[str] = []  # functions that come last
-        self._tables: list[str] = []  # of functions, by the class of what they are given
-        self._sets: dict[frozenset[type], frozenset[type]] = {}
-        self._kept: list[object] = []  # what is known by its id stays alive
+        self._tables: list[str] = []  # of functions, by the class of their argument
 
     def module(self, recipe: Recipe) -> str:
         """`translate(e)`, and the functions that it needs."""
@@ -120,44 +111,20 @@ class _Writer:
         return "\n\n\n".join([*parts, *self._parts, *self._tables]) + "\n"
 
     def _function(self, name: str, build: Build) -> str:
-        self._local = {"e"}
+        self.names.local = {"e"}
         lines = [f"def {name}(e):"]
-        kept = _kept_if(build, "e", self._class)
+        kept = _kept_if(build, "e", self.names.of_class)
         if kept:
-            is_one = f"type(e) is {self._class(build.source)}"  # not one taken for its supertype
-            lines += [laid_out(f"{is_one} and {kept}", "    if ", ":"), "        return e"]
+            # A view of a subclass as its supertype is not kept.
+            condition = f"type(e) is {self.names.of_class(build.source)} and {kept}"
+            lines += [laid_out(condition, "    if ", ":"), "        return e"]
         return "\n".join([*lines, laid_out(self._made(build, "e"), "    return ")])
-
-    # -- names -------------------------------------------------------------------------------------
-
-    def _name(self, value: Any, hint: str) -> str:
-        """The global by which a value is known."""
-        known = self._named.get(id(value))
-        if known is None:
-            known = self._named[id(value)] = self._unique(hint)
-            self.names[known] = value
-        return known
-
-    def _class(self, cls: type) -> str:
-        return self._name(cls, cls.__name__)
-
-    def _unique(self, hint: str) -> str:
-        name = _numbered(_identifier(hint), {*self.names, *self._locals})
-        self.names[name] = None
-        return name
-
-    def _fresh(self, hint: str) -> str:
-        """A name inside the function that is being written; no global has it."""
-        name = _numbered(_identifier(hint), {*self.names, *self._local})
-        self._local.add(name)
-        self._locals.add(name)
-        return name
 
     # -- objects -----------------------------------------------------------------------------------
 
     def _made(self, build: Build, value: str) -> str:
         """The call that makes an object."""
-        maker, target = maker_of(build.target), self._class(build.target)
+        maker, target = maker_of(build.target), self.names.of_class(build.target)
         parts = {
             name: self._expression(recipe, _read(value, name))
             for name, recipe in build.parts.items()
@@ -166,24 +133,22 @@ class _Writer:
             if name not in parts:
                 parts[name] = f"{self._made_by(default)}()"
         if maker.by_state:
-            self.names.setdefault("put_together", put_together)
             items = [f"{name!r}: {part}" for name, part in parts.items()]
-            made = f"put_together({target}, {group('{', items, '}')})"
+            made = f"{self.names.reserved(put_together)}({target}, {group('{', items, '}')})"
         else:
             made = group(f"{target}(", _arguments(maker.places, dict(maker.names), parts), ")")
         if build.mapping is None and may_hold_more(build.target):
             complete = completing(build.target)
-            self._kept.append(complete)
-            return f"{self._name(complete, 'completed')}({value}, {made})"
+            return f"{self.names.of(complete, 'completed')}({value}, {made})"
         return made
 
     def _build(self, build: Build) -> str:
-        """The function that makes an object."""
+        """The name of the function that makes an object."""
         known = self._functions.get(id(build))
         if known is None:
             source, target = build.source.__name__, build.target.__name__
             hint = f"{source}_again" if source == target else f"{source}_to_{target}"
-            known = self._functions[id(build)] = self._unique(hint)
+            known = self._functions[id(build)] = self.names.unique(hint)
             self._waiting.append((known, build))
         return known
 
@@ -194,8 +159,7 @@ class _Writer:
             case Keep():
                 return value
             case Duplicate():
-                self.names.setdefault("copied", copied)
-                return f"copied({value})"
+                return f"{self.names.reserved(copied)}({value})"
             case Apply() | Whole():
                 return self._called(recipe, value)
             case Build():
@@ -203,32 +167,30 @@ class _Writer:
             case Each():
                 return self._each(recipe, value)
             case Missing():
-                self.names.setdefault("missing", missing)
-                return f"missing({value})"
+                return f"{self.names.reserved(missing)}({value})"
             case Otherwise():
                 return self._otherwise_default(recipe, value)
             case Choice():
                 return self._choice(recipe, value)
 
-    def _function_name(self, function: Function) -> str:
-        return self._name(function.call, function.name.rpartition(".")[2])
-
     def _called(self, recipe: Apply | Whole, value: str, opening: str = "") -> str:
-        """What a function gives, if it is of the class that it should be; else it is looked at."""
-        function, result = self._function_name(recipe.function), recipe.result
+        """The call of a function, whose result is checked unless its class is as expected."""
+        called, result = recipe.function, recipe.result
+        function = self.names.of(called.call, called.name.rpartition(".")[2])
         call = f"{function}({self._expression(recipe.before, value)})"
-        self._kept.append(result)
         sure = result.sure
         checked = self._noticed(result) if sure else result.checked
-        check = self._name(checked, f"checked_{function}")
+        check = self.names.of(checked, f"checked_{function}")
         if not sure:
             return f"{check}({call})"
-        made = self._fresh("made")
-        test = f"is {self._class(sure[0])}" if len(sure) == 1 else f"in {self._classes(sure)}"
+        made = self.names.fresh("made")
+        is_single = len(sure) == 1
+        kind = self.names.of_class(sure[0]) if is_single else self.names.of_classes(sure)
+        test = f"{'is' if is_single else 'in'} {kind}"
         pieces = [f"{made} if type({made} := {call}) {test}", f"else {check}({made})"]
         return chain(opening, pieces, ")" if opening else "")
 
-    def _noticed(self, result: Result) -> Callable[[Any], Any]:
+    def _noticed(self, result: ExpectedResult) -> Callable[[Any], Any]:
         unsure = self._unsure
 
         def checked(value: Any) -> Any:
@@ -237,76 +199,55 @@ class _Writer:
 
         return checked
 
-    def _classes(self, classes: tuple[type, ...]) -> str:
-        """The global for several classes of which one is met."""
-        found = self._sets.setdefault(frozenset(classes), frozenset(classes))
-        return self._name(found, "_or_".join(each.__name__ for each in classes))
-
     def _operand(self, recipe: Recipe, value: str) -> str:
         """An expression that stands before an `if`."""
         if isinstance(recipe, Apply | Whole):
             return self._called(recipe, value, "(")
         return self._expression(recipe, value)
 
-    def _each(self, each: Each, value: str) -> str:
-        item = self._fresh("x")
-        inner = self._expression(each.inner, item)
-        if each.kind in _ALIKE:
-            self.names.setdefault("alike", alike)
-            if issubclass(each.kind, dict):
-                key = self._fresh("k")
-                pieces = [f"{key}: {inner}", f"for {key}, {item} in {value}.items()"]
-                return f"alike({value}, {chain('{', pieces, '}')})"
-            return f"alike({value}, {chain('[', [inner, f'for {item} in {value}'], ']')})"
-        if inner == item:
-            if each.kind in _ABSTRACT:
-                self._name_what_makes(each.kind)
-            return _COPIES.get(each.kind, "{0}").format(value)
-        if each.kind is dict:
-            key = self._fresh("k")
-            return chain("{", [f"{key}: {inner}", f"for {key}, {item} in {value}.items()"], "}")
-        pieces = [inner, f"for {item} in {value}"]
-        if each.kind is set:
-            return chain("{", pieces, "}")
-        items = chain("[", pieces, "]")
-        if each.kind in _ABSTRACT:
-            return f"{self._name_what_makes(each.kind)}({value}, {items})"
-        return items if each.kind is list else f"{each.kind.__name__}({items})"
-
-    def _name_what_makes(self, kind: type) -> str:
-        """What makes an object where an annotation names no class of it."""
-        make = _ABSTRACT[kind][0]
-        self.names.setdefault(make.__name__, make)
-        return make.__name__
+    def _each(self, elements: Each, value: str) -> str:
+        kind, item = elements.kind, self.names.fresh("x")
+        inner = self._expression(elements.inner, item)
+        make = self.names.reserved(_MAKERS[kind]) if kind in _MAKERS else None
+        if inner == item and kind not in _ALIKE:
+            return _COPIES.get(kind, "{0}").format(value)
+        if issubclass(kind, dict):
+            key = self.names.fresh("k")
+            pieces = [f"{key}: {inner}", f"for {key}, {item} in {value}.items()"]
+        else:
+            pieces = [inner, f"for {item} in {value}"]
+        brackets = "{}" if kind is set or issubclass(kind, dict) else "[]"
+        items = chain(brackets[0], pieces, brackets[1])
+        if make is not None:
+            return f"{make}({value}, {items})"
+        return items if kind in (list, set, dict) else f"{kind.__name__}({items})"
 
     def _otherwise_default(self, recipe: Otherwise, value: str) -> str:
-        """A function of its own: only a statement can catch that something is missing."""
-        name = self._unique("or_default")
-        self.names.setdefault("Lacking", Lacking)
+        """The call of a function of its own: only a statement can catch `Lacking`."""
+        name = self.names.unique("or_default")
+        lacking = self.names.reserved(Lacking)
         default = self._made_by(recipe.default)
         inner = self._returned(recipe.inner, "        return ")
         self._parts.append(
-            f"def {name}(v):\n    try:\n{inner}\n    except Lacking:\n        return {default}()"
+            f"def {name}(v):\n    try:\n{inner}\n    except {lacking}:\n        return {default}()"
         )
         return f"{name}({value})"
 
     def _returned(self, recipe: Recipe, before: str) -> str:
-        """The only line of a function of its own, of an argument `v`."""
-        outer, self._local = self._local, {"v"}
+        """The only line of a function of one argument, `v`."""
+        outer, self.names.local = self.names.local, {"v"}
         line = laid_out(self._expression(recipe, "v"), before)
-        self._local = outer
+        self.names.local = outer
         return line
 
     def _made_by(self, default: Default) -> str:
-        make = default.make
-        self._kept.append(make)
-        return self._name(make, "default")
+        return self.names.of(default.make, "default")
 
     def _choice(self, choice: Choice, value: str) -> str:
         alone = _alone(choice)
         if alone is not None:
             return self._expression(alone, value)
-        name = value if value.isidentifier() else self._fresh(choice.attribute)
+        name = value if value.isidentifier() else self.names.fresh(choice.attribute)
         tests: list[tuple[str, str]] = []
         if choice.none is not None:
             none = "None" if isinstance(choice.none, Keep) else self._operand(choice.none, name)
@@ -323,15 +264,16 @@ class _Writer:
         return chain("", [*pieces, f"else {last}"], "")
 
     def _tests(self, choice: Choice, name: str) -> Iterator[tuple[str, str]]:
-        """What a value may be, and what is done then; an empty test always holds."""
+        """Tests of what a value is, with the results; an empty test always holds."""
         kinds_held = tuple(wide for kind, _ in choice.containers for wide in _met_as(kind))
         first = [met for met in choice.cases if met is not tuple and issubclass(met, kinds_held)]
         for met in first:  # a named tuple is a tuple, too
-            yield f"type({{0}}) is {self._class(met)}", self._operand(choice.cases[met], name)
+            test = f"type({{0}}) is {self.names.of_class(met)}"
+            yield test, self._operand(choice.cases[met], name)
         for kind, recipe in choice.containers:
             is_alone = not choice.cases and len(choice.containers) == 1
-            kinds = _ABSTRACT[kind][1] if kind in _ABSTRACT else kind.__name__
-            kinds = self._class(kind) if kind in _ALIKE else kinds
+            kinds = _CLASSES.get(kind, kind.__name__)
+            kinds = self.names.of_class(kind) if kind in _ALIKE else kinds
             test = "" if is_alone else f"isinstance({{0}}, {kinds})"
             yield test, self._operand(recipe, name)
         cases = [(met, recipe) for met, recipe in choice.cases.items() if met not in first]
@@ -339,19 +281,19 @@ class _Writer:
             return
         for met, recipe in cases:
             alone = len(choice.cases) == 1 and is_closed(met) and not choice.containers
-            test = "" if alone else f"type({{0}}) is {self._class(met)}"
+            test = "" if alone else f"type({{0}}) is {self.names.of_class(met)}"
             yield test, self._operand(recipe, name)
 
     def _case(self, choice: Choice, met: type, recipe: Recipe) -> str:
-        """The function for values of one class."""
+        """The name of the function for values of one class."""
         if isinstance(recipe, Build):
             return self._build(recipe)
-        name = self._unique(f"{choice.attribute}_of_{met.__name__}")
+        name = self.names.unique(f"{choice.attribute}_of_{met.__name__}")
         self._parts.append(f"def {name}(v):\n{self._returned(recipe, '    return ')}")
         return name
 
     def _learnt(self, choice: Choice, name: str, value: str) -> str:
-        """What is done with values of other classes: they are looked up, and learnt."""
+        """The expression for values of other classes, which are looked up and then remembered."""
         functions: dict[type, Callable[[Any], Any]] = {}
         newly = self._newly
 
@@ -362,15 +304,15 @@ class _Writer:
             return functions.get(type(value), new)(value)
 
         if choice.cases and len(choice.cases) <= _INLINE_CASES:
-            return f"{self._name(other, f'other_{choice.attribute}')}({value})"
-        known = self._name(functions, f"by_type_{choice.attribute}")
+            return f"{self.names.of(other, f'other_{choice.attribute}')}({value})"
+        known = self.names.of(functions, f"by_type_{choice.attribute}")
         table = [
-            f"{self._class(met)}: {self._case(choice, met, recipe)}"
+            f"{self.names.of_class(met)}: {self._case(choice, met, recipe)}"
             for met, recipe in choice.cases.items()
         ]
         if table:
             self._tables.append(laid_out(group(f"{known}.update({{", table, "})"), ""))
-        learn = self._name(new, f"new_{choice.attribute}")
+        learn = self.names.of(new, f"new_{choice.attribute}")
         bound = name if name == value else f"{name} := {value}"
         return f"{known}.get(type({bound}), {learn})({name})"
 
@@ -380,7 +322,7 @@ def _met_as(kind: type) -> tuple[type, ...]:
 
 
 def _alone(choice: Choice) -> Recipe | None:
-    """What is done in any case, if there is nothing to choose."""
+    """The only recipe of a choice, if there is nothing to choose."""
     if choice.none is not None or len(choice.containers) + len(choice.cases) != 1:
         return None
     for _, recipe in choice.containers:
@@ -390,22 +332,22 @@ def _alone(choice: Choice) -> Recipe | None:
 
 
 def _kept_if(build: Build, value: str, class_name: Callable[[type], str]) -> str | None:
-    """When an object that nobody can change is what would be made of it; None: one cannot say."""
+    """The condition under which an immutable object is its own translation; None if unknown."""
     is_same = build.source is build.target and not build.recursive
     names = open_attributes(build.source)
     if not is_same or names is None or not build.parts.keys() >= set(names):
         return None
     pieces: list[str] = []
     for name, recipe in build.parts.items():
-        found = _part_kept_if(recipe, _read(value, name), class_name)
-        if found is None:
+        condition = _part_kept_if(recipe, _read(value, name), class_name)
+        if condition is None:
             return None
-        pieces += [found] if found else []
+        pieces += [condition] if condition else []
     return " and ".join(pieces)
 
 
 def _part_kept_if(recipe: Recipe, value: str, class_name: Callable[[type], str]) -> str | None:
-    """The same of an attribute; an empty condition always holds."""
+    """The same condition for an attribute; an empty one always holds."""
     if isinstance(recipe, Keep):
         return ""
     if not isinstance(recipe, Choice) or recipe.containers or len(recipe.cases) != 1:
@@ -432,49 +374,30 @@ _COPIES: dict[type, str] = {
     collections.abc.Sequence: "as_sequence({0}, [*{0}])",
     collections.abc.Set: "as_set({0}, [*{0}])",
 }
-_ABSTRACT: dict[type, tuple[Callable[..., Any], str]] = {  # what makes one, and what it may be
-    collections.abc.Sequence: (as_sequence, "(list, tuple)"),
-    collections.abc.Set: (as_set, "(set, frozenset)"),
+_CLASSES: dict[type, str] = {  # of the objects of an abstract kind
+    collections.abc.Sequence: "(list, tuple)",
+    collections.abc.Set: "(set, frozenset)",
+}
+_MAKERS: dict[type, Callable[..., Any]] = {  # of kinds that are made like the original
+    collections.abc.Sequence: as_sequence,
+    collections.abc.Set: as_set,
+    **dict.fromkeys(_ALIKE, alike),
 }
 
 
 def _arguments(
     places: tuple[str, ...], keywords: dict[str, str], parts: dict[str, str]
 ) -> list[str]:
-    found, rest = [], dict(parts)
+    arguments, rest = [], dict(parts)
     for name in places:
         if name not in rest:
             break
-        found.append(rest.pop(name))
+        arguments.append(rest.pop(name))
     for name, part in rest.items():
         word = keywords[name]
-        found.append(f"{word}={part}" if _is_name(word) else f"**{{{word!r}: {part}}}")
-    return found
+        arguments.append(f"{word}={part}" if is_name(word) else f"**{{{word!r}: {part}}}")
+    return arguments
 
 
 def _read(value: str, name: str) -> str:
-    return f"{value}.{name}" if _is_name(name) else f"getattr({value}, {name!r})"
-
-
-def _is_name(text: str) -> bool:
-    """Whether a text is a name that Python reads as it is written."""
-    is_plain = unicodedata.is_normalized("NFKC", text)
-    return text.isidentifier() and not keyword.iskeyword(text) and is_plain
-
-
-_OURS = re.compile(r"e|v|translate|copied|alike|put_together|as_sequence|as_set|missing|Lacking")
-
-
-def _identifier(text: str) -> str:
-    """A name that is nothing else: no keyword, no built-in, none of those used here."""
-    found = re.sub(r"\W", "_", unicodedata.normalize("NFKC", text)).strip("_") or "function"
-    taken = keyword.iskeyword(found) or found in dir(builtins) or _OURS.fullmatch(found)
-    return f"the_{found}" if taken or not found.isidentifier() else found
-
-
-def _numbered(name: str, taken: set[str]) -> str:
-    """A name that is not taken: itself, or with a number."""
-    found, number = name, 2
-    while found in taken:
-        found, number = f"{name}_{number}", number + 1
-    return found
+    return f"{value}.{name}" if is_name(name) else f"getattr({value}, {name!r})"

@@ -1,4 +1,4 @@
-"""How a value is made from another: what is compiled, shown, and turned into columns."""
+"""Recipes: how a value is translated. They are compiled, listed, and turned into columns."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from polycast.contexts.declare.rule_functions import Function
+    from polycast.contexts.declare.rule_functions import RuleFunction
     from polycast.contexts.declare.statements import Mapping, Rule
-    from polycast.contexts.resolve.attribute_shapes import Shape
-    from polycast.contexts.resolve.resolution import Node
-    from polycast.contexts.run.result_checks import Result
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
+    from polycast.contexts.resolve.resolution import PathNode
+    from polycast.contexts.run.result_checks import ExpectedResult
     from polycast.typesystem.attributes import Default
 
 __all__ = [
@@ -29,17 +29,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Keep:
-    """The value itself: nobody can change it."""
+    """The value itself: it is immutable."""
 
 
 @dataclass(frozen=True)
 class Duplicate:
-    """A deep copy, unless nobody can change anything in the value."""
+    """A deep copy, unless all of the value is immutable."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Nothing that the target takes: its attribute has the default."""
+    """No value that the target accepts: its attribute takes the default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +52,15 @@ class Otherwise:
 
 @dataclass(frozen=True, eq=False)
 class Apply:
-    """What a rule's function makes of the value; it is given a copy of what can be changed."""
+    """The result of a rule's function, which gets a copy of a mutable value."""
 
     rule: Rule
     before: Recipe
-    result: Result
-    """What it has to give."""
+    result: ExpectedResult
+    """What the function has to return."""
 
     @property
-    def function(self) -> Function:
+    def function(self) -> RuleFunction:
         """What is called."""
         assert self.rule.function is not None
         return self.rule.function
@@ -68,29 +68,29 @@ class Apply:
 
 @dataclass(eq=False)
 class Build:
-    """An object of a class, attribute by attribute. One that contains itself is met again."""
+    """An object of a class, built attribute by attribute; it may contain itself."""
 
     source: type
     target: type
     parts: dict[str, Recipe] = field(default_factory=dict)
-    """What is not here is left to the class: it has a default, or computes it."""
+    """The recipes by attribute; the class has defaults for the others, or computes them."""
     lost: dict[str, str] = field(default_factory=dict)
-    """Attributes of which the target does not take all that the source holds, and why."""
+    """Attributes of which the target does not accept all values of the source, and why."""
     hidden: dict[str, str] = field(default_factory=dict)
-    """Attributes that hold what is not looked into, and the rules that are not applied there."""
+    """Attributes with values out of reach, and the rules that are not applied there."""
     mapping: Mapping | None = None
-    """What says so; None if objects stay of their class."""
+    """The mapping that applies; None if objects keep their class."""
     recursive: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """What a function of whole events makes of the source; no rule applies, no unit, no mapping."""
+    """The result of a function for whole events; no rule, unit or mapping applies."""
 
     mapping: Mapping
-    function: Function
+    function: RuleFunction
     before: Recipe
-    result: Result
+    result: ExpectedResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,21 +103,27 @@ class Each:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What is done with a value depends on what it is."""
+    """A recipe chosen by the class of the value."""
 
-    node: Node
+    node: PathNode
     attribute: str
-    shape: Shape
-    """What the source says that it holds."""
-    wanted: Shape
-    """What the target says that it holds."""
+    shape: ValueShape
+    """What the source declares."""
+    wanted: ValueShape
+    """What the target declares."""
     cases: dict[type, Recipe]
     containers: tuple[tuple[type, Recipe], ...] = ()
-    """Kinds of containers, and what is done with them."""
+    """Kinds of containers, with their recipes."""
     none: Recipe | None = None
-    """What is done with None, if it may be there."""
+    """The recipe for None, if the source allows it."""
     lenient: bool = False
-    """Whether what the target does not take is missing, or an error."""
+    """Whether a value that the target does not accept is missing, or an error."""
+
+    def recipes(self) -> list[Recipe]:
+        """All recipes that it chooses from."""
+        containers = [recipe for _, recipe in self.containers]
+        none = [] if self.none is None else [self.none]
+        return [*self.cases.values(), *containers, *none]
 
 
 Recipe = Keep | Duplicate | Missing | Otherwise | Apply | Build | Whole | Each | Choice

@@ -1,10 +1,10 @@
-"""What the annotations of classes stand for: mappings and rules."""
+"""Mappings and rules that classes declare by annotations."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from polycast.contexts.declare.statements import DIRECTIONS, MappingLine, Place
+from polycast.contexts.declare.statements import DIRECTIONS, Mapping, SourceLocation
 from polycast.errors import BadContextError, BadOptionError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ __all__ = ["annotated_functions", "annotated_mappings", "maps_to", "transform_wi
 
 T = TypeVar("T")
 
-# Kept in the class's own dictionary: a subclass says for itself what it maps to.
+# In the class's own dictionary: a subclass does not inherit the annotations.
 _MAPS_TO = "__polycast_maps_to__"
 _TRANSFORM_WITH = "__polycast_transform_with__"
 
@@ -59,21 +59,21 @@ def _note(cls: object, name: str, value: object) -> None:
         raise BadContextError("what is annotated", cls, accepted="a class of yours") from None
 
 
-def annotated_mappings(context: Context) -> list[MappingLine]:
-    """The mappings that the types of a context stand for; those it writes out go before them."""
-    place = Place(context.name)
+def annotated_mappings(context: Context) -> list[Mapping]:
+    """The mappings by the annotations of a context's types, unless it declares others itself."""
+    place = SourceLocation(context.name)
     written = {(line.source, line.direction) for line in context.mapping_lines}
-    found = []
+    mappings = []
     for cls in context.types:
         for other, direction in vars(cls).get(_MAPS_TO, ()):
             source, target = (other, cls) if direction == "?" else (cls, other)
             if (source, direction) not in written:
-                found.append(MappingLine(source, target, direction, place))
-    return found
+                mappings.append(Mapping(source, target, direction, place))
+    return mappings
 
 
 def annotated_functions(types: Iterable[type]) -> Iterator[tuple[type, Callable[[Any], Any]]]:
-    """The functions that types say are applied to them."""
+    """The types annotated with a function, each with the function."""
     for cls in types:
         for function in vars(cls).get(_TRANSFORM_WITH, ()):
             yield cls, function

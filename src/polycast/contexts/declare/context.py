@@ -10,9 +10,9 @@ from polycast.contexts.check.checker import check
 from polycast.contexts.declare.statements import (
     DIRECTIONS,
     DISABLED,
-    MappingLine,
-    Place,
+    Mapping,
     RuleLine,
+    SourceLocation,
     WholeLine,
 )
 from polycast.contexts.resolve.inheritance import forget, settle
@@ -22,14 +22,15 @@ from polycast.errors import BadContextError, BadOptionError, ContextFrozenError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+    from collections.abc import Mapping as AnyMapping
     from importlib.resources.abc import Traversable
     from types import ModuleType
 
     from polycast.contexts.check.findings import Report
     from polycast.contexts.declare.statements import Direction
-    from polycast.contexts.resolve.listing import Shown
-    from polycast.contexts.resolve.resolution import Row
+    from polycast.contexts.resolve.listing import Listing
+    from polycast.contexts.resolve.resolution import ResolvedRule
 
 __all__ = ["Context"]
 
@@ -37,7 +38,7 @@ __all__ = ["Context"]
 class Context:
     """Local types, and how events come in from the root and go out to it.
 
-    One without a parent is a root: its types are those that all parties refer to.
+    A context without a parent is a root: its types are those that all parties refer to.
     """
 
     def __init__(
@@ -48,12 +49,12 @@ class Context:
         types: Iterable[type] = (),
         strict: bool = False,
     ) -> None:
-        """With `strict`, an attribute of a target that would take its default is an error."""
+        """With `strict`, a check reports an attribute that would take its default as an error."""
         self.name = check_name("name", name)
         self.strict = _checked_strict(name, strict)
         self.parents = _checked_parents(name, parent)
         self.types = _checked_types(name, types)
-        self.mapping_lines: list[MappingLine] = []
+        self.mapping_lines: list[Mapping] = []
         self.rule_lines: list[RuleLine] = []
         self.whole_lines: list[WholeLine] = []
         self._frozen = False
@@ -68,12 +69,12 @@ class Context:
         name: str | None = None,
         parent: Context | Iterable[Context] | None = None,
         modules: Iterable[ModuleType | str] = (),
-        functions: Mapping[str, Callable[..., Any]] | None = None,
+        functions: AnyMapping[str, Callable[..., Any]] | None = None,
     ) -> Context:
         """Read a context from XML; it may name what the modules define, and `functions`, no more.
 
-        Its name is the one given, else that of `<context name="...">`, else that of the file. A
-        file inside a zip is found, too, and what `importlib.resources.files(...)` gives.
+        Its name is the one given, else that of `<context name="...">`, else that of the file. The
+        file may be inside a zip, or come from `importlib.resources.files(...)`.
         """
         from polycast.contexts.declare.xml_loader import load
 
@@ -86,17 +87,26 @@ class Context:
         return dump(self)
 
     def map(
-        self, source: type, target: type, direction: Direction, *, place: Place | None = None
+        self,
+        source: type,
+        target: type,
+        direction: Direction,
+        *,
+        place: SourceLocation | None = None,
     ) -> None:
-        """Let events of one type be events of another: incoming (`?`) or outgoing (`!`)."""
+        """Translate events of one type to another: incoming (`?`) or outgoing (`!`)."""
         self._check_open("map()")
         if direction not in DIRECTIONS:
             raise BadOptionError.choice("direction", direction, DIRECTIONS)
         ends = (_checked_type(self.name, source), _checked_type(self.name, target))
-        self.mapping_lines.append(MappingLine(*ends, direction, place or Place(self.name)))
+        self.mapping_lines.append(Mapping(*ends, direction, place or SourceLocation(self.name)))
 
     def rule(
-        self, pattern: str, function: Callable[[Any], Any] | str, *, place: Place | None = None
+        self,
+        pattern: str,
+        function: Callable[[Any], Any] | str,
+        *,
+        place: SourceLocation | None = None,
     ) -> None:
         """Apply a function where a pattern says; `-` disables an inherited rule."""
         self._check_open("rule()")
@@ -109,10 +119,10 @@ class Context:
             raise BadContextError(
                 "the function of a rule", function, accepted=accepted, where=self.name
             )
-        self.rule_lines.append(RuleLine(pattern, function, place or Place(self.name)))
+        self.rule_lines.append(RuleLine(pattern, function, place or SourceLocation(self.name)))
 
     def whole(
-        self, source: type, function: Callable[[Any], Any], *, place: Place | None = None
+        self, source: type, function: Callable[[Any], Any], *, place: SourceLocation | None = None
     ) -> None:
         """Let a function make the whole target of events of a type.
 
@@ -120,9 +130,9 @@ class Context:
         """
         self._check_open("whole()")
         cls = _checked_type(self.name, source)
-        self.whole_lines.append(WholeLine(cls, function, place or Place(self.name)))
+        self.whole_lines.append(WholeLine(cls, function, place or SourceLocation(self.name)))
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- inspecting --------------------------------------------------------------------------------
 
     @property
     def root(self) -> Context:
@@ -131,24 +141,24 @@ class Context:
 
     def lineage(self) -> list[Context]:
         """The context and all above it, itself first."""
-        found: dict[int, Context] = {}
+        lineage: dict[int, Context] = {}
         waiting = [self]
-        for each in waiting:
-            if id(each) not in found:
-                found[id(each)] = each
-                waiting += each.parents
-        return list(found.values())
+        for context in waiting:
+            if id(context) not in lineage:
+                lineage[id(context)] = context
+                waiting += context.parents
+        return list(lineage.values())
 
     def check(self) -> Report:
-        """What is wrong, doubtful or worth knowing."""
+        """Report what is wrong, doubtful or worth knowing."""
         return check(self)
 
-    def resolve(self, cls: type) -> list[Row]:
+    def resolve(self, cls: type) -> list[ResolvedRule]:
         """The rule that applies at each path of events of a type, and why that one."""
         settled = settle(self)
         cls = _checked_type(self.name, cls)
-        found = [mapping for way in DIRECTIONS if (mapping := settled.mapping_for(cls, way))]
-        if found and all(mapping.source in settled.wholes for mapping in found):
+        mappings = [mapping for way in DIRECTIONS if (mapping := settled.mapping_for(cls, way))]
+        if mappings and all(mapping.source in settled.wholes for mapping in mappings):
             return []  # a function makes all of it
         return Resolver(settled.rules, settled.types).rows(cls)
 
@@ -167,40 +177,40 @@ class Context:
         accepted = ", ".join(sorted(sources)) or "none"
         raise BadContextError("a type with a mapping", cls, accepted=accepted, where=self.name)
 
-    def show(self, cls: type) -> Shown:
-        """How events of a type come in and go out, path by path, to be printed."""
+    def show(self, cls: type) -> Listing:
+        """List how events of a type come in and go out, path by path."""
         from polycast.contexts.resolve.listing import show
 
         return show(self, _checked_type(self.name, cls))
 
-    # -- its life ----------------------------------------------------------------------------------
+    # -- freezing and copying ----------------------------------------------------------------------
 
     @property
     def is_frozen(self) -> bool:
-        """Whether it is in a federation, and does not change any more."""
+        """Whether it is in a federation, and can no longer change."""
         return self._frozen
 
     def freeze(self) -> None:
-        """Let it change no more: others rely on it."""
+        """Prevent changes: a federation relies on it."""
         self._frozen = True
 
     def thaw(self) -> None:
-        """Let it change again: it did not get into the federation for which it was frozen."""
+        """Allow changes again: it did not get into the federation for which it was frozen."""
         self._frozen = False
         forget(self)
 
     def copy(
         self, name: str | None = None, *, parent: Context | Iterable[Context] | None = None
     ) -> Context:
-        """The same once more, to be changed; with another name, or other parents."""
+        """A copy that may be changed; with another name, or other parents."""
         above = self.parents if parent is None else parent
-        made = Context(
+        copied = Context(
             name or self.name, parent=above or None, types=self.types, strict=self.strict
         )
-        made.mapping_lines = list(self.mapping_lines)
-        made.rule_lines = list(self.rule_lines)
-        made.whole_lines = list(self.whole_lines)
-        return made
+        copied.mapping_lines = list(self.mapping_lines)
+        copied.rule_lines = list(self.rule_lines)
+        copied.whole_lines = list(self.whole_lines)
+        return copied
 
     def _check_open(self, operation: str) -> None:
         if self._frozen:
@@ -213,16 +223,16 @@ class Context:
 
 def _checked_parents(name: str, parent: Context | Iterable[Context] | None) -> tuple[Context, ...]:
     given = () if parent is None else (parent,) if isinstance(parent, Context) else tuple(parent)
-    strange: list[object] = [each for each in given if not isinstance(each, Context)]
-    if strange:
+    others: list[object] = [other for other in given if not isinstance(other, Context)]
+    if others:
         accepted = "a context, or several in a list"
-        raise BadContextError("parent", strange[0], accepted=accepted, where=name)
-    if len({id(each.root) for each in given}) > 1:
+        raise BadContextError("parent", others[0], accepted=accepted, where=name)
+    if len({id(parent.root) for parent in given}) > 1:
         accepted = "parents of the same root"
         raise BadContextError(
-            "parent", [each.name for each in given], accepted=accepted, where=name
+            "parent", [parent.name for parent in given], accepted=accepted, where=name
         )
-    above = {each.name for parent in given for each in parent.lineage()}
+    above = {context.name for parent in given for context in parent.lineage()}
     if name in above:
         accepted = f"a name that no context above it has ({', '.join(sorted(above))})"
         raise BadContextError("the name of a context", name, accepted=accepted)

@@ -52,7 +52,7 @@ class MappingState(msgspec.Struct, frozen=True):
 
 
 class FunctionState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A function: `module:name`, or what it reckons; `-` is none."""
+    """A function: `module:name`, or its expression; `-` is none."""
 
     name: str = ""
     tree: dict[str, Any] | None = None
@@ -75,7 +75,7 @@ class WholeState(msgspec.Struct, frozen=True):
 
 
 class ContextState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a context declares itself; what it inherits is in its parents."""
+    """The statements of a context itself; what it inherits is in its parents."""
 
     format: int
     name: str
@@ -88,7 +88,7 @@ class ContextState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def state_of(context: Context) -> bytes:
-    """A context for a store; its functions must be importable, or such that they can be lifted."""
+    """A context as bytes for a store; its functions must be importable or liftable."""
     mappings = [*annotated_mappings(context), *context.mapping_lines]
     state = ContextState(
         _FORMAT,
@@ -96,8 +96,8 @@ def state_of(context: Context) -> bytes:
         tuple(parent.name for parent in context.parents),
         tuple(TypeState(*_named(cls), describe(cls).hash) for cls in context.types),
         tuple(
-            MappingState(_type(each.source), _type(each.target), each.direction)
-            for each in mappings
+            MappingState(_type(mapping.source), _type(mapping.target), mapping.direction)
+            for mapping in mappings
         ),
         tuple(
             RuleState(line.pattern, _function(context, line.function, f"the rule {line.pattern!r}"))
@@ -145,17 +145,17 @@ def _function(context: Context, given: Any, what: str) -> FunctionState:
 
 
 def functions_of(context: Context) -> dict[str, Callable[..., Any]]:
-    """The functions of a context's own lines, by the names that its state has for them."""
-    found: dict[str, Callable[..., Any]] = {}
-    given: list[Any] = [each.function for each in context.rule_lines]
-    given += [each.function for each in context.whole_lines]
+    """The functions of a context's own statements, by their names in its state."""
+    functions: dict[str, Callable[..., Any]] = {}
+    given: list[Any] = [line.function for line in context.rule_lines]
+    given += [line.function for line in context.whole_lines]
     for function in given:
         inner = function.function if isinstance(function, Marked) else function
         for call in (inner, function):
             name = None if isinstance(call, str) else _found_at(call)
             if name is not None:
-                found.setdefault(name, call)
-    return found
+                functions.setdefault(name, call)
+    return functions
 
 
 def _found_at(function: Any) -> str | None:
@@ -166,16 +166,16 @@ def _found_at(function: Any) -> str | None:
 
 
 def read_state(state: bytes) -> ContextState:
-    """What a store has, without any class or function."""
+    """Decode a state, without looking up any class or function."""
     try:
-        found = msgspec.json.decode(state, type=ContextState)
+        decoded = msgspec.json.decode(state, type=ContextState)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         accepted = f"what state_of() makes ({error})"
         raise BadContextError("the state of a context", state, accepted=accepted) from None
-    if found.format != _FORMAT:
+    if decoded.format != _FORMAT:
         accepted = f"format {_FORMAT}"
-        raise BadContextError("the format of a context", found.format, accepted=accepted)
-    return found
+        raise BadContextError("the format of a context", decoded.format, accepted=accepted)
+    return decoded
 
 
 def context_from(
@@ -185,12 +185,12 @@ def context_from(
     function_named: Callable[[str], Callable[[Any], Any]],
     parents: Mapping[str, Context],
 ) -> Context:
-    """The context of a state; who asks says what its names mean, and nothing else is looked up."""
-    found = read_state(state)
-    missing = [name for name in found.parents if name not in parents]
+    """The context of a state; its names are looked up only through the functions given."""
+    declared = read_state(state)
+    missing = [name for name in declared.parents if name not in parents]
     if missing:
         accepted = f"one that is known: {', '.join(sorted(parents)) or 'none'}"
-        raise BadContextError("a parent", missing[0], accepted=accepted, where=found.name)
+        raise BadContextError("a parent", missing[0], accepted=accepted, where=declared.name)
 
     def cls(named: TypeState) -> type:
         return class_named(named.name, named.version)
@@ -204,17 +204,17 @@ def context_from(
         else:
             call = function_named(given.name)
         marked = Marked(call, is_unchecked=given.unchecked, is_impure=given.impure)
-        known = Marked(call)  # it may have been marked where it is defined
+        known = Marked(call)  # it may be marked where it is defined
         is_new = (marked.is_unchecked, marked.is_impure) != (known.is_unchecked, known.is_impure)
         return marked if is_new else call
 
-    above = [parents[name] for name in found.parents]
-    types = map(cls, found.types)
-    made = Context(found.name, parent=above or None, types=types, strict=found.strict)
-    for each in found.mappings:
-        made.map(cls(each.source), cls(each.target), each.direction)
-    for rule in found.rules:
-        made.rule(rule.pattern, function(rule.function))
-    for whole in found.wholes:
-        made.whole(cls(whole.source), function(whole.function))
-    return made
+    above = [parents[name] for name in declared.parents]
+    types = map(cls, declared.types)
+    context = Context(declared.name, parent=above or None, types=types, strict=declared.strict)
+    for mapping in declared.mappings:
+        context.map(cls(mapping.source), cls(mapping.target), mapping.direction)
+    for rule in declared.rules:
+        context.rule(rule.pattern, function(rule.function))
+    for whole in declared.wholes:
+        context.whole(cls(whole.source), function(whole.function))
+    return context

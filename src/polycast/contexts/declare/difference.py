@@ -1,4 +1,4 @@
-"""How two declarations of one context differ, in words."""
+"""Describes how two declarations of a context differ."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["differences"]
 
 
 def differences(there: bytes, here: bytes) -> list[str]:
-    """What one declaration says and the other does not, line by line."""
+    """The differences between the stored declaration and the local one, line by line."""
     old, new = read_state(there), read_state(here)
-    found = [
+    lines = [
         *_changed("", {"parents": ", ".join(old.parents)}, {"parents": ", ".join(new.parents)}),
         *_changed("", {"strict": str(old.strict)}, {"strict": str(new.strict)}),
         *_changed("type ", _types(old), _types(new), _OTHER_FORM),
@@ -25,7 +25,7 @@ def differences(there: bytes, here: bytes) -> list[str]:
         *_changed("rule ", _rules(old), _rules(new)),
         *_changed("whole ", _wholes(old), _wholes(new)),
     ]
-    return found or ["the same lines are in another order"]
+    return lines or ["the same lines are in another order"]
 
 
 _OTHER_FORM = "its attributes are others"
@@ -34,22 +34,22 @@ _OTHER_FORM = "its attributes are others"
 def _changed(
     what: str, there: Mapping[str, str], here: Mapping[str, str], otherwise: str = ""
 ) -> list[str]:
-    found = []
+    lines = []
     for key in dict.fromkeys((*there, *here)):
         old, new = there.get(key), here.get(key)
         if old == new:
             continue
         if old is None or new is None:
-            found.append(f"{what}{key}: only {'here' if old is None else 'in the store'}")
+            lines.append(f"{what}{key}: only {'here' if old is None else 'in the store'}")
         elif otherwise:
-            found.append(f"{what}{key}: {otherwise}")
+            lines.append(f"{what}{key}: {otherwise}")
         else:
-            found.append(f"{what}{key}: {old or 'none'} in the store, {new or 'none'} here")
-    return found
+            lines.append(f"{what}{key}: {old or 'none'} in the store, {new or 'none'} here")
+    return lines
 
 
 def _types(state: ContextState) -> dict[str, str]:
-    return {_named(each): each.hash for each in state.types}
+    return {_named(cls): cls.hash for cls in state.types}
 
 
 def _mappings(state: ContextState) -> dict[str, str]:
@@ -57,11 +57,11 @@ def _mappings(state: ContextState) -> dict[str, str]:
 
 
 def _rules(state: ContextState) -> dict[str, str]:
-    return {each.pattern: _function(each.function) for each in state.rules}
+    return {rule.pattern: _function(rule.function) for rule in state.rules}
 
 
 def _wholes(state: ContextState) -> dict[str, str]:
-    return {_named(each.source): _function(each.function) for each in state.wholes}
+    return {_named(whole.source): _function(whole.function) for whole in state.wholes}
 
 
 def _named(given: TypeState) -> str:

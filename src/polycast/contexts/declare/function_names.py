@@ -1,4 +1,4 @@
-"""Names of functions and classes: which they have, and which may be looked up."""
+"""Names of functions and classes: those that they have, and those that may be looked up."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ __all__ = ["NoName", "name_by_which", "registered"]
 
 
 class NoName(Exception):
-    """Why something has no name by which another process could find it."""
+    """An object has no name by which another process could find it."""
 
 
-def name_by_which(found: Any) -> tuple[str, str]:
+def name_by_which(named: Any) -> tuple[str, str]:
     """The module of a function or class, and its name in there."""
-    home = home_of(found)
+    home = home_of(named)
     if home is None:
-        module, name = (getattr(found, each, None) or "" for each in ("__module__", "__qualname__"))
-        raise NoName(_why(found, module, name))
+        module, name = (getattr(named, name, None) or "" for name in ("__module__", "__qualname__"))
+        raise NoName(_why(named, module, name))
     return home
 
 
-def _why(found: Any, module: str, name: str) -> str:
-    if isinstance(found, Marked):
-        return f"{found!r} is not in {module} under a name of its own"
+def _why(named: Any, module: str, name: str) -> str:
+    if isinstance(named, Marked):
+        return f"{named!r} is not in {module} under a name of its own"
     if "<lambda>" in name:
         return "it is a lambda without a name"
     if "<locals>" in name:
         return f"{name.replace('<locals>.', '')} is local to another function"
     if not name:
-        return f"a {type(found).__name__} has no name"
+        return f"a {type(named).__name__} has no name"
     return f"{module} has no {name}"
 
 
@@ -45,7 +45,7 @@ def registered(
     *,
     where: str,
 ) -> Names:
-    """What names may mean: what some modules define, and functions by the names given."""
+    """The names that may be looked up: in some modules, and of functions by the names given."""
     given = {} if functions is None else functions
     if not isinstance(given, Mapping):
         accepted = "a function for each name, as in {'to_us': to_us}"
@@ -56,7 +56,7 @@ def registered(
         if not isinstance(name, str) or not callable(function):
             accepted = f"a function for the name {name!r}"
             raise BadContextError("functions", function, accepted=accepted, where=where)
-    return Names([_module(option, each, where) for each in modules], given)
+    return Names([_module(option, module, where) for module in modules], given)
 
 
 _MODULES = "modules, or their names, in a list"

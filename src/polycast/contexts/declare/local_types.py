@@ -1,4 +1,4 @@
-"""The types that a context knows, by name; and which of them can be met where one is declared."""
+"""The types that a context knows, by name, and their subtypes."""
 
 from __future__ import annotations
 
@@ -14,81 +14,80 @@ from polycast.typesystem.standard_types import STANDARD, is_machinery, is_standa
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from polycast.contexts.resolve.attribute_shapes import Shape
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
 
-__all__ = ["Vocabulary"]
+__all__ = ["KnownTypes"]
 
 _BUILT_IN: dict[str, type] = {cls.__name__: cls for cls in STANDARD.values()}
 
 
-class Vocabulary:
-    """All types that some types lead to: through attributes, and up to their supertypes."""
+class KnownTypes:
+    """The listed types, with all that their attributes and supertypes lead to."""
 
     def __init__(self, listed: Iterable[type]) -> None:
-        found: dict[type, None] = {}
+        types: dict[type, None] = {}
         waiting = list(listed)
         for cls in waiting:
-            if cls not in found and not is_machinery(cls):
-                found[cls] = None
+            if cls not in types and not is_machinery(cls):
+                types[cls] = None
                 waiting += supertypes_of(cls)
                 shapes = map(shape_of, attribute_hints(cls).values())
-                waiting += [each for shape in shapes for each in shape.all_classes()]
-        self.types = tuple(found)
-        self._shapes: dict[type, dict[str, Shape]] = {}
+                waiting += [held for shape in shapes for held in shape.all_classes()]
+        self.types = tuple(types)
+        self._shapes: dict[type, dict[str, ValueShape]] = {}
         self._subtypes: dict[type, tuple[type, ...]] = {}
         self._looked_into: dict[type, bool] = {}
 
-    def shapes(self, cls: type) -> dict[str, Shape]:
-        """The attributes of a class, each with what it holds."""
-        found = self._shapes.get(cls)
-        if found is None:
+    def shapes(self, cls: type) -> dict[str, ValueShape]:
+        """The attributes of a class with their shapes."""
+        shapes = self._shapes.get(cls)
+        if shapes is None:
             hints = attribute_hints(cls)
-            found = self._shapes[cls] = {name: shape_of(hint) for name, hint in hints.items()}
-        return found
+            shapes = self._shapes[cls] = {name: shape_of(hint) for name, hint in hints.items()}
+        return shapes
 
     def has_attributes(self, cls: type) -> bool:
-        """Whether objects of a class are looked into."""
-        found = self._looked_into.get(cls)
-        if found is None:
-            found = self._looked_into[cls] = has_attributes(cls)
-        return found
+        """Whether rules reach inside objects of a class."""
+        is_looked_into = self._looked_into.get(cls)
+        if is_looked_into is None:
+            is_looked_into = self._looked_into[cls] = has_attributes(cls)
+        return is_looked_into
 
     def subtypes(self, cls: type) -> tuple[type, ...]:
-        """The types that can be met where a class is declared: it, and the subtypes known."""
+        """The types that can be met where a class is declared: it, and its known subtypes."""
         if is_standard(cls):
             return (cls,)
-        found = self._subtypes.get(cls)
-        if found is None:
-            below = [each for each in self.types if cls in each.__mro__ and each is not cls]
-            found = self._subtypes[cls] = (cls, *below)
-        return found
+        subtypes = self._subtypes.get(cls)
+        if subtypes is None:
+            below = [known for known in self.types if cls in known.__mro__ and known is not cls]
+            subtypes = self._subtypes[cls] = (cls, *below)
+        return subtypes
 
     def named(self, name: str) -> list[type]:
-        """The types of a name: the class's own, or a full one (its module's, or the wire's)."""
-        found = self._names.get(name, [])
-        if not found and name in _BUILT_IN:
+        """The types of a name: that of the class, with or without module, or that on the wire."""
+        types = self._names.get(name, [])
+        if not types and name in _BUILT_IN:
             return [_BUILT_IN[name]]
-        return found
+        return types
 
     def full_names(self, cls: type) -> str:
         """The name that no other type has."""
         return f"{cls.__module__}.{cls.__qualname__}"
 
     def alike(self, name: str) -> list[str]:
-        """Names that one may have meant."""
+        """Names like a misspelled one."""
         return difflib.get_close_matches(name, self._names, n=3)
 
     @cached_property
     def _names(self) -> dict[str, list[type]]:
         names: dict[str, list[type]] = {}
         for cls in self.types:
-            full = (f"{cls.__module__}.{cls.__qualname__}", wire_name(cls))
-            for name in dict.fromkeys((cls.__name__, *full)):
+            for name in dict.fromkeys((cls.__name__, self.full_names(cls), wire_name(cls))):
                 names.setdefault(name, []).append(cls)
         return names
 
     def reached(self, types: Iterable[type]) -> set[type]:
-        """All types that can be met at some depth inside objects of some types."""
+        """All types that can be met inside objects of some types, at any depth."""
         seen: set[type] = set()
         waiting = list(types)
         for cls in waiting:

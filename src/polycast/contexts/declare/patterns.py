@@ -1,4 +1,4 @@
-"""Patterns: which attributes of which events a rule is about (FOS, section 3)."""
+"""Patterns: the attributes and events to which a rule applies (FOS, section 3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polycast.typesystem.standard_types import is_standard
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polycast.contexts.declare.local_types import Vocabulary
+    from polycast.contexts.declare.local_types import KnownTypes
 
 __all__ = ["BadPattern", "Pattern", "Qualifier", "parse_pattern"]
 
@@ -28,13 +28,13 @@ class Qualifier:
     types: tuple[type, ...]
 
     def __str__(self) -> str:
-        names = " | ".join(each.__name__ for each in self.types)
+        names = " | ".join(cls.__name__ for cls in self.types)
         return names if self.attribute is None else f"{self.attribute}({names})"
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """`Head.q1...qm`, with all types filled in; two are the same if all of that is."""
+    """`Head.q1...qm`, with all types filled in; patterns are equal if these are."""
 
     head: type
     qualifiers: tuple[Qualifier, ...]
@@ -42,7 +42,7 @@ class Pattern:
 
     @property
     def last(self) -> Qualifier:
-        """What the attribute is, to which the rule applies."""
+        """The attribute or type to which the rule applies."""
         return self.qualifiers[-1] if self.qualifiers else Qualifier(None, (self.head,))
 
     def __str__(self) -> str:
@@ -50,14 +50,14 @@ class Pattern:
 
 
 class BadPattern(Exception):
-    """What is wrong with a pattern, and where in it."""
+    """A pattern is wrong, at some place in it."""
 
     def __init__(self, code: str, why: str, *, text: str, at: int) -> None:
         super().__init__(why)
         self.code, self.why, self.text, self.at = code, why, text, at
 
-    def told(self) -> str:
-        """In words, with the place."""
+    def message(self) -> str:
+        """What is wrong, with the pattern and a mark below the place."""
         return f"{self.why}\n    {self.text}\n    {' ' * self.at}^"
 
 
@@ -67,14 +67,14 @@ class _Token(NamedTuple):
     mark: bool
 
 
-def parse_pattern(text: str, types: Vocabulary) -> tuple[Pattern, list[Finding]]:
-    """A pattern, and what there is to warn of; `BadPattern` if it is none."""
-    parser = _Parser(text, types)
+def parse_pattern(text: str, types: KnownTypes) -> tuple[Pattern, list[Finding]]:
+    """Parse a pattern; the second result is warnings. `BadPattern` if it is wrong."""
+    parser = _PatternParser(text, types)
     return parser.parsed(), parser.warnings
 
 
-class _Parser:
-    def __init__(self, text: str, types: Vocabulary) -> None:
+class _PatternParser:
+    def __init__(self, text: str, types: KnownTypes) -> None:
         self._text, self._types = text, types
         self._tokens = list(_tokens(text))
         self._next = 0
@@ -89,9 +89,9 @@ class _Parser:
         prefix: tuple[type, ...] = (head,)
         while self._next < len(self._tokens):
             self._expect(".")
-            found = self._qualifier(prefix)
-            qualifiers.append(found)
-            prefix = found.types
+            qualifier = self._qualifier(prefix)
+            qualifiers.append(qualifier)
+            prefix = qualifier.types
         return Pattern(head, tuple(qualifiers), self._text)
 
     # -- tokens ------------------------------------------------------------------------------------
@@ -121,15 +121,15 @@ class _Parser:
     # -- types -------------------------------------------------------------------------------------
 
     def _type_here(self, wanted: str) -> type:
-        """The type named by the longest row of names with dots between them."""
+        """The type named by as many of the next dotted names as possible."""
         first = self._name(wanted)
         names = self._row_of_names()
         for count in range(len(names), 0, -1):
             name = ".".join(names[:count])
-            found = self._types.named(name)
-            if found:
+            types = self._types.named(name)
+            if types:
                 self._next += 2 * count - 1
-                return self._only(found, name, first.at)
+                return self._only(types, name, first.at)
         alike = self._types.alike(names[0])
         guess = f"; did you mean {' or '.join(alike)}?" if alike else ""
         raise self._bad("unknown-type", f"there is no type {names[0]!r}{guess}", first.at)
@@ -144,11 +144,11 @@ class _Parser:
             place += 2
         return names
 
-    def _only(self, found: list[type], name: str, at: int) -> type:
-        if len(found) > 1:
-            full = " or ".join(map(self._types.full_names, found))
+    def _only(self, types: list[type], name: str, at: int) -> type:
+        if len(types) > 1:
+            full = " or ".join(map(self._types.full_names, types))
             raise self._bad("ambiguous-type", f"{name!r} is two types; say {full}", at)
-        [cls] = found
+        [cls] = types
         if cls in self._written:
             why = f"{cls.__name__} is named twice; a path is not followed round in circles"
             raise self._bad("named-twice", why, at)
@@ -167,7 +167,7 @@ class _Parser:
             if not self._is_a_type():
                 raise self._unknown(prefix, token)
             return self._type_qualifier(prefix)
-        if not all(map(is_standard, self._types.named(token.text))):  # `time` is no surprise
+        if not all(map(is_standard, self._types.named(token.text))):  # `time` surprises nobody
             text = (
                 f"{token.text!r} in {self._text!r} is an attribute and a type; it is read as the "
                 f"attribute, .:{token.text} is the type"
@@ -183,10 +183,10 @@ class _Parser:
 
     def _declared(self, prefix: tuple[type, ...], name: str) -> tuple[type, ...] | None:
         """The classes that an attribute holds; None if there is no such attribute."""
-        shapes = [found for cls in prefix if (found := self._types.shapes(cls).get(name))]
+        shapes = [shape for cls in prefix if (shape := self._types.shapes(cls).get(name))]
         if not shapes:
             return None
-        classes = [each for shape in shapes for each in shape.all_classes()]
+        classes = [cls for shape in shapes for cls in shape.all_classes()]
         return tuple(dict.fromkeys(classes)) or (object,)
 
     def _narrowed(self, declared: tuple[type, ...], attribute: str) -> tuple[type, ...]:
@@ -196,8 +196,8 @@ class _Parser:
         at = self._name("a type").at
         cls = self._type_here("a type")
         self._expect(")")
-        if declared != (object,) and not any(is_subtype(cls, each) for each in declared):
-            names = " | ".join(each.__name__ for each in declared)
+        if declared != (object,) and not any(is_subtype(cls, above) for above in declared):
+            names = " | ".join(above.__name__ for above in declared)
             why = f"{cls.__name__} is no subtype of {names}, which {attribute!r} holds"
             raise self._bad("not-a-subtype", why, at)
         return (cls,)
@@ -205,26 +205,26 @@ class _Parser:
     def _type_qualifier(self, prefix: tuple[type, ...]) -> Qualifier:
         at = self._name("a type").at
         cls = self._type_here("a type")
-        owner = " | ".join(each.__name__ for each in prefix)
+        owner = " | ".join(cls.__name__ for cls in prefix)
         if self._next < len(self._tokens):
             direct = {
                 met
                 for part in prefix
                 for shape in self._types.shapes(part).values()
-                for each in shape.all_classes()
-                for met in self._types.subtypes(each)
+                for held in shape.all_classes()
+                for met in self._types.subtypes(held)
             }
             if not any(is_subtype(met, cls) for met in direct):
                 why = f"{owner} has no attribute of type {cls.__name__}"
                 raise self._bad("not-an-attribute", why, at)
         elif not any(is_subtype(met, cls) for met in self._types.reached(prefix)):
-            # An attribute declared with a supertype counts as containing it: it may be met there.
+            # An attribute declared with a supertype may hold it.
             why = f"no {cls.__name__} is to be found anywhere in {owner}"
             raise self._bad("not-reachable", why, at)
         return Qualifier(None, (cls,))
 
     def _unknown(self, prefix: tuple[type, ...], token: _Token) -> BadPattern:
-        owner = " | ".join(each.__name__ for each in prefix)
+        owner = " | ".join(cls.__name__ for cls in prefix)
         names = [name for cls in prefix for name in self._types.shapes(cls)]
         has = f"it has {', '.join(names)}" if names else "it has no attributes"
         why = f"{token.text!r} is no attribute of {owner} and no type; {has}"
@@ -237,12 +237,12 @@ class _Parser:
 def _tokens(text: str) -> Iterator[_Token]:
     place = 0
     while place < len(text.rstrip()):
-        found = _TOKEN.match(text, place)
-        assert found is not None  # `other` takes what nothing else does
-        kind = found.lastgroup or ""
-        at = found.start(kind)
+        match = _TOKEN.match(text, place)
+        assert match is not None  # `other` takes what nothing else does
+        kind = match.lastgroup or ""
+        at = match.start(kind)
         if kind == "other":
-            why = f"{found[kind]!r} has no place in a pattern"
+            why = f"{match[kind]!r} has no place in a pattern"
             raise BadPattern("bad-pattern", why, text=text, at=at)
-        yield _Token(found[kind], at, kind == "mark")
-        place = found.end()
+        yield _Token(match[kind], at, kind == "mark")
+        place = match.end()

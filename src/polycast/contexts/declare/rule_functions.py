@@ -1,4 +1,4 @@
-"""The functions of rules: what they take and give, as their annotations say."""
+"""The functions of rules: their arguments and results, by their annotations."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from polycast.registered_names import placed_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Function", "Unusable", "function_of", "identity", "impure", "name_of", "unchecked"]
+__all__ = ["RuleFunction", "Unusable", "function_of", "identity", "impure", "name_of", "unchecked"]
 
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., object]")
 
 
 class Unusable(Exception):
-    """Why something cannot be the function of a rule."""
+    """An object cannot be the function of a rule."""
 
 
 class Marked:
-    """A function with what its user says of it."""
+    """A function that is marked as unchecked or impure."""
 
     def __init__(
         self, function: Callable[..., Any], *, is_unchecked: bool = False, is_impure: bool = False
@@ -47,7 +47,7 @@ class Marked:
 
 
 def identity(value: T) -> T:
-    """Returns what it is given: a value that a rule leaves as it is."""
+    """Return the argument: the rule leaves a value as it is."""
     return value
 
 
@@ -57,48 +57,48 @@ def unchecked(function: F) -> F:
 
 
 def impure(function: F) -> F:
-    """Say that a function may give another result tomorrow: it has state, or looks at a clock."""
+    """Mark a function whose results vary for the same argument: it has state, or reads a clock."""
     return typing.cast("F", Marked(_callable(function), is_impure=True))
 
 
 @dataclass(frozen=True)
-class Function:
+class RuleFunction:
     """A function that a rule applies."""
 
     call: Callable[[Any], Any] = field(repr=False)
     argument: Any
-    """The annotation of what it takes; Any if nobody checks it."""
+    """The annotation of its argument; Any if it is unchecked."""
     result: Any
-    """The annotation of what it gives; of `identity`, Any."""
+    """The annotation of its result; Any for `identity`."""
     name: str
     is_impure: bool = False
 
     @property
     def is_identity(self) -> bool:
-        """Whether it gives what it takes."""
+        """Whether it returns its argument."""
         return self.call is identity
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """A function in a word."""
+    """The name of a function, for messages."""
     return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
-def function_of(given: object, types: Iterable[type] = ()) -> Function:
-    """What a rule can apply; `types` are those of which it may be a method."""
+def function_of(given: object, types: Iterable[type] = ()) -> RuleFunction:
+    """The function of a rule; it may be a method of one of `types`."""
     if not callable(given):
         raise Unusable(f"{given!r} is not a function; a function of one argument, or '-', is")
     marked = given if isinstance(given, Marked) else Marked(given)
     call = marked.function
     name = name_of(call)
     if call is identity:
-        return Function(identity, Any, Any, "identity")
+        return RuleFunction(identity, Any, Any, "identity")
     if inspect.iscoroutinefunction(call) or inspect.isgeneratorfunction(call):
         raise Unusable(f"{name} gives no value, but a coroutine or a generator")
     if marked.is_unchecked:
-        return Function(call, Any, Any, name, marked.is_impure)
+        return RuleFunction(call, Any, Any, name, marked.is_impure)
     argument, result = _annotations(call, name, list(types))
-    return Function(call, argument, result, name, marked.is_impure)
+    return RuleFunction(call, argument, result, name, marked.is_impure)
 
 
 def _annotations(call: Any, name: str, types: list[type]) -> tuple[Any, Any]:
@@ -122,11 +122,11 @@ _ACCEPTED = "annotate it, as in f(x: Money) -> Money, or wrap it: pc.unchecked(f
 
 
 def _hints(target: Any, types: list[type]) -> dict[str, Any]:
-    """Annotations; of functions local to another one, the types of the context are known too."""
+    """The annotations of a function; a local function may name the types of the context."""
     function = target if hasattr(target, "__annotations__") else target.__call__
     inner = getattr(function, "__func__", function)
     return typing.get_type_hints(
-        inner, localns={each.__name__: each for each in types}, include_extras=True
+        inner, localns={cls.__name__: cls for cls in types}, include_extras=True
     )
 
 
@@ -141,14 +141,14 @@ def _first(parameters: list[inspect.Parameter], name: str) -> inspect.Parameter:
 
 
 def _owner(call: Any, name: str, types: list[type]) -> type | None:
-    """The class of which a function is a method: that annotates `self`."""
+    """The class of a method, which is the annotation of its `self`."""
     short = name.rpartition(".")[2]
     for cls in types:
         for base in cls.__mro__:
             if base.__dict__.get(short) is call:
                 return base
-    found = placed_at(getattr(call, "__module__", None), name.rpartition(".")[0])
-    return found if isinstance(found, type) and found.__dict__.get(short) is call else None
+    owner = placed_at(getattr(call, "__module__", None), name.rpartition(".")[0])
+    return owner if isinstance(owner, type) and owner.__dict__.get(short) is call else None
 
 
 def _callable(function: object) -> Callable[..., Any]:

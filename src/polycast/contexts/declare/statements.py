@@ -1,4 +1,4 @@
-"""What is declared in a context, line by line, and what it means when its names are known."""
+"""The statements of a context: lines as they are declared, and what they mean."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
     from polycast.contexts.declare.patterns import Pattern
-    from polycast.contexts.declare.rule_functions import Function
+    from polycast.contexts.declare.rule_functions import RuleFunction
 
 __all__ = [
     "DIRECTIONS",
     "DISABLED",
     "Direction",
     "Mapping",
-    "MappingLine",
-    "Place",
     "Rule",
     "RuleLine",
-    "Whole",
+    "SourceLocation",
     "WholeLine",
+    "WholeRule",
 ]
 
 Direction = Literal["?", "!"]
@@ -28,8 +27,8 @@ DISABLED = "-"  # in place of a function
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where something was declared."""
+class SourceLocation:
+    """Where a statement was declared: a line of a file, or a context in a program."""
 
     context: str
     file: str | None = None
@@ -40,48 +39,30 @@ class Place:
 
 
 @dataclass(frozen=True)
-class MappingLine:
-    """`source => target`, incoming (`?`) or outgoing (`!`)."""
-
-    source: type
-    target: type
-    direction: Direction
-    place: Place
-
-    @property
-    def ends(self) -> tuple[type, type]:
-        """Source and target."""
-        return self.source, self.target
-
-    def __str__(self) -> str:
-        return f"{self.source.__name__} => {self.target.__name__} {self.direction}"
-
-
-@dataclass(frozen=True)
 class RuleLine:
     """`pattern > function`."""
 
     pattern: str
     function: Any
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True)
 class WholeLine:
-    """What makes the whole target of events of a type."""
+    """`type > function`: the function makes the whole target of events of the type."""
 
     source: type
     function: Any
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule whose names are known; one without a function disables what it overrides."""
+    """A rule whose names are resolved; without a function, it disables what it overrides."""
 
     pattern: Pattern
-    function: Function | None
-    place: Place = field(compare=False)
+    function: RuleFunction | None
+    place: SourceLocation = field(compare=False)
     generated: bool = False
 
     def __str__(self) -> str:
@@ -96,12 +77,17 @@ class Rule:
 
 @dataclass(frozen=True)
 class Mapping:
-    """A mapping that is in effect in a context."""
+    """`source => target`, incoming (`?`) or outgoing (`!`)."""
 
     source: type
     target: type
     direction: Direction
-    place: Place = field(compare=False)
+    place: SourceLocation = field(compare=False)
+
+    @property
+    def ends(self) -> tuple[type, type]:
+        """Source and target."""
+        return self.source, self.target
 
     def __str__(self) -> str:
         return f"{self.source.__name__} => {self.target.__name__} {self.direction}"
@@ -113,12 +99,12 @@ class Mapping:
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A function of whole events of a type."""
+class WholeRule:
+    """A function that makes the whole target of events of a type."""
 
     source: type
-    function: Function
-    place: Place = field(compare=False)
+    function: RuleFunction
+    place: SourceLocation = field(compare=False)
 
     def __str__(self) -> str:
         return f"{self.source.__name__} > {self.function.name}"

@@ -1,58 +1,59 @@
-"""The rules that units stand for: where both ends of a mapping name one, and not the same."""
+"""The rules that units stand for: where the ends of a mapping name different ones."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.check.assignability import class_fits
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.declare.patterns import Pattern, Qualifier
-from polycast.contexts.declare.rule_functions import Function, identity
-from polycast.contexts.declare.statements import DIRECTIONS, Place, Rule
+from polycast.contexts.declare.rule_functions import RuleFunction, identity
+from polycast.contexts.declare.statements import DIRECTIONS, Rule, SourceLocation
 from polycast.contexts.declare.units import NoConversion, conversion, units_in
-from polycast.contexts.resolve.attribute_shapes import Shape
-from polycast.contexts.resolve.priorities import Path, strength
+from polycast.contexts.resolve.attribute_shapes import ValueShape
+from polycast.contexts.resolve.priorities import strength
 from polycast.contexts.resolve.resolution import Resolver, TooManyPaths
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from polycast.contexts.declare.statements import Direction
-    from polycast.contexts.resolve.inheritance import Settled
-    from polycast.contexts.resolve.resolution import Node
+    from polycast.contexts.resolve.inheritance import SettledContext
+    from polycast.contexts.resolve.priorities import EventPath
+    from polycast.contexts.resolve.resolution import PathNode
+
+    _Units = tuple[tuple[str, ...], tuple[str, ...]]  # of the source, and of the target
 
 __all__ = ["unit_rules"]
 
-_IDENTITY = Function(identity, Any, Any, "identity")
+_IDENTITY = RuleFunction(identity, Any, Any, "identity")
 
 
-def unit_rules(settled: Settled) -> list[Rule]:
-    """Rules for attributes whose unit is another at the other end; findings go to `settled`."""
+def unit_rules(settled: SettledContext) -> list[Rule]:
+    """Rules for attributes whose unit differs in the target; findings go to `settled`."""
     held = (shape for cls in settled.types.types for shape in settled.types.shapes(cls).values())
     if not any(units_in(shape.hint) for shape in held):
         return []
-    converting = _Converting(settled)
+    generated = _UnitRules(settled)
     for direction in DIRECTIONS:
-        converting.go(direction)
-    return converting.rules()
+        generated.add(direction)
+    return generated.rules
 
 
-class _Made(NamedTuple):
-    pattern: Pattern
-    function: Function
-
-
-class _Converting:
-    def __init__(self, settled: Settled) -> None:
+class _UnitRules:
+    def __init__(self, settled: SettledContext) -> None:
         self._settled, self._types = settled, settled.types
-        # What is written, not generated; a rule is made for each path, however many there are.
+        # With the written rules only; however many paths there are, each may get a rule.
         self._resolver = Resolver(settled.rules, settled.types, few=None)
-        self._made: list[_Made] = []
+        self.rules: list[Rule] = []
         self._direction: Direction = "?"
         self._where = ""
 
-    def go(self, direction: Direction) -> None:
+    def add(self, direction: Direction) -> None:
+        """Add the rules of one direction."""
         self._direction = direction
-        # The general ones first: a type below needs a rule only if it is to be treated otherwise.
-        for cls in sorted(self._types.types, key=lambda each: len(each.__mro__)):
+        # Supertypes first: a subtype needs a rule of its own only if it differs.
+        for cls in _supertypes_first(self._types.types):
             mapping = self._settled.mapping_for(cls, direction)
             by_attribute = mapping is not None and mapping.source not in self._settled.wholes
             if mapping is not None and by_attribute and self._types.has_attributes(cls):
@@ -63,24 +64,20 @@ class _Converting:
                     text = f"{cls.__name__}: {error}, each of which may need its unit converted"
                     self._settled.findings.append(Finding("too-many-paths", text, self._where))
 
-    def rules(self) -> list[Rule]:
-        place = Place(self._settled.name)
-        return [Rule(made.pattern, made.function, place, generated=True) for made in self._made]
-
-    def _walk(self, node: Node, target: type) -> None:
+    def _walk(self, node: PathNode, target: type) -> None:
         given = self._types.shapes(node.met)
         for name, wanted in self._types.shapes(target).items():
             if name in given:
                 self._attribute(node, target, name, wanted)
                 self._inside(node, name, given[name], wanted)
 
-    def _inside(self, node: Node, name: str, shape: Shape, wanted: Shape) -> None:
-        """Go on where what an attribute holds is rebuilt."""
-        takes = Shape(
+    def _inside(self, node: PathNode, name: str, shape: ValueShape, wanted: ValueShape) -> None:
+        """Go on inside the objects that an attribute holds."""
+        takes = ValueShape(
             None, tuple(wanted.all_classes()), opaque=wanted.unknown, unknown=wanted.unknown
         )
         for declared in dict.fromkeys(shape.all_classes()):
-            for met in sorted(self._types.subtypes(declared), key=lambda each: len(each.__mro__)):
+            for met in _supertypes_first(self._types.subtypes(declared)):
                 if not self._types.has_attributes(met) or met in node.path.types:
                     continue
                 child = node.child(name, met)
@@ -90,7 +87,7 @@ class _Converting:
                 if target is not None:
                     self._walk(child, target)
 
-    def _target(self, met: type, takes: Shape) -> type | None:
+    def _target(self, met: type, takes: ValueShape) -> type | None:
         for mapping in self._settled.mappings_for(met, self._direction):
             if class_fits(mapping.target, takes):
                 return None if mapping.source in self._settled.wholes else mapping.target
@@ -98,7 +95,7 @@ class _Converting:
 
     # -- one attribute -----------------------------------------------------------------------------
 
-    def _attribute(self, node: Node, target: type, name: str, wanted: Shape) -> None:
+    def _attribute(self, node: PathNode, target: type, name: str, wanted: ValueShape) -> None:
         shape = self._types.shapes(node.met)[name]
         units = (units_in(shape.hint), units_in(wanted.hint))
         if not any(units):
@@ -106,36 +103,36 @@ class _Converting:
         try:
             function = self._function(units, shape, wanted)
         except NoConversion as error:
-            self._report(node, target, name, "units-differ", units, str(error))
+            self._report(node, target, name, units, error)
             function = None
         if function is None:
             if not all(units):
-                self._report(node, target, name, "one-unit", units, "")
+                self._report(node, target, name, units, None)
             function = _IDENTITY
-        path = Path(node.path.types, node.path.attributes).to(name, _some_class(shape))
-        known = self._strongest(path)
+        known = self._strongest(node.path.to(name, next(shape.all_classes(), object)))
         if (known or _IDENTITY) != function:
-            self._made.append(_Made(self._pattern(node, name, shape), function))
+            pattern, place = self._pattern(node, name, shape), SourceLocation(self._settled.name)
+            self.rules.append(Rule(pattern, function, place, generated=True))
 
     def _function(
-        self, units: tuple[tuple[str, ...], tuple[str, ...]], shape: Shape, wanted: Shape
-    ) -> Function | None:
-        for each in units:
-            if len(each) > 1:
-                raise NoConversion(f"an attribute has one unit, not {' and '.join(each)}")
+        self, units: _Units, shape: ValueShape, wanted: ValueShape
+    ) -> RuleFunction | None:
+        for names in units:
+            if len(names) > 1:
+                raise NoConversion(f"an attribute has one unit, not {_named(names)}")
         if not all(units) or units[0] == units[1]:
             return None
         return conversion(units[0][0], units[1][0], shape, wanted)
 
-    def _strongest(self, path: Path) -> Function | None:
+    def _strongest(self, path: EventPath) -> RuleFunction | None:
         keys = [
-            (key, made.function)
-            for made in self._made
-            if (key := strength(made.pattern, path)) is not None
+            (key, rule.function)
+            for rule in self.rules
+            if (key := strength(rule.pattern, path)) is not None
         ]
-        return min(keys, key=lambda each: each[0])[1] if keys else None
+        return min(keys, key=lambda pair: pair[0])[1] if keys else None
 
-    def _pattern(self, node: Node, name: str, shape: Shape) -> Pattern:
+    def _pattern(self, node: PathNode, name: str, shape: ValueShape) -> Pattern:
         head, qualifiers = node.path.types[0], []
         text, owner = head.__name__, head
         for attribute, met in zip(node.path.attributes, node.path.types[1:], strict=True):
@@ -148,27 +145,23 @@ class _Converting:
         return Pattern(head, tuple(qualifiers), f"{text}.{name}")
 
     def _report(
-        self,
-        node: Node,
-        target: type,
-        name: str,
-        code: str,
-        units: tuple[tuple[str, ...], tuple[str, ...]],
-        why: str,
+        self, node: PathNode, target: type, name: str, units: _Units, error: NoConversion | None
     ) -> None:
         shape = self._types.shapes(node.met)[name]
         if any(node.child(name, cls).winner is not None for cls in shape.all_classes()):
-            return  # a rule that somebody wrote sees to it
+            return  # a written rule converts it
         ends = [
             f"{cls.__name__}.{name} {f'is in {_named(unit)}' if unit else 'has no unit'}"
             for cls, unit in zip((node.met, target), units, strict=True)
         ]
         pattern = self._pattern(node, name, shape).text
         text = f"{ends[0]}, and {ends[1]}"
-        if code == "one-unit":
+        if error is None:
+            code = "one-unit"
             text += f"; it is copied as it is, unless both have one, or there is a rule {pattern!r}"
         else:
-            text += f": {why}; a rule {pattern!r} would say how"
+            code = "units-differ"
+            text += f": {error}; a rule {pattern!r} would say how"
         self._settled.findings.append(Finding(code, text, self._where))
 
 
@@ -176,5 +169,5 @@ def _named(units: tuple[str, ...]) -> str:
     return " and ".join(units)
 
 
-def _some_class(shape: Shape) -> type:
-    return next(shape.all_classes(), object)
+def _supertypes_first(types: Iterable[type]) -> list[type]:
+    return sorted(types, key=lambda cls: len(cls.__mro__))

@@ -1,4 +1,4 @@
-"""Units of attributes, and how numbers get from one unit to another."""
+"""Units of attributes, and the conversion of numbers between them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import typing_extensions
 
-from polycast.contexts.declare.rule_functions import Function
+from polycast.contexts.declare.rule_functions import RuleFunction
 from polycast.errors import BadContextError, NotAvailableError
 
 if TYPE_CHECKING:
-    from polycast.contexts.resolve.attribute_shapes import Shape
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
 
 __all__ = ["NoConversion", "Scaling", "Unit", "conversion", "units_in"]
 
@@ -42,12 +42,12 @@ class Unit:
 
 
 class NoConversion(Exception):
-    """Why a number cannot get from one unit to another."""
+    """Numbers cannot be converted from one unit to another."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """`x * factor + offset`: what is left of two units when events flow."""
+    """`x * factor + offset`: the conversion between two units, decided ahead."""
 
     source: str
     target: str
@@ -56,8 +56,8 @@ class Scaling:
 
     def __call__(self, value: Any) -> Any:
         """A number in the other unit."""
-        made = value * self.factor
-        return made + self.offset if self.offset else made
+        scaled = value * self.factor
+        return scaled + self.offset if self.offset else scaled
 
     def __str__(self) -> str:
         return f"{self.source} to {self.target}"
@@ -65,25 +65,25 @@ class Scaling:
 
 def units_in(hint: Any) -> tuple[str, ...]:
     """The units that an annotation names, in containers and unions too."""
-    found: dict[str, None] = {}
+    units: dict[str, None] = {}
     waiting: list[Any] = [hint]
     aliases: list[Any] = []
-    for each in waiting:
-        if typing.get_origin(each) is typing.Annotated:
-            metadata = each.__metadata__
-            found.update({note.name: None for note in metadata if isinstance(note, Unit)})
-            waiting.append(each.__origin__)
-        elif stands_for := _stands_for(each):
-            if not any(each is alias for alias in aliases):  # aliases may name each other
-                aliases.append(each)
+    for part in waiting:
+        if typing.get_origin(part) is typing.Annotated:
+            metadata = part.__metadata__
+            units.update({note.name: None for note in metadata if isinstance(note, Unit)})
+            waiting.append(part.__origin__)
+        elif stands_for := _stands_for(part):
+            if not any(part is alias for alias in aliases):  # aliases may name each other
+                aliases.append(part)
                 waiting += stands_for
         else:
-            waiting += typing.get_args(each)
-    return tuple(found)
+            waiting += typing.get_args(part)
+    return tuple(units)
 
 
 def _stands_for(hint: Any) -> tuple[Any, ...]:
-    """What an alias or a NewType is another name for."""
+    """The annotation behind an alias or a NewType."""
     if isinstance(hint, typing_extensions.TypeAliasType):
         return (hint.__value__,)
     if isinstance(hint, typing.NewType):
@@ -91,13 +91,13 @@ def _stands_for(hint: Any) -> tuple[Any, ...]:
     return ()
 
 
-def conversion(source: str, target: str, given: Shape, wanted: Shape) -> Function:
-    """The function that brings what an attribute holds to another unit; `NoConversion` if none."""
+def conversion(source: str, target: str, given: ValueShape, wanted: ValueShape) -> RuleFunction:
+    """The function that converts an attribute to another unit; `NoConversion` if there is none."""
     classes = _numbers(given)
     kind = _arithmetic(classes, _numbers(wanted))
     call = _scaling(source, target, kind)
     argument: Any = functools.reduce(operator.or_, sorted(classes, key=_NUMBERS.index))
-    return Function(call, argument, kind, str(call))
+    return RuleFunction(call, argument, kind, str(call))
 
 
 @functools.cache
@@ -114,7 +114,7 @@ def _scaling(source: str, target: str, kind: type) -> Scaling:
 
 
 def _arithmetic(given: set[type], wanted: set[type]) -> type:
-    """In which numbers to reckon."""
+    """The type of numbers to calculate with."""
     if Decimal in given and float in given:
         raise NoConversion("float and Decimal are not reckoned with together")
     if Decimal in given or (Decimal in wanted and given == {int}):
@@ -122,24 +122,24 @@ def _arithmetic(given: set[type], wanted: set[type]) -> type:
     return int if given == {int} and wanted == {int} else float
 
 
-def _numbers(shape: Shape) -> set[type]:
-    found: set[type] = set()
+def _numbers(shape: ValueShape) -> set[type]:
+    numbers: set[type] = set()
     for cls in shape.all_classes():
-        base = next((each for each in _NUMBERS if issubclass(cls, each)), None)
+        base = next((number for number in _NUMBERS if issubclass(cls, number)), None)
         if base is None:
             raise NoConversion(f"{cls.__name__} is no number; int, float and Decimal are converted")
-        found.add(base)
-    if not found:
+        numbers.add(base)
+    if not numbers:
         raise NoConversion("nobody knows what it holds; int, float and Decimal are converted")
-    return found
+    return numbers
 
 
 def _decimal(number: Fraction) -> Decimal:
-    found = _EXACT.divide(Decimal(number.numerator), Decimal(number.denominator))
-    if Fraction(found) != number:
+    quotient = _EXACT.divide(Decimal(number.numerator), Decimal(number.denominator))
+    if Fraction(quotient) != number:
         why = f"the factor {number} has no end as a Decimal, so it would be rounded"
         raise NoConversion(why)
-    return found.normalize(_EXACT)
+    return quotient.normalize(_EXACT)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""From the XML of a context to the context: what it names is looked up in the modules given."""
+"""Loads a context from XML: what it names is looked up in the modules given."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.declare.context import Context
 from polycast.contexts.declare.function_names import registered
-from polycast.contexts.declare.local_types import Vocabulary
+from polycast.contexts.declare.local_types import KnownTypes
 from polycast.contexts.declare.patterns import BadPattern, parse_pattern
 from polycast.contexts.declare.rule_functions import identity
-from polycast.contexts.declare.statements import DISABLED, Place
+from polycast.contexts.declare.statements import DISABLED, SourceLocation
 from polycast.contexts.declare.xml_reader import (
     MOST_ERRORS,
     TooManyErrors,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from polycast.contexts.declare.statements import Direction
-    from polycast.contexts.declare.xml_reader import Declared, Element
+    from polycast.contexts.declare.xml_reader import Declaration, Element
     from polycast.registered_names import Names
 
 __all__ = ["IDENTITY", "load"]
@@ -37,7 +37,7 @@ IDENTITY = "identity"
 _IDENTITIES = (IDENTITY, "toIdentity", "polycast.identity")
 
 
-class _Unknown(Exception):
+class _UnknownName(Exception):
     """Why a name means nothing here."""
 
     def __init__(self, code: str, why: str) -> None:
@@ -53,98 +53,98 @@ def load(
     modules: Iterable[ModuleType | str],
     functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Context:
-    """The context of a file. Nothing is imported before the file is known to be well-formed."""
+    """Load a context from a file; nothing is imported before the file proves well-formed."""
     declared = read_declaration(path)
     called = name or declared.name or PurePath(_file_name(path)).stem
     above = Context(called, parent=parent).parents
-    names = _Names(registered("modules", modules, functions, where=called), above)
-    return _Loading(str(path), declared, names).context(called, above)
+    names = _LookUp(registered("modules", modules, functions, where=called), above)
+    return _ContextReader(str(path), declared, names).context(called, above)
 
 
 def _file_name(path: str | os.PathLike[str] | Traversable) -> str:
     return os.fspath(path) if isinstance(path, str | os.PathLike) else path.name
 
 
-class _Loading:
-    def __init__(self, file: str, declared: Declared, names: _Names) -> None:
+class _ContextReader:
+    def __init__(self, file: str, declared: Declaration, names: _LookUp) -> None:
         self._file, self._declared, self._names = file, declared, names
         self._errors: list[Finding] = []
 
     def context(self, name: str, parents: tuple[Context, ...]) -> Context:
-        """The context, or all that is wrong with the file."""
+        """The context; `BadContextError` with all that is wrong with the file."""
         try:
-            made = self._made(name, parents)
+            context = self._declare(name, parents)
             if not self._errors:
-                return made
-            self._errors += self._wrong_lines(made)  # all at once
+                return context
+            self._errors += self._errors_of_check(context)
         except TooManyErrors:
             pass
-        errors = sorted(self._errors, key=lambda each: int(each.where.rpartition(":")[2]))
+        errors = sorted(self._errors, key=lambda error: int(error.where.rpartition(":")[2]))
         raise file_error(self._file, errors[:MOST_ERRORS])
 
-    def _wrong_lines(self, made: Context) -> list[Finding]:
-        """What a check says of the patterns and functions of the lines that could be read.
+    def _errors_of_check(self, context: Context) -> list[Finding]:
+        """The errors of a check about the lines that could be read.
 
-        Where a type is missing, much that names it is wrong, too: that is not said.
+        Where a type is missing, much that names it is wrong, too: that is not repeated.
         """
-        if any(each.code in ("unknown-type", "ambiguous-type") for each in self._errors):
+        if any(error.code in ("unknown-type", "ambiguous-type") for error in self._errors):
             return []
-        wrong = [each for each in settle(made).findings if each.severity == "error"]
-        here = [each for each in wrong if each.where.startswith(f"{self._file}:")]
+        wrong = [finding for finding in settle(context).findings if finding.severity == "error"]
+        here = [finding for finding in wrong if finding.where.startswith(f"{self._file}:")]
         return [
-            Finding(each.code, each.text, self._file + _line_of(each.where, self._file))
-            for each in here
+            Finding(finding.code, finding.text, self._file + _line_of(finding.where, self._file))
+            for finding in here
         ]
 
-    def _made(self, name: str, parents: tuple[Context, ...]) -> Context:
+    def _declare(self, name: str, parents: tuple[Context, ...]) -> Context:
         declared = self._declared
-        types = [self._type(each, "name") for each in declared.types]
+        types = [self._type(element, "name") for element in declared.types]
         known = [cls for cls in types if cls is not None]
-        made = Context(name, parent=parents, types=known, strict=declared.strict)
-        for each in declared.mappings:
-            ends = self._type(each, "from"), self._type(each, "to")
+        context = Context(name, parent=parents, types=known, strict=declared.strict)
+        for element in declared.mappings:
+            ends = self._type(element, "from"), self._type(element, "to")
             if ends[0] is not None and ends[1] is not None:
-                direction = cast("Direction", each.values["dir"])
-                made.map(ends[0], ends[1], direction, place=self._place(name, each))
-        vocabulary = settle(made).types
-        for each in declared.rules:
-            function = self._function(each, self._types_at(each, vocabulary))
+                direction = cast("Direction", element.values["dir"])
+                context.map(ends[0], ends[1], direction, place=self._place(name, element))
+        vocabulary = settle(context).types
+        for element in declared.rules:
+            function = self._function(element, self._types_at(element, vocabulary))
             if function is not None:
-                made.rule(each.values["pattern"], function, place=self._place(name, each))
-        for each in declared.wholes:
-            cls = self._type(each, "type")
-            function = self._function(each, () if cls is None else (cls,))
+                context.rule(element.values["pattern"], function, place=self._place(name, element))
+        for element in declared.wholes:
+            cls = self._type(element, "type")
+            function = self._function(element, () if cls is None else (cls,))
             if cls is not None and function is not None:
-                made.whole(cls, function, place=self._place(name, each))
-        return made
+                context.whole(cls, function, place=self._place(name, element))
+        return context
 
-    def _place(self, context: str, element: Element) -> Place:
-        return Place(context, self._file, element.line)
+    def _place(self, context: str, element: Element) -> SourceLocation:
+        return SourceLocation(context, self._file, element.line)
 
     def _type(self, element: Element, attribute: str) -> type | None:
         try:
             return self._names.type_of(element.values[attribute])
-        except _Unknown as error:
+        except _UnknownName as error:
             self._error(error.code, str(error), element)
             return None
 
-    def _types_at(self, element: Element, known: Vocabulary) -> tuple[type, ...] | None:
-        """The types at a pattern, of which a bare name may be a method; None if it is wrong."""
+    def _types_at(self, element: Element, known: KnownTypes) -> tuple[type, ...] | None:
+        """The types whose methods a bare name may be; None if the pattern is wrong."""
         name = element.values["function"]
         if not name.isidentifier() or name in _IDENTITIES:
             return ()
         try:
             return parse_pattern(element.values["pattern"], known)[0].last.types
         except BadPattern as error:
-            self._error(error.code, error.told(), element)
+            self._error(error.code, error.message(), element)
             return None
 
     def _function(self, element: Element, types: tuple[type, ...] | None) -> Any:
-        if types is None:  # what is wrong is known
+        if types is None:  # the error is reported already
             return None
         try:
             return self._names.function_of(element.values["function"], types)
-        except _Unknown as error:
+        except _UnknownName as error:
             self._error(error.code, str(error), element)
             return None
 
@@ -159,34 +159,34 @@ def _line_of(where: str, file: str) -> str:
     return where.removeprefix(file).partition(",")[0]
 
 
-class _Names:
-    """What names mean: what is registered, and for types the contexts above."""
+class _LookUp:
+    """Looks up names: in what is registered, and for types in the contexts above."""
 
     def __init__(self, names: Names, parents: tuple[Context, ...]) -> None:
         self._names = names
-        self._above = Vocabulary([cls for each in parents for cls in settle(each).types.types])
-        above = (each for parent in parents for each in parent.lineage())
-        listed = (cls.__module__ for each in above for cls in each.types)
+        self._above = KnownTypes([cls for parent in parents for cls in settle(parent).types.types])
+        ancestors = (ancestor for parent in parents for ancestor in parent.lineage())
+        listed = (cls.__module__ for ancestor in ancestors for cls in ancestor.types)
         self._homes = frozenset((*names.modules, *listed))
         self._imported = self._types_imported()
 
     def _types_imported(self) -> dict[str, list[type]]:
-        """Types of the contexts above, as the modules call them that import them."""
-        found: dict[str, list[type]] = {}
+        """Types of the contexts above, by the names under which modules import them."""
+        types: dict[str, list[type]] = {}
         for home, module in self._names.modules.items():
             for name, value in vars(module).items():
                 if isinstance(value, type) and value in self._above.types:
-                    for each in (name, f"{home}.{name}"):
-                        found.setdefault(each, []).append(value)
-        return found
+                    for spelling in (name, f"{home}.{name}"):
+                        types.setdefault(spelling, []).append(value)
+        return types
 
     def type_of(self, name: str) -> type:
         """The class of a name."""
         _check_words(name, "unknown-type")
         above = [cls for cls in self._above.named(name) if cls in self._above.types]
-        inside = [each for each in self._names.spelled(name) if isinstance(each, type)]
-        found = [*above, *inside, *self._imported.get(name, ())]
-        return cast("type", self._only(name, found, "type"))
+        inside = [named for named in self._names.spelled(name) if isinstance(named, type)]
+        meanings = [*above, *inside, *self._imported.get(name, ())]
+        return cast("type", self._only(name, meanings, "type"))
 
     def function_of(self, name: str, types: tuple[type, ...]) -> Any:
         """The function of a name; a bare one may be a method of the types at the pattern."""
@@ -201,15 +201,15 @@ class _Names:
                 return method
         return self._only(name, self._names.spelled(name), "function")
 
-    def _only(self, name: str, found: list[Any], what: str) -> Any:
+    def _only(self, name: str, meanings: list[Any], what: str) -> Any:
         """The one thing that a name means."""
-        unique = list({id(each): each for each in found}.values())
+        unique = list({id(meaning): meaning for meaning in meanings}.values())
         if len(unique) == 1:
             return unique[0]
         if unique:
-            full = " or ".join(sorted(f"{each.__module__}.{each.__qualname__}" for each in unique))
+            full = " or ".join(sorted(f"{one.__module__}.{one.__qualname__}" for one in unique))
             code = "ambiguous-type" if what == "type" else "unknown-function"
-            raise _Unknown(code, f"{name!r} is two things; say {full}")
+            raise _UnknownName(code, f"{name!r} is two things; say {full}")
         modules = ", ".join(self._names.modules) or "none are given"
         where = " or in a context above" if what == "type" else ""
         text = f"there is no {what} {name!r} in the modules ({modules}){where}"
@@ -217,12 +217,12 @@ class _Names:
         if home is not None:
             text = f"{name!r} is defined in {home}, which is not among the modules ({modules})"
         rest = "only what modules=[...] define is looked up"
-        raise _Unknown(f"unknown-{what}", f"{text}; {rest}{self._names.near(name)}")
+        raise _UnknownName(f"unknown-{what}", f"{text}; {rest}{self._names.near(name)}")
 
 
 def _check_words(name: str, code: str) -> None:
     words = name.split(".")
     if not all(word.isidentifier() for word in words):
-        raise _Unknown(code, f"{name!r} is no dotted name, such as 'shop.us.to_dollars'")
+        raise _UnknownName(code, f"{name!r} is no dotted name, such as 'shop.us.to_dollars'")
     if any(word.startswith("__") for word in words):
-        raise _Unknown(code, f"{name!r}: names that begin with '__' are not looked up")
+        raise _UnknownName(code, f"{name!r}: names that begin with '__' are not looked up")

@@ -1,4 +1,4 @@
-"""The XML of a context (FOS, section 4.3), read without looking up anything that it names."""
+"""Reads the XML of a context (FOS, section 4.3), without looking up any of its names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from polycast.errors import BadContextError
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["MOST_ERRORS", "Declared", "Element", "TooManyErrors", "file_error", "read_declaration"]
+__all__ = [
+    "MOST_ERRORS",
+    "Declaration",
+    "Element",
+    "TooManyErrors",
+    "file_error",
+    "read_declaration",
+]
 
 LARGEST = 5_000_000  # bytes
 DEEPEST = 32
@@ -47,15 +54,15 @@ _FORMS = {
 
 
 class Element(NamedTuple):
-    """An element: what it says, and on which line."""
+    """An element: its attributes, and its line."""
 
     values: dict[str, str]
     line: int
 
 
 @dataclass
-class Declared:
-    """What a file declares; nothing of it is known to exist."""
+class Declaration:
+    """What a file declares; none of the names is looked up yet."""
 
     name: str | None = None
     strict: bool = False
@@ -66,11 +73,11 @@ class Declared:
 
 
 class TooManyErrors(Exception):
-    """There is no sense in reading on."""
+    """A file has so many errors that reading on makes no sense."""
 
 
 def file_error(file: str, errors: list[Finding]) -> BadContextError:
-    """All that is wrong with a file."""
+    """An error with all that is wrong with a file."""
     count = "this error" if len(errors) == 1 else f"these {len(errors)} errors"
     if len(errors) >= MOST_ERRORS:
         count += ", and perhaps more: the rest of the file was not looked at"
@@ -78,7 +85,7 @@ def file_error(file: str, errors: list[Finding]) -> BadContextError:
     return BadContextError("the file of a context", file, accepted=accepted, errors=errors)
 
 
-def read_declaration(path: str | os.PathLike[str] | Traversable) -> Declared:
+def read_declaration(path: str | os.PathLike[str] | Traversable) -> Declaration:
     """Read a file; `BadContextError` with all that is wrong in it."""
     file = str(path)
     with _place_of(path).open("rb") as opened:
@@ -86,7 +93,7 @@ def read_declaration(path: str | os.PathLike[str] | Traversable) -> Declared:
     if len(data) > LARGEST:
         text = f"the file is larger than {LARGEST:,} bytes; a context is smaller"
         raise file_error(file, [Finding("bad-xml", text, file)])
-    reader = _Reader(file)
+    reader = _DeclarationReader(file)
     reader.read(data)
     if reader.errors:
         raise file_error(file, reader.errors)
@@ -94,27 +101,27 @@ def read_declaration(path: str | os.PathLike[str] | Traversable) -> Declared:
 
 
 def _place_of(path: str | os.PathLike[str] | Traversable) -> Path | Traversable:
-    """Where a file is: in a folder, beside a module that was imported from a zip, or in a zip."""
+    """The file of a path, in a folder or in a zip."""
     if not isinstance(path, str | os.PathLike):
         if not hasattr(path, "open"):
             raise BadContextError("the file of a context", path, accepted="a path")
         return path
-    found = Path(path)
-    if found.exists():
-        return found
-    for above in found.parents:  # as `__file__` says it of a module in a zip
+    file = Path(path)
+    if file.exists():
+        return file
+    for above in file.parents:  # the `__file__` of a module in a zip has such a path
         if above.is_file() and zipfile.is_zipfile(above):
-            return zipfile.Path(above, found.relative_to(above).as_posix())
-    return found
+            return zipfile.Path(above, file.relative_to(above).as_posix())
+    return file
 
 
-class _Reader:
+class _DeclarationReader:
     def __init__(self, file: str) -> None:
         self._file = file
-        self.declared = Declared()
+        self.declared = Declaration()
         self.errors: list[Finding] = []
         self._open: list[str] = []
-        self._unknown = 0  # how many elements are open that nobody knows, or that are inside those
+        self._unknown = 0  # how many open elements are unknown, or inside an unknown one
         self._text: list[tuple[int, str]] = []  # pieces, and the line on which each begins
         parser = self._parser = expat.ParserCreate()
         parser.StartElementHandler = self._start
@@ -134,7 +141,7 @@ class _Reader:
             if why == "junk after document element":
                 text += "; types, mappings and rules stand in one <context>"
             self._error(text, error.lineno)
-        except (LookupError, ValueError) as error:  # of an encoding that Python does not have
+        except (LookupError, ValueError) as error:  # an encoding that Python does not have
             self._error(f"this is no well-formed XML: {error}")
 
     def _error(self, text: str, line: int | None = None) -> None:
@@ -143,7 +150,7 @@ class _Reader:
         if len(self.errors) == MOST_ERRORS:
             raise TooManyErrors
 
-    # -- what the parser finds ---------------------------------------------------------------------
+    # -- called by the parser ----------------------------------------------------------------------
 
     def _doctype(self, name: str, *rest: object) -> None:
         self._error("a document type and entities have no place in a context")
@@ -169,9 +176,9 @@ class _Reader:
         form = _FORMS.get(name)
         if form is not None and form.inside == outer:
             return True
-        inner = [each for each, known in _FORMS.items() if known.inside == outer]
+        inner = [tag for tag, known in _FORMS.items() if known.inside == outer]
         place = f"in <{outer}>" if outer else "as the outermost element"
-        expected = " or ".join(f"<{each}>" for each in inner) or "nothing"
+        expected = " or ".join(f"<{tag}>" for tag in inner) or "nothing"
         self._error(f"<{name}> has no place {place}; {expected} has")
         return False
 
@@ -179,13 +186,13 @@ class _Reader:
         form, count = _FORMS[name], len(self.errors)
         known = (*form.needed, *form.optional)
         has = f"it has {', '.join(known)}" if known else "it has none"
-        for each in values:
-            if each not in known:
-                self._error(f"<{name}> has no attribute {each!r}; {has}")
-        for each in form.needed:
-            if not values.get(each, "").strip():
-                fault = "is empty" if each in values else "is missing"
-                self._error(f"the attribute {each!r} of <{name}> {fault}; {has}")
+        for attribute in values:
+            if attribute not in known:
+                self._error(f"<{name}> has no attribute {attribute!r}; {has}")
+        for attribute in form.needed:
+            if not values.get(attribute, "").strip():
+                fault = "is empty" if attribute in values else "is missing"
+                self._error(f"the attribute {attribute!r} of <{name}> {fault}; {has}")
         return len(self.errors) == count
 
     def _take(self, name: str, values: dict[str, str]) -> None:
@@ -235,7 +242,7 @@ class _Reader:
             self._error(f"the text {shown!r} has no place in <{name}>")
 
     def _take_text(self) -> None:
-        """The paper writes types one after the other, without elements of their own."""
+        """Types written as plain text, one after the other, as the paper does."""
         text = "".join(piece for _, piece in self._text)
         lines = [line for line, piece in self._text for _ in piece]
         for word in re.finditer(r"\S+", text):

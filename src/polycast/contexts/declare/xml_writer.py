@@ -1,4 +1,4 @@
-"""From a context to its XML."""
+"""Writes a context as XML."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["dump"]
 
 
 def dump(context: Context) -> str:
-    """The XML of a context's own lines; what annotations stand for is not among them."""
+    """The XML of a context's own statements, without those that annotations stand for."""
     strict = ' strict="true"' if context.strict else ""
     lines = [f"<context name={quoteattr(context.name)}{strict}>"]
     lines += _section("types", _types(context))
@@ -62,12 +62,12 @@ def _function(context: Context, function: Any, what: str) -> str:
     return IDENTITY if function is identity else _named(context, function, what)
 
 
-def _named(context: Context, found: Any, what: str) -> str:
+def _named(context: Context, named: Any, what: str) -> str:
     try:
-        return ".".join(name_by_which(found))
+        return ".".join(name_by_which(named))
     except NoName as error:
         accepted = f"what a module defines under a name, and {error}"
-        raise BadContextError(f"in {what}", found, accepted=accepted, where=context.name) from None
+        raise BadContextError(f"in {what}", named, accepted=accepted, where=context.name) from None
 
 
 def _element(kind: str, /, **values: str) -> str:

@@ -1,4 +1,4 @@
-"""What an attribute holds: classes, in containers or not, and perhaps nothing."""
+"""What an attribute may hold, by its annotation: classes, containers of them, None."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONTAINERS",
     "Container",
-    "Shape",
+    "ValueShape",
     "attribute_hints",
     "filled",
     "has_attributes",
@@ -33,7 +33,7 @@ __all__ = [
     "shape_of",
 ]
 
-CONTAINERS: dict[object, type] = {  # how an annotation names it, and what it is
+CONTAINERS: dict[object, type] = {  # the class that an annotation names, and the kind that it is
     list: list,
     collections.abc.MutableSequence: list,
     collections.abc.Sequence: collections.abc.Sequence,
@@ -55,54 +55,54 @@ CONTAINERS: dict[object, type] = {  # how an annotation names it, and what it is
 
 @dataclass(frozen=True)
 class Container:
-    """A list, tuple, set or dict; of a dict, its values."""
+    """A list, tuple, set or dict, with the shape of its elements; of a dict, of its values."""
 
     kind: type
-    inner: Shape
-    keys: Shape | None = None
-    """Of a dict, its keys."""
+    inner: ValueShape
+    keys: ValueShape | None = None
+    """The shape of a dict's keys."""
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What a value may be: of some classes, in a container, None, or nobody knows."""
+class ValueShape:
+    """What a value may be: of some classes, a container, None, or unknown."""
 
     hint: Any
     classes: tuple[type, ...] = ()
     containers: tuple[Container, ...] = ()
     none: bool = False
     opaque: bool = False
-    """Whether it is not looked into."""
+    """Whether rules and mappings do not reach inside it."""
     unknown: bool = False
-    """Whether it may be anything; it counts as opaque, too."""
-    places: tuple[tuple[Shape, ...], ...] = ()
-    """Of tuples of a fixed length, what is at each place."""
+    """Whether it may be anything; then it is opaque, too."""
+    places: tuple[tuple[ValueShape, ...], ...] = ()
+    """For tuples of a fixed length: the shape at each place."""
     values: frozenset[tuple[type, object]] = frozenset()
-    """What a `Literal` names, by class; such a class is in `classes`, too."""
+    """The values of a `Literal`, with their classes, which are in `classes`, too."""
     literal: frozenset[type] = frozenset()
-    """The classes of which only those values may be there."""
+    """The classes of which only these values are allowed."""
 
-    parameters: tuple[tuple[type, tuple[Shape, ...]], ...] = ()
-    """Of generic classes, what they are of."""
+    parameters: tuple[tuple[type, tuple[ValueShape, ...]], ...] = ()
+    """For generic classes: the shapes of their arguments."""
     sealed: tuple[Any, ...] = ()
-    """What is known, but not looked into: a TypedDict, `type[M]`, a function, `tuple[M, *X]`."""
+    """Known, but opaque: a TypedDict, `type[M]`, a function, `tuple[M, *X]`."""
 
     def all_classes(self) -> Iterator[type]:
         """The classes, in containers too."""
         yield from self.classes
-        for each in self.containers:
-            yield from each.inner.all_classes()
+        for container in self.containers:
+            yield from container.inner.all_classes()
 
     def hidden_classes(
         self, seen: frozenset[Any] = frozenset(), *, but: Collection[type] = ()
     ) -> Iterator[type]:
-        """The classes that are held where no rule and no mapping ever looks.
+        """The classes that are held where no rule and no mapping reaches.
 
-        A rule sees the whole of an object whose class is among `but`.
+        A rule sees all of an object whose class is among `but`.
         """
-        for each in self.containers:
-            yield from () if each.keys is None else each.keys.any_classes(seen)
-            yield from each.inner.hidden_classes(seen, but=but)
+        for container in self.containers:
+            yield from () if container.keys is None else container.keys.any_classes(seen)
+            yield from container.inner.hidden_classes(seen, but=but)
         inside = [] if tuple in but else [*self.places]
         for shapes in (*inside, *(shapes for cls, shapes in self.parameters if cls not in but)):
             for shape in shapes:
@@ -112,15 +112,15 @@ class Shape:
                 yield from shape_of(hint).any_classes(seen | {self.sealed})
 
     def holds_opaque(self) -> bool:
-        """Whether it, or an element of it, is not looked into."""
-        return self.opaque or any(each.inner.holds_opaque() for each in self.containers)
+        """Whether it, or an element of it, is opaque."""
+        return self.opaque or any(container.inner.holds_opaque() for container in self.containers)
 
     def holds_unknown(self, seen: frozenset[Any] = frozenset()) -> bool:
-        """Whether nobody knows what it, or something in it, holds."""
+        """Whether it, or something in it, may be anything."""
         if self.unknown or self._is_bare():
             return True
-        inside = [each.inner for each in self.containers]
-        inside += [each.keys for each in self.containers if each.keys is not None]
+        inside = [container.inner for container in self.containers]
+        inside += [container.keys for container in self.containers if container.keys is not None]
         for shapes in (*self.places, *(shapes for _, shapes in self.parameters)):
             inside += shapes
         if self.sealed and self.sealed not in seen:
@@ -129,29 +129,29 @@ class Shape:
         return any(shape.holds_unknown(seen) for shape in inside)
 
     def _is_bare(self) -> bool:
-        """Whether it may be a container that does not say of what."""
-        said: set[type] = {tuple} if self.places else set()
-        said.update(cls for cls, _ in self.parameters)
-        return any(cls in CONTAINERS and cls not in said for cls in self.classes)
+        """Whether it may be a container whose annotation does not name its elements."""
+        annotated: set[type] = {tuple} if self.places else set()
+        annotated.update(cls for cls, _ in self.parameters)
+        return any(cls in CONTAINERS and cls not in annotated for cls in self.classes)
 
     def any_classes(self, seen: frozenset[Any] = frozenset()) -> Iterator[type]:
-        """All classes, wherever they are held."""
+        """All classes, reachable for rules or hidden."""
         yield from self.all_classes()
         yield from self.hidden_classes(seen)
 
-    def all_of(self, kind: type) -> Shape:
-        """What elements may be in any of the containers of a kind."""
-        inner = [each.inner for each in self.containers if each.kind is kind]
-        return inner[0] if len(inner) == 1 else one_of(each.hint for each in inner)
+    def all_of(self, kind: type) -> ValueShape:
+        """The shape of elements in any of the containers of a kind."""
+        inner = [container.inner for container in self.containers if container.kind is kind]
+        return inner[0] if len(inner) == 1 else one_of(element.hint for element in inner)
 
 
-def shape_of(hint: Any) -> Shape:
+def shape_of(hint: Any) -> ValueShape:
     """The shape of an annotation."""
     parts = _parts(hint)
     classes: list[type] = []
     containers: list[Container] = []
-    places: list[tuple[Shape, ...]] = []
-    parameters: list[tuple[type, tuple[Shape, ...]]] = []
+    places: list[tuple[ValueShape, ...]] = []
+    parameters: list[tuple[type, tuple[ValueShape, ...]]] = []
     sealed: list[Any] = []
     values: set[tuple[type, object]] = set()
     whole: set[type] = set()  # classes of which any value may be there
@@ -166,22 +166,23 @@ def shape_of(hint: Any) -> Shape:
             none = none or (type(None), None) in given
             values |= given - {(type(None), None)}
             classes += [type(value) for value in typing.get_args(part) if value is not None]
-        elif found := _classes(part):
-            classes += found
-            whole.update(found)
+        elif named_classes := _classes(part):
+            classes += named_classes
+            whole.update(named_classes)
             if typing.get_origin(part) is tuple:
                 places.append(tuple(map(shape_of, typing.get_args(part))))
             elif typing.get_args(part):
-                parameters.append((found[0], tuple(map(shape_of, typing.get_args(part)))))
+                parameters.append((named_classes[0], tuple(map(shape_of, typing.get_args(part)))))
         elif _is_sealed(part):
             sealed.append(part)
         else:
             unknown = True
     unique = tuple(dict.fromkeys(classes))
-    named = frozenset(each for each in values if each[0] not in whole)
+    named = frozenset(value for value in values if value[0] not in whole)
     literal = frozenset(cls for cls, _ in named)
-    containers.sort(key=lambda each: -len(each.kind.__mro__))  # an OrderedDict is a dict, too
-    return Shape(
+    # The narrow ones first: an OrderedDict is a dict, too.
+    containers.sort(key=lambda container: -len(container.kind.__mro__))
+    return ValueShape(
         hint,
         unique,
         tuple(containers),
@@ -196,13 +197,13 @@ def shape_of(hint: Any) -> Shape:
     )
 
 
-def one_of(hints: Iterable[Any]) -> Shape:
-    """The shape of what is of one of some annotations."""
-    return shape_of(Union[tuple(hints)])  # noqa: UP007  (how many they are is not known)
+def one_of(hints: Iterable[Any]) -> ValueShape:
+    """The shape of a value that matches one of several annotations."""
+    return shape_of(Union[tuple(hints)])  # noqa: UP007  (their number is not known)
 
 
 def _parts(hint: Any) -> list[Any]:
-    """The annotations of which a value has one, without what is only another name for them."""
+    """The members of a union, with aliases resolved."""
     plain: Any = unwrapped(hint)[0]
     alias = typing.get_origin(plain)
     if type(alias).__name__ == "TypeAliasType":
@@ -210,24 +211,25 @@ def _parts(hint: Any) -> list[Any]:
         if not _leads_to(alias.__value__, alias):
             return _parts(filled(alias.__value__, given))
     if typing.get_origin(plain) in (Union, types.UnionType):
-        return [each for part in typing.get_args(plain) for each in _parts(part)]
+        return [inner for part in typing.get_args(plain) for inner in _parts(part)]
     return [str] if plain is typing_extensions.LiteralString else [plain]
 
 
 def _leads_to(hint: Any, alias: Any) -> bool:
-    """Whether an alias is made of itself, so that it has no end."""
+    """Whether an alias contains itself, so that it has no end."""
     inside = (hint, typing.get_origin(hint), *typing.get_args(hint))
-    if any(each is alias for each in inside):
+    if any(inner is alias for inner in inside):
         return True
-    return any(_leads_to(each, alias) for each in typing.get_args(hint))
+    return any(_leads_to(argument, alias) for argument in typing.get_args(hint))
 
 
 def filled(hint: Any, given: dict[Any, Any]) -> Any:
-    """An annotation with something in place of its parameters."""
+    """An annotation with its parameters replaced."""
     if isinstance(hint, TypeVar):
         return given.get(hint, hint)
-    inside = tuple(given.get(each, each) for each in getattr(hint, "__parameters__", ()))
-    return hint[inside] if inside else hint
+    parameters = getattr(hint, "__parameters__", ())
+    arguments = tuple(given.get(parameter, parameter) for parameter in parameters)
+    return hint[arguments] if arguments else hint
 
 
 def _is_sealed(part: Any) -> bool:
@@ -240,7 +242,7 @@ def _is_sealed(part: Any) -> bool:
 
 
 def _is_unpacked(part: Any) -> bool:
-    """Whether it is a tuple of any length, of which some places are of their own."""
+    """Whether it is a tuple of any length with some fixed places, as `tuple[M, *X]`."""
     return typing.get_origin(part) is tuple and any(map(_unpacked, typing.get_args(part)))
 
 
@@ -253,15 +255,16 @@ _UNPACK = (typing.Unpack, typing_extensions.Unpack)
 
 
 def _held_by(part: Any) -> list[Any]:
-    """The annotations inside one that is not looked into."""
+    """The annotations inside a sealed one."""
     origin = typing.get_origin(part) or part
     if typing_extensions.is_typeddict(origin):
         return list(keys_of(part).values())
     if not _is_unpacked(part):
         return []  # a class or a function holds no values
     inside = typing.get_args(part)
-    is_said = [typing.get_origin(each) in _UNPACK for each in inside]
-    return [typing.get_args(e)[0] if said else e for e, said in zip(inside, is_said, strict=True)]
+    return [
+        typing.get_args(hint)[0] if typing.get_origin(hint) in _UNPACK else hint for hint in inside
+    ]
 
 
 def keys_of(part: Any) -> dict[str, Any]:
@@ -281,7 +284,7 @@ def attribute_hints(cls: type) -> dict[str, Any]:
 
 
 def has_attributes(cls: type) -> bool:
-    """Whether objects of a class are looked into; a value that extends a built-in one is not."""
+    """Whether rules reach inside objects of a class; not if it extends a built-in value."""
     return kind_of(cls) not in ("value", "enum", "flag") and bool(attribute_hints(cls))
 
 
@@ -291,7 +294,7 @@ def _container(hint: Any) -> Container | None:
     if kind is None:
         return None
     if kind is tuple and (len(arguments) != 2 or arguments[1] is not ...):
-        return None  # each place of a fixed tuple is something of its own
+        return None  # the places of a fixed tuple have shapes of their own
     if kind is not tuple and len(arguments) != (2 if issubclass(kind, dict) else 1):
         return None
     if issubclass(kind, dict):
@@ -301,7 +304,7 @@ def _container(hint: Any) -> Container | None:
 
 def _classes(hint: Any) -> list[type]:
     origin = typing.get_origin(hint)
-    found = hint if origin is None else origin
-    if not isinstance(found, type) or found in (Any, object):
+    cls = hint if origin is None else origin
+    if not isinstance(cls, type) or cls in (Any, object):
         return []
-    return [] if _is_sealed(hint) else [found]
+    return [] if _is_sealed(hint) else [cls]

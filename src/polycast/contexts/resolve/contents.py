@@ -18,7 +18,7 @@ from polycast.typesystem.standard_types import is_machinery, is_standard_library
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.contexts.resolve.attribute_shapes import Shape
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
 
 __all__ = ["completing", "extends_container", "held_besides", "may_hold_more", "undeclared"]
 
@@ -35,7 +35,7 @@ def extends_container(cls: type) -> bool:
     return kind_of(cls) != "namedtuple" and any(base in _KEEPING for base in cls.__mro__)
 
 
-def held_besides(cls: type) -> Shape | None:
+def held_besides(cls: type) -> ValueShape | None:
     """What is held where no rule looks, if something may be; `list` itself is an annotation."""
     if cls in CONTAINERS or any(base in ATOMS for base in cls.__mro__):
         return None

@@ -1,4 +1,4 @@
-"""How derived a type is, by what classes declare; Python's method resolution order is not this."""
+"""How far apart two types are, by what classes declare; this is not Python's resolution order."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 from polycast.typesystem.describe import supertypes_of
 
-__all__ = ["FARTHEST", "Derived", "derived", "is_subtype", "most_derived"]
+__all__ = ["FARTHEST", "Distance", "distance", "is_subtype", "most_derived"]
 
 
-class Derived(NamedTuple):
-    """How far a type that is named is above the type that is met; smaller is stronger."""
+class Distance(NamedTuple):
+    """How far a named type is above the type that is met; smaller is stronger."""
 
     chain: int
-    """The longest chain of declared supertypes from the one up to the other (P3)."""
+    """The longest chain of declared supertypes from the type met up to the named one (P3)."""
     place: int
-    """Where it comes in a breadth-first walk of the declared supertypes (P4)."""
+    """The position of the named type in a breadth-first walk of the declared supertypes (P4)."""
 
 
-FARTHEST = Derived(1_000_000, 1_000_000)  # `object`, which nobody declares
-_distances: weakref.WeakKeyDictionary[type, dict[type, Derived]] = weakref.WeakKeyDictionary()
+FARTHEST = Distance(1_000_000, 1_000_000)  # `object`, which no class declares
+_distances: weakref.WeakKeyDictionary[type, dict[type, Distance]] = weakref.WeakKeyDictionary()
 
 
 def is_subtype(met: type, named: type) -> bool:
@@ -28,35 +28,35 @@ def is_subtype(met: type, named: type) -> bool:
     return named in met.__mro__
 
 
-def derived(met: type, named: type) -> Derived:
-    """How derived a named type is against a type that is met, of which it is a supertype."""
-    found = _distances.get(met)
-    if found is None:
-        found = _distances[met] = _walked(met)
-    return found.get(named, FARTHEST)
+def distance(met: type, named: type) -> Distance:
+    """The distance from the type that is met up to one of its supertypes."""
+    distances = _distances.get(met)
+    if distances is None:
+        distances = _distances[met] = _all_distances(met)
+    return distances.get(named, FARTHEST)
 
 
 def most_derived(met: type, candidates: list[type]) -> list[type]:
-    """Those of some types that are supertypes of the one met, the most derived first."""
-    fitting = [each for each in candidates if is_subtype(met, each)]
-    return sorted(fitting, key=lambda each: derived(met, each))
+    """The candidates that are supertypes of the type met, the most derived first."""
+    supertypes = [candidate for candidate in candidates if is_subtype(met, candidate)]
+    return sorted(supertypes, key=lambda supertype: distance(met, supertype))
 
 
-def _walked(met: type) -> dict[type, Derived]:
+def _all_distances(met: type) -> dict[type, Distance]:
     places: dict[type, int] = {met: 0}
     waiting = [met]
-    for each in waiting:
-        for above in supertypes_of(each):
-            if above not in places:
-                places[above] = len(places)
-                waiting.append(above)
+    for cls in waiting:
+        for supertype in supertypes_of(cls):
+            if supertype not in places:
+                places[supertype] = len(places)
+                waiting.append(supertype)
     chains: dict[type, int] = {}
     _climb(met, 0, chains)
-    return {each: Derived(chains[each], place) for each, place in places.items()}
+    return {cls: Distance(chains[cls], place) for cls, place in places.items()}
 
 
 def _climb(cls: type, length: int, chains: dict[type, int]) -> None:
     if chains.get(cls, -1) < length:
         chains[cls] = length
-        for above in supertypes_of(cls):
-            _climb(above, length + 1, chains)
+        for supertype in supertypes_of(cls):
+            _climb(supertype, length + 1, chains)

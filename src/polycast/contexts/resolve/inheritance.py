@@ -1,4 +1,4 @@
-"""What is in effect in a context: its own lines over those of its parents (FOS, section 4.2)."""
+"""What is in effect in a context: its own statements over its parents' (FOS, section 4.2)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from polycast.contexts.check.assignability import fits, hint_text
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.declare.annotations import annotated_functions, annotated_mappings
-from polycast.contexts.declare.local_types import Vocabulary
+from polycast.contexts.declare.local_types import KnownTypes
 from polycast.contexts.declare.patterns import BadPattern, Pattern, parse_pattern
 from polycast.contexts.declare.rule_functions import Unusable, function_of
-from polycast.contexts.declare.statements import DISABLED, Mapping, Place, Rule, Whole
+from polycast.contexts.declare.statements import DISABLED, Mapping, Rule, SourceLocation, WholeRule
 from polycast.contexts.declare.unit_rules import unit_rules
 from polycast.contexts.resolve.derivation import is_subtype, most_derived
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from polycast.contexts.declare.context import Context
-    from polycast.contexts.declare.rule_functions import Function
-    from polycast.contexts.declare.statements import Direction, MappingLine, RuleLine
+    from polycast.contexts.declare.rule_functions import RuleFunction
+    from polycast.contexts.declare.statements import Direction, RuleLine
 
-__all__ = ["Settled", "forget", "from_above", "settle"]
+__all__ = ["SettledContext", "forget", "from_above", "settle"]
 
-Entry = TypeVar("Entry", Rule, Mapping, Whole)
+Entry = TypeVar("Entry", Rule, Mapping, WholeRule)
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledContext:
     """A context with all that it inherits, its names resolved."""
 
     name: str
-    types: Vocabulary
+    types: KnownTypes
     local: frozenset[type]
     """The types of the context itself, and of its parents but the root."""
     reference: frozenset[type]
@@ -41,9 +41,9 @@ class Settled:
     own: frozenset[type]
     """The types that the context lists itself."""
     every_rule: dict[Pattern, Rule]
-    """Rules and what disables them."""
+    """All rules, those that disable others included."""
     mappings: dict[tuple[type, Direction], Mapping]
-    wholes: dict[type, Whole]
+    wholes: dict[type, WholeRule]
     is_strict: bool
     """Whether each attribute of a target has to come from the source, here or in a parent."""
     findings: list[Finding] = field(default_factory=list)
@@ -55,102 +55,101 @@ class Settled:
 
     @property
     def is_pure(self) -> bool:
-        """Whether all functions in effect give the same tomorrow."""
+        """Whether no function in effect is marked as impure."""
         functions = [rule.function for rule in self.rules]
         functions += [whole.function for whole in self.wholes.values()]
-        return not any(each is not None and each.is_impure for each in functions)
+        return not any(function is not None and function.is_impure for function in functions)
 
     def is_root_type(self, cls: type) -> bool:
-        """Whether the root has a type: it lists it, or no context here does."""
+        """Whether a type is one of the root: the root lists it, or no context does."""
         return cls in self.reference or cls not in self.local
 
     def mapping_for(self, met: type, direction: Direction) -> Mapping | None:
         """The mapping of a type: its own, or that of the most derived type above it."""
-        found = self.mappings_for(met, direction)
-        return found[0] if found else None
+        return next(iter(self.mappings_for(met, direction)), None)
 
     def mappings_for(self, met: type, direction: Direction) -> list[Mapping]:
-        """All mappings that could be a type's, the strongest first."""
+        """All mappings of a type and of the types above it, the strongest first."""
         sources = [source for source, way in self.mappings if way == direction]
         return [self.mappings[source, direction] for source in most_derived(met, sources)]
 
 
-_kept: weakref.WeakKeyDictionary[Context, Settled] = weakref.WeakKeyDictionary()
+_kept: weakref.WeakKeyDictionary[Context, SettledContext] = weakref.WeakKeyDictionary()
 
 
-def settle(context: Context) -> Settled:
+def settle(context: Context) -> SettledContext:
     """Resolve the names of a context and of all above it."""
-    found: dict[Context, Settled] = {}
-    for each in from_above(context):  # each once, however many are its children
-        settled = _kept.get(each)
-        if settled is None:
-            settled = _settled(each, [found[parent] for parent in each.parents])
-            if all(one.is_frozen for one in each.lineage()):
-                _kept[each] = settled
-        found[each] = settled
-    return found[context]
+    settled: dict[Context, SettledContext] = {}
+    for ancestor in from_above(context):  # each is settled once, however many children it has
+        known = _kept.get(ancestor)
+        if known is None:
+            known = _settled(ancestor, [settled[parent] for parent in ancestor.parents])
+            if all(above.is_frozen for above in ancestor.lineage()):
+                _kept[ancestor] = known
+        settled[ancestor] = known
+    return settled[context]
 
 
 def forget(context: Context) -> None:
-    """Resolve a context anew, and those below it: it may change."""
-    for each in [each for each in _kept if context in each.lineage()]:
-        _kept.pop(each, None)
+    """Forget a context that may change again, and those below it."""
+    for kept in [kept for kept in _kept if context in kept.lineage()]:
+        _kept.pop(kept, None)
 
 
 def from_above(context: Context) -> list[Context]:
     """A context and all above it, parents before their children."""
-    found: dict[Context, None] = {}
+    ordered: dict[Context, None] = {}
     waiting = [context]
     while waiting:
-        missing = [each for each in waiting[-1].parents if each not in found]
+        missing = [parent for parent in waiting[-1].parents if parent not in ordered]
         if missing:
             waiting.append(missing[0])
         else:
-            found.setdefault(waiting.pop())
-    return list(found)
+            ordered.setdefault(waiting.pop())
+    return list(ordered)
 
 
-def _settled(context: Context, parents: list[Settled]) -> Settled:
-    listed = [cls for each in context.lineage() for cls in each.types]
+def _settled(context: Context, parents: list[SettledContext]) -> SettledContext:
+    lineage, root = context.lineage(), context.root
     mappings = [*annotated_mappings(context), *context.mapping_lines]
-    ends = [end for line in mappings for end in (line.source, line.target)]
+    listed = [cls for ancestor in lineage for cls in ancestor.types]
+    ends = [end for mapping in mappings for end in mapping.ends]
     inherited = [cls for parent in parents for cls in parent.types.types]
-    types = Vocabulary([*listed, *ends, *inherited])
-    root = context.root
-    settled = Settled(
+    settled = SettledContext(
         context.name,
-        types,
-        frozenset(cls for each in context.lineage() if each is not root for cls in each.types),
+        KnownTypes([*listed, *ends, *inherited]),
+        frozenset(cls for ancestor in lineage if ancestor is not root for cls in ancestor.types),
         frozenset(root.types),
         frozenset(context.types),
         {},
         {},
         {},
-        any(each.strict for each in context.lineage()),
-        list(dict.fromkeys(each for parent in parents for each in parent.findings)),
+        any(ancestor.strict for ancestor in lineage),
+        list(dict.fromkeys(finding for parent in parents for finding in parent.findings)),
     )
-    _Settling(context, parents, settled).run(mappings)
+    _Inheritance(context, parents, settled).run(mappings)
     return settled
 
 
-class _Settling:
-    def __init__(self, context: Context, parents: list[Settled], settled: Settled) -> None:
+class _Inheritance:
+    """Fills in a settled context: its own statements, its parents' and generated ones."""
+
+    def __init__(
+        self, context: Context, parents: list[SettledContext], settled: SettledContext
+    ) -> None:
         self._context, self._parents, self._settled = context, parents, settled
 
-    def run(self, mappings: list[MappingLine]) -> None:
-        settled = self._settled
+    def run(self, mappings: list[Mapping]) -> None:
+        settled, parents = self._settled, self._parents
         own_rules = self._rules(self._context.rule_lines)
         own_mappings = self._mappings(mappings)
         own_wholes = self._wholes()
-        settled.every_rule.update(
-            self._inherited([each.every_rule for each in self._parents], own_rules, "rules")
-        )
-        settled.mappings.update(
-            self._inherited([each.mappings for each in self._parents], own_mappings, "mappings")
-        )
-        settled.wholes.update(
-            self._inherited([each.wholes for each in self._parents], own_wholes, "wholes")
-        )
+        rules = [parent.every_rule for parent in parents]
+        settled.every_rule.update(self._inherited(rules, own_rules, "rules"))
+        inherited_mappings = [parent.mappings for parent in parents]
+        settled.mappings.update(self._inherited(inherited_mappings, own_mappings, "mappings"))
+        wholes = [parent.wholes for parent in parents]
+        settled.wholes.update(self._inherited(wholes, own_wholes, "wholes"))
         self._check_disabling(own_rules, self._generate())
 
     # -- inheriting --------------------------------------------------------------------------------
@@ -158,47 +157,48 @@ class _Settling:
     def _inherited(
         self, parents: list[dict[Any, Entry]], own: dict[Any, Entry], what: str
     ) -> dict[Any, Entry]:
-        """One's own lines over the parents', of whom the first decides."""
-        found: dict[Any, Entry] = {}
+        """A context's own entries over those of its parents, of whom the first decides."""
+        inherited: dict[Any, Entry] = {}
         for entries in parents:
             for key, entry in entries.items():
-                known = found.setdefault(key, entry)
-                if known != entry and key not in own and not _is_generated(known, entry):
+                known = inherited.setdefault(key, entry)
+                is_written = not _is_generated(known) and not _is_generated(entry)
+                if known != entry and key not in own and is_written:
                     text = (
                         f"the parents have different {what} for the same: {known} "
                         f"({known.place}) is taken, not {entry} ({entry.place})"
                     )
-                    self._report("parents-differ", text, f"{self._context.name}")
-                if _generated(known) and not _generated(entry):
-                    found[key] = entry
-        return {**found, **own}
+                    self._report("parents-differ", text, self._context.name)
+                if _is_generated(known) and not _is_generated(entry):
+                    inherited[key] = entry
+        return {**inherited, **own}
 
     def _check_disabling(self, own: dict[Pattern, Rule], generated: set[Pattern]) -> None:
         for pattern, rule in own.items():
-            if rule.function is None and pattern not in generated:
-                above = [each.every_rule.get(pattern) for each in self._parents]
-                if not any(each is not None and each.function is not None for each in above):
-                    text = f"there is no inherited rule {str(pattern)!r} to disable"
-                    self._report("nothing-to-disable", text, rule.where)
+            if rule.function is not None or pattern in generated:
+                continue
+            if not any(_has_rule(parent, pattern) for parent in self._parents):
+                text = f"there is no inherited rule {str(pattern)!r} to disable"
+                self._report("nothing-to-disable", text, rule.where)
 
     def _generate(self) -> set[Pattern]:
-        """Rules that annotations stand for: they give way to any that is written.
+        """Add the rules that annotations and units stand for; written rules go before them.
 
-        Those of the parents are made anew, because they depend on the mappings.
+        Those of the parents are replaced, because they depend on the mappings.
         """
         every = self._settled.every_rule
         for pattern in [pattern for pattern, rule in every.items() if rule.generated]:
             del every[pattern]
-        found = list(self._annotated())
-        for rule in found:
+        annotated = list(self._annotated())
+        for rule in annotated:
             every.setdefault(rule.pattern, rule)
         converting = unit_rules(self._settled)  # it asks which rules there are
         for rule in converting:
             every.setdefault(rule.pattern, rule)
-        return {rule.pattern for rule in (*found, *converting)}
+        return {rule.pattern for rule in (*annotated, *converting)}
 
     def _annotated(self) -> Iterator[Rule]:
-        place = Place(self._context.name)
+        place = SourceLocation(self._context.name)
         for cls, given in annotated_functions(self._settled.types.types):
             pattern = Pattern(cls, (), cls.__name__)
             where = f"{place}, @transform_with of {cls.__name__!r}"
@@ -206,50 +206,53 @@ class _Settling:
             if function is not None and self._takes(function, pattern, where):
                 yield Rule(pattern, function, place, generated=True)
 
-    # -- one's own lines ---------------------------------------------------------------------------
+    # -- its own statements ------------------------------------------------------------------------
 
     def _rules(self, lines: Iterable[RuleLine]) -> dict[Pattern, Rule]:
         rules = [rule for line in lines if (rule := self._rule(line)) is not None]
         return self._once(rules, lambda rule: rule.pattern, "rule-twice", "pattern")
 
-    def _mappings(self, lines: Iterable[MappingLine]) -> dict[tuple[type, Direction], Mapping]:
-        found = [Mapping(each.source, each.target, each.direction, each.place) for each in lines]
-        for each in found:
-            self._check_ends(each)
+    def _mappings(self, mappings: list[Mapping]) -> dict[tuple[type, Direction], Mapping]:
+        for mapping in mappings:
+            self._check_ends(mapping)
         return self._once(
-            found, lambda each: (each.source, each.direction), "mapping-twice", "source"
+            mappings,
+            lambda mapping: (mapping.source, mapping.direction),
+            "mapping-twice",
+            "source",
         )
 
-    def _wholes(self) -> dict[type, Whole]:
-        found = []
+    def _wholes(self) -> dict[type, WholeRule]:
+        wholes = []
         for line in self._context.whole_lines:
             where = f"{line.place}, whole {line.source.__name__!r}"
             function = self._function(line.function, where)
             if function is not None:
-                found.append(Whole(line.source, function, line.place))
-        return self._once(found, lambda each: each.source, "rule-twice", "type of whole events")
+                wholes.append(WholeRule(line.source, function, line.place))
+        return self._once(wholes, lambda whole: whole.source, "rule-twice", "type of whole events")
 
     def _once(
         self, entries: list[Entry], key: Callable[[Entry], Hashable], code: str, what: str
     ) -> dict[Any, Entry]:
-        found: dict[Any, Entry] = {}
-        for each in entries:
-            before = found.pop(key(each), None)
+        """The entries by their key; the last one wins, and the others are reported."""
+        by_key: dict[Any, Entry] = {}
+        for entry in entries:
+            before = by_key.pop(key(entry), None)
             if before is not None:
-                text = f"the same {what} twice: {each} is taken, not {before} ({before.place})"
-                self._report(code, text, each.where)
-            found[key(each)] = each
-        return found
+                text = f"the same {what} twice: {entry} is taken, not {before} ({before.place})"
+                self._report(code, text, entry.where)
+            by_key[key(entry)] = entry
+        return by_key
 
     def _rule(self, line: RuleLine) -> Rule | None:
         where = f"{line.place}, rule {line.pattern!r}"
         try:
             pattern, warnings = parse_pattern(line.pattern, self._settled.types)
         except BadPattern as error:
-            self._report(error.code, error.told(), where)
+            self._report(error.code, error.message(), where)
             return None
-        for each in warnings:
-            self._report(each.code, each.text, where)
+        for warning in warnings:
+            self._report(warning.code, warning.text, where)
         if line.function == DISABLED:
             return Rule(pattern, None, line.place)
         function = self._function(line.function, where)
@@ -257,21 +260,21 @@ class _Settling:
             return None
         return Rule(pattern, function, line.place)
 
-    def _function(self, given: object, where: str) -> Function | None:
+    def _function(self, given: object, where: str) -> RuleFunction | None:
         try:
             return function_of(given, self._settled.types.types)
         except Unusable as error:
             self._report("bad-function", str(error), where)
             return None
 
-    def _takes(self, function: Function, pattern: Pattern, where: str) -> bool:
+    def _takes(self, function: RuleFunction, pattern: Pattern, where: str) -> bool:
         """Whether the argument is a supertype of the type at the pattern."""
-        named = [each for each in pattern.last.types if each is not object]
-        wrong = [each for each in named if not fits(each, function.argument)]
+        named = [cls for cls in pattern.last.types if cls is not object]
+        wrong = [cls for cls in named if not fits(cls, function.argument)]
         if wrong:
             text = (
                 f"{function.name} takes {hint_text(function.argument)}, and at the pattern is "
-                f"{' | '.join(each.__name__ for each in wrong)}; it would have to take a "
+                f"{' | '.join(cls.__name__ for cls in wrong)}; it would have to take a "
                 f"supertype of that"
             )
             self._report("bad-argument", text, where)
@@ -312,19 +315,15 @@ class _Settling:
         self._settled.findings.append(Finding(code, text, where))
 
 
-def _generated(entry: Rule | Mapping | Whole) -> bool:
+def _is_generated(entry: Rule | Mapping | WholeRule) -> bool:
     return isinstance(entry, Rule) and entry.generated
 
 
-def _is_generated(*entries: Rule | Mapping | Whole) -> bool:
-    return any(map(_generated, entries))
+def _has_rule(settled: SettledContext, pattern: Pattern) -> bool:
+    rule = settled.every_rule.get(pattern)
+    return rule is not None and rule.function is not None
 
 
 def are_unrelated(one: type, other: type) -> bool:
     """Whether neither of two types is above the other."""
     return not is_subtype(one, other) and not is_subtype(other, one)
-
-
-def place_of(context: Context) -> Place:
-    """Where lines are that a program declares."""
-    return Place(context.name)

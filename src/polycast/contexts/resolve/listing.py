@@ -1,4 +1,4 @@
-"""How events of a type come in and go out, path by path: what applies, and why."""
+"""Lists how events of a type come in and go out, path by path: what applies, and why."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from polycast.contexts.compile.translation_ir import Recipe
     from polycast.contexts.declare.context import Context
     from polycast.contexts.declare.statements import Direction, Rule
-    from polycast.contexts.resolve.attribute_shapes import Shape
-    from polycast.contexts.resolve.inheritance import Settled
-    from polycast.contexts.resolve.resolution import Node
+    from polycast.contexts.resolve.attribute_shapes import ValueShape
+    from polycast.contexts.resolve.inheritance import SettledContext
+    from polycast.contexts.resolve.resolution import PathNode
 
-__all__ = ["Branch", "Shown", "show"]
+__all__ = ["Branch", "Listing", "show"]
 
 Kind = Literal["event", "rule", "mapped", "copied", "default", "dropped", "shadowed", "missing"]
 _STYLES: dict[str, str] = {
@@ -47,7 +47,7 @@ _STYLES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Branch:
-    """A path: what is there, and what becomes of it."""
+    """A path: what is there, and how it is translated."""
 
     name: str
     kind: Kind
@@ -56,7 +56,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Listing:
     """A type as a context sees it; to be printed, or shown by rich."""
 
     context: str
@@ -71,8 +71,8 @@ class Shown:
         return f"{self.type} in context {self.context!r}{', which is strict' * self.strict}"
 
     def to_data(self) -> dict[str, Any]:
-        """The same as plain data."""
-        findings = [{**asdict(each), "severity": each.severity} for each in self.findings]
+        """The listing as plain data."""
+        findings = [{**asdict(finding), "severity": finding.severity} for finding in self.findings]
         return {**asdict(self), "findings": findings}
 
     def __str__(self) -> str:
@@ -80,18 +80,18 @@ class Shown:
         width = max((len(left) for left, _ in rows), default=0)
         lines = [self.title]
         lines += [f"{left.ljust(width)}  {branch.what}".rstrip() for left, branch in rows]
-        return "\n".join([*lines, *(f"{each.severity}: {each}" for each in self.findings)])
+        return "\n".join([*lines, *(f"{finding.severity}: {finding}" for finding in self.findings)])
 
     def __rich__(self) -> Any:
         from rich.text import Text
         from rich.tree import Tree
 
         top = Tree(Text(self.title, "bold"))
-        width = max((len(left) for each in self.branches for left, _ in _rows(each)), default=0)
+        width = max((len(left) for branch in self.branches for left, _ in _rows(branch)), default=0)
         for branch in self.branches:
             self._hang(top, branch, width)
-        for each in self.findings:
-            top.add(Text(f"{each.severity}: {each}", _STYLES[each.severity]))
+        for finding in self.findings:
+            top.add(Text(f"{finding.severity}: {finding}", _STYLES[finding.severity]))
         return top
 
     def _hang(self, tree: Any, branch: Branch, width: int) -> None:
@@ -101,22 +101,24 @@ class Shown:
         text = Text(branch.name.ljust(width), "dim" if is_dim else "")
         text.append(f"  {branch.what}", _STYLES[branch.kind])
         added = tree.add(text)
-        for each in branch.inside:
-            self._hang(added, each, max(width - 4, 0))
+        for inner in branch.inside:
+            self._hang(added, inner, max(width - 4, 0))
 
 
 def _rows(branch: Branch, before: str = "", lead: str = "") -> Iterator[tuple[str, Branch]]:
     yield f"{before}{branch.name}", branch
-    for place, each in enumerate(branch.inside):
+    for place, inner in enumerate(branch.inside):
         is_last = place == len(branch.inside) - 1
         mark, further = ("└── ", "    ") if is_last else ("├── ", "│   ")
-        yield from _rows(each, lead + mark, lead + further)
+        yield from _rows(inner, lead + mark, lead + further)
 
 
-def show(context: Context, cls: type) -> Shown:
-    """How a context sees events of a type."""
+def show(context: Context, cls: type) -> Listing:
+    """List how a context translates events of a type."""
     settled = settle(context)
-    branches = [each for way in DIRECTIONS if (each := _direction(settled, cls, way)) is not None]
+    branches = [
+        branch for way in DIRECTIONS if (branch := _direction(settled, cls, way)) is not None
+    ]
     if not branches:
         if settled.is_root_type(cls):
             what = "no mapping: it comes in and goes out unchanged"
@@ -125,53 +127,53 @@ def show(context: Context, cls: type) -> Shown:
         branches.append(Branch(cls.__name__, "event", what))
     word = re.compile(rf"\b{re.escape(cls.__name__)}\b")
     findings = [
-        each
-        for each in check(context).findings
-        if each.severity != "observation" or word.search(f"{each.text} {each.where}")
+        finding
+        for finding in check(context).findings
+        if finding.severity != "observation" or word.search(f"{finding.text} {finding.where}")
     ]
-    findings.sort(key=lambda each: get_args(Severity).index(each.severity))
-    return Shown(context.name, cls.__name__, tuple(branches), tuple(findings), settled.is_strict)
+    findings.sort(key=lambda finding: get_args(Severity).index(finding.severity))
+    return Listing(context.name, cls.__name__, tuple(branches), tuple(findings), settled.is_strict)
 
 
-def _direction(settled: Settled, cls: type, direction: Direction) -> Branch | None:
+def _direction(settled: SettledContext, cls: type, direction: Direction) -> Branch | None:
     mapping = settled.mapping_for(cls, direction)
     if mapping is None:
         return None
     resolver = Resolver(settled.rules, settled.types)
     try:
         recipe = Builder(settled, resolver, direction).event(cls, mapping)
-        showing = _Showing(settled, direction)
-        inside = tuple(showing.event(resolver.root(cls), recipe))
+        lister = _RecipeLister(settled, direction)
+        inside = tuple(lister.event(resolver.root(cls), recipe))
     except TooManyPaths as error:
         return Branch(cls.__name__, "missing", str(error))
     way = "incoming" if direction == "?" else "outgoing"
     return Branch(f"{way}: {mapping}", "event", f"declared in {mapping.place}", inside)
 
 
-class _Showing:
-    def __init__(self, settled: Settled, direction: Direction) -> None:
+class _RecipeLister:
+    def __init__(self, settled: SettledContext, direction: Direction) -> None:
         self._settled, self._types, self._direction = settled, settled.types, direction
         self._open: set[int] = set()
         self._shown: set[int] = set()
 
-    def event(self, node: Node, recipe: Recipe) -> Iterator[Branch]:
-        """What becomes of an event."""
+    def event(self, node: PathNode, recipe: Recipe) -> Iterator[Branch]:
+        """The branches of an event."""
         if isinstance(recipe, Whole):
             what = f"{_whole_text(recipe)}: no rule or unit applies"
             yield Branch("(the whole)", "rule", what)
         elif isinstance(recipe, Build):
             yield from self.attributes(node, recipe)
 
-    def attributes(self, node: Node, build: Build) -> Iterator[Branch]:
-        """What becomes of the attributes of an object."""
+    def attributes(self, node: PathNode, build: Build) -> Iterator[Branch]:
+        """The branches of an object's attributes."""
         self._open.add(id(build))
         given, wanted = self._types.shapes(build.source), self._types.shapes(build.target)
         for name in wanted:
             if name in build.parts:
                 hidden = build.hidden.get(name)
-                for each in self._attribute(node, name, given[name], build.parts[name]):
-                    is_kept = hidden is not None and each.kind in ("copied", "mapped")
-                    yield replace(each, what=f"{each.what}; {hidden}") if is_kept else each
+                for branch in self._attribute(node, name, given[name], build.parts[name]):
+                    is_kept = hidden is not None and branch.kind in ("copied", "mapped")
+                    yield replace(branch, what=f"{branch.what}; {hidden}") if is_kept else branch
             else:
                 yield self._unfilled(build, name)
         for name in given:
@@ -193,7 +195,9 @@ class _Showing:
             return Branch(name, "default", f"the default of {target.__name__}{why}")
         return Branch(name, "missing", "nothing produces it")
 
-    def _attribute(self, node: Node, name: str, shape: Shape, recipe: Recipe) -> Iterator[Branch]:
+    def _attribute(
+        self, node: PathNode, name: str, shape: ValueShape, recipe: Recipe
+    ) -> Iterator[Branch]:
         if shape.opaque:
             label, unknown = f"{name}: {hint_text(shape.hint)}", node.child(name, object)
             rule = unknown.winner
@@ -209,9 +213,9 @@ class _Showing:
             yield Branch(f"{name}: {hint_text(shape.hint)}", "copied", "copied")
 
     def _cases(
-        self, label: str, shape: Shape, recipe: Recipe
+        self, label: str, shape: ValueShape, recipe: Recipe
     ) -> Iterator[tuple[str, type, Recipe]]:
-        """What may be met at an attribute, in containers too, and what is done with it."""
+        """The types that may be met at an attribute, in containers too, with their recipes."""
         match recipe:
             case Otherwise():
                 yield from self._cases(label, shape, recipe.inner)
@@ -220,7 +224,7 @@ class _Showing:
                     yield label, met, part
                 for container, (_, part) in zip(shape.containers, recipe.containers, strict=True):
                     inner = part.inner if isinstance(part, Each) else part
-                    is_merged = sum(each is part for _, each in recipe.containers) > 1
+                    is_merged = sum(other is part for _, other in recipe.containers) > 1
                     held = shape.all_of(container.kind) if is_merged else container.inner
                     yield from self._cases(f"{label}[]", held, inner)
                 if isinstance(recipe.none, Missing):
@@ -232,7 +236,7 @@ class _Showing:
                 for container in shape.containers:
                     yield from self._cases(f"{label}[]", container.inner, recipe)
 
-    def _value(self, node: Node, label: str, recipe: Recipe) -> Branch:
+    def _value(self, node: PathNode, label: str, recipe: Recipe) -> Branch:
         if node.winner is not None:
             what = _rule_text(node, node.winner)
             return Branch(label, "rule", what, tuple(_shadowed(node, set())))
@@ -244,16 +248,16 @@ class _Showing:
             return Branch(label, "default", "the default, because the target does not take it")
         return Branch(label, "copied", "copied")
 
-    def _rebuilt(self, node: Node, label: str, build: Build) -> Branch:
+    def _rebuilt(self, node: PathNode, label: str, build: Build) -> Branch:
         mappings = self._settled.mappings_for(node.met, self._direction)
-        found = [each for each in mappings if each.target is build.target]
-        if found:
-            what = f"rebuilt by {found[0]}"
+        fitting = [mapping for mapping in mappings if mapping.target is build.target]
+        if fitting:
+            what = f"rebuilt by {fitting[0]}"
         else:
             what = f"rebuilt as {build.target.__name__}, because rules may apply in it"
         if id(build) in self._open:
             return Branch(label, "mapped", f"{what}, as further out")
-        if node.scope is not None:  # it comes in very many places
+        if node.scope is not None:  # it is met in very many places
             if id(build) in self._shown:
                 return Branch(label, "mapped", f"{what}, as above")
             self._shown.add(id(build))
@@ -264,13 +268,13 @@ def _whole_text(recipe: Whole) -> str:
     return f"made by {recipe.function.name}"
 
 
-def _rule_text(node: Node, rule: Rule) -> str:
+def _rule_text(node: PathNode, rule: Rule) -> str:
     why = "" if node.runner_up is None else f"  ({node.reason} over {node.runner_up.pattern})"
-    made = "  (generated)" if rule.generated else ""
-    return f"{rule}{made}{why}"
+    generated = "  (generated)" if rule.generated else ""
+    return f"{rule}{generated}{why}"
 
 
-def _shadowed(node: Node, seen: set[Node]) -> Iterator[Branch]:
+def _shadowed(node: PathNode, seen: set[PathNode]) -> Iterator[Branch]:
     """The rules that would win further in, if the descent did not end here."""
     for attribute, child in node.all_children():
         inside: tuple[Branch, ...] = ()

@@ -6,53 +6,58 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polycast.contexts.resolve.derivation import is_subtype
-from polycast.contexts.resolve.priorities import Path, deciding_priority, progress, strength
+from polycast.contexts.resolve.priorities import EventPath, deciding_priority, progress, strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polycast.contexts.declare.local_types import Vocabulary
-    from polycast.contexts.declare.rule_functions import Function
+    from polycast.contexts.declare.local_types import KnownTypes
+    from polycast.contexts.declare.rule_functions import RuleFunction
     from polycast.contexts.declare.statements import Rule
 
-__all__ = ["FEW_PATHS", "Node", "Resolver", "Row", "TooManyPaths"]
+__all__ = ["FEW_PATHS", "PathNode", "ResolvedRule", "Resolver", "TooManyPaths"]
 
 MOST_PATHS = 10_000  # of one event type
 FEW_PATHS = 1_000  # up to here, every path is followed on its own
 
 
 class TooManyPaths(Exception):
-    """Types that contain each other in so many ways that nobody could check them all."""
+    """Types contain each other in so many ways that their paths cannot all be checked."""
 
 
 @dataclass(frozen=True)
-class Row:
+class ResolvedRule:
     """A path at which a rule applies, and why that one."""
 
     types: tuple[type, ...]
     attributes: tuple[str, ...]
     pattern: str
-    function: Function
+    function: RuleFunction
     reason: str
     """The priority that decided, P1 to P6; `only` if there was nothing to decide."""
     runner_up: str | None
-    """The pattern that would have been next."""
+    """The pattern that comes second."""
     shadowed: bool
     """Whether a rule further out ends the descent before this one is reached."""
     shadowed_by: str | None
     rule: Rule
 
+    @property
+    def path(self) -> EventPath:
+        """Where it applies."""
+        return EventPath(self.types, self.attributes)
+
     def __str__(self) -> str:
-        path = ".".join((self.types[0].__name__, *self.attributes))
         why = self.reason if self.runner_up is None else f"{self.reason} over {self.runner_up}"
-        return f"{path} ({self.types[-1].__name__}): {self.pattern} > {self.function.name} ({why})"
+        rule = f"{self.pattern} > {self.function.name}"
+        return f"{self.path} ({self.types[-1].__name__}): {rule} ({why})"
 
 
-class Node:
+class PathNode:
     """A path, with the rule that wins there.
 
-    Of types that contain each other in very many ways, those paths are one node after which all is
-    the same: no rule tells them apart any more (`scope` has them, by the type met).
+    If types contain each other in very many ways, paths that no rule tells apart any more share one
+    node for each type met; `scope` has these nodes.
     """
 
     __slots__ = (
@@ -69,12 +74,12 @@ class Node:
     )
 
     def __init__(
-        self, resolver: Resolver, path: Path, parent: Node | None, rules: tuple[Rule, ...]
+        self, resolver: Resolver, path: EventPath, parent: PathNode | None, rules: tuple[Rule, ...]
     ) -> None:
         self._resolver, self.path, self.parent, self.rules = resolver, path, parent, rules
-        self._children: dict[tuple[str, type], Node] = {}
-        self._scopes: dict[object, dict[type, Node]] = {}
-        self.scope: dict[type, Node] | None = None
+        self._children: dict[tuple[str, type], PathNode] = {}
+        self._scopes: dict[object, dict[type, PathNode]] = {}
+        self.scope: dict[type, PathNode] | None = None
         self.winner: Rule | None = None
         self.runner_up: Rule | None = None
         self.reason = "only"
@@ -89,107 +94,108 @@ class Node:
         ]
         if not keys:
             return
-        best = min(keys, key=lambda each: each[0])
+        best = min(keys, key=lambda pair: pair[0])
         self.winner = best[1]
-        others = [each for each in keys if each is not best]
+        others = [pair for pair in keys if pair is not best]
         if others:
-            second = min(others, key=lambda each: each[0])
+            second = min(others, key=lambda pair: pair[0])
             self.runner_up = second[1]
             self.reason = deciding_priority(best[0], second[0])
 
     @property
     def met(self) -> type:
-        """The type that is met there."""
+        """The type that is met at its end."""
         return self.path.types[-1]
 
-    def child(self, attribute: str, met: type) -> Node:
-        """One step further, where a type is met."""
-        found = self._children.get((attribute, met))
-        if found is None:
-            found = None if self.scope is None else self.scope.get(met)
-            if found is None:
-                found = self._resolver.step(self, attribute, met)
-            self._children[attribute, met] = found
-        return found
+    def child(self, attribute: str, met: type) -> PathNode:
+        """The node one attribute further, where a type is met."""
+        child = self._children.get((attribute, met))
+        if child is None:
+            child = None if self.scope is None else self.scope.get(met)
+            if child is None:
+                child = self._resolver.step(self, attribute, met)
+            self._children[attribute, met] = child
+        return child
 
     @property
-    def first(self) -> Node | None:
-        """The first occurrence of the type that is met here, if this is not it."""
+    def first(self) -> PathNode | None:
+        """The outermost node on the path with the same type; None if this is the only one."""
         if self.met not in self.path.types[:-1]:
             return None
-        node, found = self.parent, None
+        node, first = self.parent, None
         while node is not None:
-            # In a scope, a type that comes again is the same node by itself.
+            # In a scope, a type that comes again is the same node anyway.
             if node.met is self.met and node.scope is None:
-                found = node
+                first = node
             node = node.parent
-        return found
+        return first
 
     def enter_scope(self) -> None:
-        """From here on, paths are told apart by the type met only, if no rule tells them apart."""
+        """From here on, tell paths apart only by the type met, if no rule tells them apart."""
         outer = self.parent
         if outer is not None and outer.scope is not None:
             self.scope = outer.scope
             self.scope.setdefault(self.met, self)
             return
-        found = [(rule, progress(rule.pattern, self.path)) for rule in self.rules]
-        alive = [(rule, each) for rule, each in found if each is not None]
-        if all(each.is_decided for _, each in alive):
+        progresses = [(rule, progress(rule.pattern, self.path)) for rule in self.rules]
+        alive = [(rule, reached) for rule, reached in progresses if reached is not None]
+        if all(reached.is_decided for _, reached in alive):
             place = self if outer is None else outer
-            key = tuple((rule.pattern, each.steps) for rule, each in alive)
+            key = tuple((rule.pattern, reached.steps) for rule, reached in alive)
             self.scope = place._scopes.setdefault(key, {})
 
-    def all_children(self) -> Iterator[tuple[str, Node]]:
-        """All paths one step further, by attribute; none where a type comes again."""
+    def all_children(self) -> Iterator[tuple[str, PathNode]]:
+        """All nodes one attribute further, by attribute; none where a type comes again."""
         types = self._resolver.types
         if not types.has_attributes(self.met) or self.first is not None:
             return
         for attribute, shape in types.shapes(self.met).items():
             declared = shape.all_classes()
-            for met in dict.fromkeys(met for each in declared for met in types.subtypes(each)):
+            for met in dict.fromkeys(met for cls in declared for met in types.subtypes(cls)):
                 yield attribute, self.child(attribute, met)
-            if shape.holds_opaque():  # nobody knows what it holds
+            if shape.holds_opaque():  # it may hold anything
                 yield attribute, self.child(attribute, object)
 
 
 class Resolver:
     """Resolves rules for the paths of one event type after the other.
 
-    If there are more than a few, those that no rule tells apart are one; with None, never.
+    An event type with more than `few` paths is folded: paths that no rule tells apart share nodes.
+    With None, no event type is.
     """
 
     def __init__(
-        self, rules: tuple[Rule, ...], types: Vocabulary, *, few: int | None = FEW_PATHS
+        self, rules: tuple[Rule, ...], types: KnownTypes, *, few: int | None = FEW_PATHS
     ) -> None:
         self.rules, self.types = rules, types
         self._few = few
-        self._roots: dict[type, Node] = {}
+        self._roots: dict[type, PathNode] = {}
         self._folded: set[type] = set()
         self._count = 0
 
-    def root(self, cls: type) -> Node:
-        """An event of a class."""
-        found = self._roots.get(cls)
-        if found is None:
+    def root(self, cls: type) -> PathNode:
+        """The node for an event of a class."""
+        root = self._roots.get(cls)
+        if root is None:
             self._count = 0
-            rules = tuple(each for each in self.rules if _may_concern(each, cls))
-            found = self._roots[cls] = Node(self, Path((cls,)), None, rules)
+            rules = tuple(rule for rule in self.rules if _may_concern(rule, cls))
+            root = self._roots[cls] = PathNode(self, EventPath((cls,)), None, rules)
             if self._few is not None and not self._has_few_paths(cls, self._few):
                 self._folded.add(cls)
-                found.enter_scope()
-        return found
+                root.enter_scope()
+        return root
 
-    def step(self, node: Node, attribute: str, met: type) -> Node:
-        """A node that was not there before."""
+    def step(self, node: PathNode, attribute: str, met: type) -> PathNode:
+        """A new node one attribute further."""
         self._count += 1
         if self._count > MOST_PATHS:
             raise TooManyPaths(
                 f"more than {MOST_PATHS:,} paths: its types contain each other in too many ways"
             )
-        made = Node(self, node.path.to(attribute, met), node, node.rules)
+        child = PathNode(self, node.path.to(attribute, met), node, node.rules)
         if node.path.types[0] in self._folded:
-            made.enter_scope()
-        return made
+            child.enter_scope()
+        return child
 
     def _has_few_paths(self, cls: type, few: int) -> bool:
         """Whether all paths of an event type can be followed, each until a type comes again."""
@@ -201,19 +207,19 @@ class Resolver:
             further = above | {met}
             for shape in self.types.shapes(met).values():
                 for declared in dict.fromkeys(shape.all_classes()):
-                    waiting += [(each, further) for each in self.types.subtypes(declared)]
+                    waiting += [(subtype, further) for subtype in self.types.subtypes(declared)]
             count += 1
             if count + len(waiting) > few:
                 return False
         return True
 
-    def rows(self, cls: type) -> list[Row]:
-        """All paths of an event type at which a rule wins, those it never gets to included."""
+    def rows(self, cls: type) -> list[ResolvedRule]:
+        """All paths of an event type at which a rule wins, shadowed ones included."""
         return list(self._rows(self.root(cls)))
 
-    def _rows(self, root: Node) -> Iterator[Row]:
-        seen: set[tuple[Node, bool]] = set()
-        waiting: list[tuple[Node, Iterator[tuple[str, Node]], Rule | None]] = []
+    def _rows(self, root: PathNode) -> Iterator[ResolvedRule]:
+        seen: set[tuple[PathNode, bool]] = set()
+        waiting: list[tuple[PathNode, Iterator[tuple[str, PathNode]], Rule | None]] = []
         waiting.append((root, root.all_children(), None))
         while waiting:
             node, children, outer = waiting[-1]
@@ -234,9 +240,9 @@ def _may_concern(rule: Rule, cls: type) -> bool:
     return not rule.pattern.qualifiers or is_subtype(cls, rule.pattern.head)
 
 
-def _row(path: Path, node: Node, rule: Rule, outer: Rule | None) -> Row:
+def _row(path: EventPath, node: PathNode, rule: Rule, outer: Rule | None) -> ResolvedRule:
     assert rule.function is not None
-    return Row(
+    return ResolvedRule(
         path.types,
         path.attributes,
         str(rule.pattern),

@@ -1,4 +1,4 @@
-"""Events that hold themselves, or have no end that anybody gets to."""
+"""Events that contain themselves, or are nested too deep."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["check_depth"]
 
-_DEEP = 100  # what is less deep does not fill a stack
+_DEEP = 100  # less deep events do not fill a stack
 
 
 def check_depth(event: object) -> None:
-    """Say that an event holds itself, or is nested too deep, if that is so."""
+    """Raise `EventTooDeepError` if an event contains itself or is nested too deep."""
     path: list[str] = [type(event).__name__]
-    within = {id(event): None}  # what holds the part looked at, outermost first
+    within = {id(event): None}  # what contains the current part, outermost first
     seen, deepest = {id(event)}, 0
     names: dict[type, tuple[str, ...]] = {}
     waiting = [_parts(event, names)]
@@ -44,7 +44,7 @@ def check_depth(event: object) -> None:
 
 
 def _parts(value: Any, names: dict[type, tuple[str, ...]]) -> Iterator[tuple[str, Any]]:
-    """What a value holds, as it is written behind it; each class is asked for its names once."""
+    """The parts of a value, each with the text that selects it; `names` caches attributes."""
     cls = type(value)
     if isinstance(value, collections.abc.Mapping):
         for key, item in value.items():

@@ -1,4 +1,4 @@
-"""What functions give, looked at when they give it: types are enforced at run time, too."""
+"""Checks of what functions return: types are enforced at run time, too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typing_extensions
 
 from polycast.contexts.check.assignability import hint_text, is_one
 from polycast.contexts.resolve.attribute_shapes import (
-    Shape,
+    ValueShape,
     attribute_hints,
     filled,
     keys_of,
@@ -23,30 +23,31 @@ from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import is_protocol
 
 if TYPE_CHECKING:
-    from polycast.contexts.declare.rule_functions import Function
+    from polycast.contexts.declare.rule_functions import RuleFunction
+    from polycast.contexts.resolve.attribute_shapes import Container
 
-__all__ = ["Result", "expected", "is_of"]
+__all__ = ["ExpectedResult", "expected", "is_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
-    """What a function has to give at a path."""
+class ExpectedResult:
+    """What a function has to return at a path."""
 
     function: str
     where: str
-    shape: Shape
+    shape: ValueShape
 
     @property
     def sure(self) -> tuple[type, ...]:
-        """The classes of which an object needs no further look."""
+        """The classes whose objects need no further check."""
         shape = self.shape
         generic = [cls for cls, _ in shape.parameters]
         partly = (*shape.literal, *generic, *([tuple] if shape.places else []))
-        found = [cls for cls in shape.classes if cls not in partly]
-        return (*found, *([type(None)] if found and shape.none else []))
+        classes = [cls for cls in shape.classes if cls not in partly]
+        return (*classes, *([type(None)] if classes and shape.none else []))
 
     def checked(self, value: Any) -> Any:
-        """The value itself; an error if it is something else, or where all goes, has yet to run."""
+        """The value itself; an error if it is not as expected, or is still to run."""
         if self.shape.unknown:
             check_has_run(f"{self.function}, called at {self.where},", value)
         if is_of(value, self.shape):
@@ -55,14 +56,14 @@ class Result:
         raise BadResultError(self.function, value, where=self.where, wanted=wanted)
 
 
-def expected(function: Function, wanted: Shape, where: str) -> Result:
-    """What a function says that it gives; if it does not say, what the target takes."""
-    said = shape_of(function.result)
-    return Result(function.name, where, wanted if said.unknown else said)
+def expected(function: RuleFunction, wanted: ValueShape, where: str) -> ExpectedResult:
+    """The annotated result of a function, or without annotation what the target accepts."""
+    annotated = shape_of(function.result)
+    return ExpectedResult(function.name, where, wanted if annotated.unknown else annotated)
 
 
-def is_of(value: Any, shape: Shape) -> bool:
-    """Whether a value is of a shape: its class, and in containers that of each element."""
+def is_of(value: Any, shape: ValueShape) -> bool:
+    """Whether a value has a shape: by its class, and in containers by that of each element."""
     if shape.unknown:
         return True
     if value is None:
@@ -72,21 +73,22 @@ def is_of(value: Any, shape: Shape) -> bool:
     cls = type(value)
     if cls in shape.literal and any(named == (cls, value) for named in shape.values):
         return True
-    whole = [each for each in shape.classes if each not in shape.literal]
+    whole = [allowed for allowed in shape.classes if allowed not in shape.literal]
     generic = dict(shape.parameters)
     if any(
-        _is_instance(value, each) and (each not in generic or _is_of_all(value, each, shape))
-        for each in whole
-        if each is not tuple or not shape.places
+        _is_instance(value, allowed)
+        and (allowed not in generic or _is_of_all(value, allowed, shape))
+        for allowed in whole
+        if allowed is not tuple or not shape.places
     ):
         return True
-    return any(_is_held(value, each.kind, each.inner, each.keys) for each in shape.containers) or (
-        isinstance(value, tuple) and any(_are_placed(value, places) for places in shape.places)
-    )
+    if any(_is_held(value, container) for container in shape.containers):
+        return True
+    return isinstance(value, tuple) and any(_are_placed(value, places) for places in shape.places)
 
 
 def _is_sealed_one(value: Any, part: Any) -> bool:
-    """Whether a value is of an annotation that is not looked into."""
+    """Whether a value matches an annotation whose inside no rule reaches."""
     origin, arguments = typing.get_origin(part) or part, typing.get_args(part)
     if typing_extensions.is_typeddict(origin):
         hints = keys_of(part)
@@ -104,23 +106,23 @@ def _is_sealed_one(value: Any, part: Any) -> bool:
 def _is_instance(value: Any, cls: type) -> bool:
     if is_one(type(value), cls):
         return True
-    # What a class does not declare, an object may have all the same.
+    # An object may have attributes that its class does not declare.
     return is_protocol(cls) and all(hasattr(value, name) for name in declared_defaults(cls))
 
 
-def _is_of_all(value: Any, cls: Any, shape: Shape) -> bool:
-    """Whether what an object of a generic class holds is of what that is said to be of."""
+def _is_of_all(value: Any, cls: Any, shape: ValueShape) -> bool:
+    """Whether the attributes of an object match the arguments of its generic class."""
     names: tuple[Any, ...] = getattr(cls, "__parameters__", ())
     hints = attribute_hints(cls)
-    for inside in (shapes for each, shapes in shape.parameters if each is cls):
-        given = {name: each.hint for name, each in zip(names, inside, strict=False)}
+    for inside in (shapes for generic, shapes in shape.parameters if generic is cls):
+        given = {name: argument.hint for name, argument in zip(names, inside, strict=False)}
         held = {name: filled(hint, given) for name, hint in hints.items()}
         if all(is_of(getattr(value, name), shape_of(hint)) for name, hint in held.items()):
             return True
     return False
 
 
-def _are_placed(value: tuple[Any, ...], places: tuple[Shape, ...]) -> bool:
+def _are_placed(value: tuple[Any, ...], places: tuple[ValueShape, ...]) -> bool:
     return len(value) == len(places) and all(map(is_of, value, places))
 
 
@@ -130,14 +132,14 @@ _ALSO: dict[type, type] = {  # an annotation may name what is more general
 }
 
 
-def _is_held(value: Any, kind: type, inner: Shape, keys: Shape | None) -> bool:
-    if (
-        not isinstance(value, collections.abc.Collection)
-        or not isinstance(value, _ALSO.get(kind, kind))
-        or isinstance(value, str | bytes)
-    ):
+def _is_held(value: Any, container: Container) -> bool:
+    kind = _ALSO.get(container.kind, container.kind)
+    if not isinstance(value, collections.abc.Collection) or not isinstance(value, kind):
+        return False
+    if isinstance(value, str | bytes):
         return False
     if isinstance(value, collections.abc.Mapping):
-        known = keys is None or all(is_of(key, keys) for key in value)
-        return known and all(is_of(item, inner) for item in value.values())
-    return all(is_of(item, inner) for item in value)
+        keys = container.keys
+        keys_fit = keys is None or all(is_of(key, keys) for key in value)
+        return keys_fit and all(is_of(item, container.inner) for item in value.values())
+    return all(is_of(item, container.inner) for item in value)

@@ -1,4 +1,4 @@
-"""One direction of a context at work: events of one side made events of the other."""
+"""One direction of a context at work: translates events of one side to those of the other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from polycast.contexts.compile.translation_codegen import Code
     from polycast.contexts.compile.translation_ir import Choice, Recipe
     from polycast.contexts.declare.statements import Direction, Mapping
-    from polycast.contexts.resolve.inheritance import Settled
+    from polycast.contexts.resolve.inheritance import SettledContext
 
 __all__ = ["Translator"]
 
@@ -34,19 +34,19 @@ _LABEL = "<polycast "
 
 
 class _ITSELF:
-    """In place of a class: a value must not keep its own key alive."""
+    """Stands for the class itself: a value must not keep its own key alive."""
 
 
 class _UNKNOWN:
-    """In place of a class that was not asked about before."""
+    """Stands for a class that was not asked about before."""
 
 
 class Translator:
-    """The functions of one direction, made when a class is first met, and kept."""
+    """The functions of one direction, compiled when a class is first met, and kept."""
 
     def __init__(
         self,
-        settled: Settled,
+        settled: SettledContext,
         direction: Direction,
         report: Callable[[Finding], None],
         *,
@@ -60,29 +60,29 @@ class Translator:
         self._codes: dict[type, Code] = {}
         self._targets: weakref.WeakKeyDictionary[type, type | None] = weakref.WeakKeyDictionary()
         self.functions: dict[type, Callable[[Any], Any]] = {}
-        """For each class that was met: what makes its events those of the other side."""
+        """The function that translates events of each class that was met."""
         self.counts: dict[type, int] = {}
         """How many events of each class were translated; two at once may count as one."""
         self.trials: dict[type, tuple[int, Trials]] = {}
-        """For each class of which one could not be: how many were when it last failed."""
+        """For each class that failed: how many were translated when it last did."""
         self.culprits: dict[type, str] = {}
-        """The function that failed for it last, if its name is known."""
+        """The function that last failed for a class, if its name is known."""
         self.fixed: set[type] = set()
-        """The classes whose events become such that nobody can change, as far as is known."""
-        self._is_sure = True  # nothing has been met that recipes do not name
+        """The classes whose translated events are immutable, as far as is known."""
+        self._is_sure = True  # no class was met that the recipes do not name
 
     def mapping(self, cls: type) -> Mapping | None:
         """The mapping of a class."""
         return self._settled.mapping_for(cls, self.direction)
 
     def becomes(self, cls: type) -> type | None:
-        """What an event of a class is on the other side; None if it cannot get there."""
-        found = self._targets.get(cls, _UNKNOWN)
-        if found is _UNKNOWN:
+        """The class of an event on the other side; None if it cannot get there."""
+        target = self._targets.get(cls, _UNKNOWN)
+        if target is _UNKNOWN:
             mapping = self.mapping(cls)
             stays = _ITSELF if self._settled.is_root_type(cls) else None
-            found = self._targets[cls] = stays if mapping is None else mapping.target
-        return cls if found is _ITSELF else found
+            target = self._targets[cls] = stays if mapping is None else mapping.target
+        return cls if target is _ITSELF else target
 
     def translate(self, event: Any) -> Any:
         """An event of the other side; None if it cannot get there."""
@@ -95,7 +95,7 @@ class Translator:
             raise
 
     def failed(self, cls: type, error: BaseException) -> None:
-        """An event of a class could not be translated. The lock of the federation is held."""
+        """Record that an event could not be translated; the caller holds the federation's lock."""
         self.culprits[cls] = _called_last(error)
         worked = self.counts.get(cls, 0)
         before, trials = self.trials.get(cls, (0, Trials()))
@@ -105,13 +105,15 @@ class Translator:
         self.trials[cls] = worked, trials
 
     def vain(self) -> list[tuple[type, Trials]]:
-        """The classes of which no event is translated of late, however often that is tried."""
-        found = list(self.trials.items())
-        here = [(cls, trials, worked == self.counts.get(cls, 0)) for cls, (worked, trials) in found]
-        return [(cls, trials) for cls, trials, is_last in here if is_last and trials.are_vain]
+        """The classes whose events keep failing, with the trials."""
+        return [
+            (cls, trials)
+            for cls, (worked, trials) in list(self.trials.items())
+            if worked == self.counts.get(cls, 0) and trials.are_vain
+        ]
 
     def function(self, cls: type) -> Callable[[Any], Any] | None:
-        """What makes events of a class those of the other side; None if they cannot get there."""
+        """The function that translates events of a class; None if they cannot get there."""
         with self._lock:
             if self.mapping(cls) is not None:
                 run = self.code(cls).run
@@ -125,48 +127,47 @@ class Translator:
     def code(self, cls: type) -> Code:
         """The generated code for events of a class that has a mapping."""
         with self._lock:
-            found = self._codes.get(cls)
-            if found is None:
-                label = f"{_LABEL}{self._settled.name} {self.direction} {cls.__qualname__}>"
+            code = self._codes.get(cls)
+            if code is None:
                 recipe = self.recipe(cls)
-                found = write(recipe, label=label, newly=self._newly, unsure=self._unsure)
-                self._codes[cls] = found
+                code = self._codes[cls] = self._write(recipe, cls.__qualname__)
                 if self._is_sure and gives_fixed(recipe):
                     self.fixed.add(cls)
-            return found
+            return code
 
     def recipe(self, cls: type) -> Recipe:
-        """How events of a class are made those of the other side."""
+        """The recipe by which events of a class are translated."""
         mapping = self.mapping(cls)
         assert mapping is not None
         with self._lock:
-            found = self._tried(lambda: self._builder.event(cls, mapping), cls)
-            if found is None:  # it goes on as what it is that somebody knew
-                known = [each for each in self._settled.types.types if each is not cls]
-                above = [each for each in known if self.mapping(each) == mapping]
-                found = self._builder.event(most_derived(cls, above)[0], mapping)
-            return found
+            recipe = self._tried(lambda: self._builder.event(cls, mapping), cls)
+            if recipe is None:  # it is translated as the nearest supertype that is known
+                known = [other for other in self._settled.types.types if other is not cls]
+                above = [other for other in known if self.mapping(other) == mapping]
+                recipe = self._builder.event(most_derived(cls, above)[0], mapping)
+            return recipe
 
-    # -- types that nobody knew --------------------------------------------------------------------
+    def _write(self, recipe: Recipe, where: str) -> Code:
+        label = f"{_LABEL}{self._settled.name} {self.direction} {where}>"
+        return write(recipe, label=label, newly=self._newly, unsure=self._unsure)
+
+    # -- types not known before --------------------------------------------------------------------
 
     def _newly(
         self, choice: Choice, functions: dict[type, Callable[[Any], Any]], value: Any
     ) -> Any:
-        """A class was met for the first time at some path: resolve it, keep it, go on."""
+        """Compile and keep a function for a class that is met at a path for the first time."""
         cls = type(value)
         self._unsure()
         with self._lock:
             run = functions.get(cls)
             if run is None:
-                recipe = self._case(choice, cls)
                 where = f"{choice.node.path}.{choice.attribute}({cls.__qualname__})"
-                label = f"{_LABEL}{self._settled.name} {self.direction} {where}>"
-                made = write(recipe, label=label, newly=self._newly, unsure=self._unsure)
-                run = functions[cls] = made.run
+                run = functions[cls] = self._write(self._case(choice, cls), where).run
         return run(value)
 
     def _unsure(self) -> None:
-        """From now on each event is looked at before several may have it."""
+        """From now on, check each event before several readers share it."""
         with self._lock:
             self._is_sure = False
             self.fixed.clear()
@@ -176,14 +177,14 @@ class Translator:
         if known is not None:
             return known
         if any(is_subtype(cls, declared) for declared in choice.shape.classes):
-            found = self._tried(lambda: self._builder.case(choice, cls), cls)
-            if found is not None:
-                return found
+            recipe = self._tried(lambda: self._builder.case(choice, cls), cls)
+            if recipe is not None:
+                return recipe
         above = most_derived(cls, list(choice.cases))
         if above:
             return self._builder.view(choice, above[0])
         for declared, recipe in choice.cases.items():
-            if is_one(cls, declared):  # an int for a float, or what has the members of a protocol
+            if is_one(cls, declared):  # an int for a float, or a class that conforms to a protocol
                 return recipe
         containers = dict(choice.containers)
         kind = kind_met(cls, containers)
@@ -195,26 +196,26 @@ class Translator:
         return next(iter(choice.cases.values()))
 
     def _tried(self, build: Callable[[], T], cls: type) -> T | None:
-        """What is built; None if something is wrong with it, which is reported."""
+        """What `build` returns; None if it has errors. Findings are reported."""
         before = len(self._builder.findings)
-        found: T | None = None
+        result: T | None = None
         try:
-            found = build()
+            result = build()
         except TooManyPaths as error:
             self._builder.findings.append(
                 Finding("too-many-paths", f"{cls.__name__}: {error}", self._settled.name)
             )
         new = self._builder.findings[before:]
-        wrong = [each for each in new if each.severity == "error"]
-        is_new = cls not in self._settled.types.types  # else all but errors was said ahead
-        doubtful = [each for each in new if each.severity == "warning" and is_new]
-        for each in dict.fromkeys((*wrong, *doubtful)):
-            self._report(each)
-        return None if wrong else found
+        wrong = [finding for finding in new if finding.severity == "error"]
+        is_new = cls not in self._settled.types.types  # else a check has reported the warnings
+        doubtful = [finding for finding in new if finding.severity == "warning" and is_new]
+        for finding in dict.fromkeys((*wrong, *doubtful)):
+            self._report(finding)
+        return None if wrong else result
 
 
 def _called_last(error: BaseException) -> str:
-    """The function that generated code had called; nothing for one that shows no frame."""
+    """The function that generated code had called; empty for one without a frame."""
     if isinstance(error, BadResultError):
         return error.function
     name, trace = "", error.__traceback__

@@ -22,7 +22,7 @@ from polycast.contexts.check.assignability import (
 from polycast.contexts.compile.object_makers import NoMaker, alike, copied, maker_of, put_together
 from polycast.contexts.compile.translation_codegen import as_sequence, as_set
 from polycast.contexts.resolve.attribute_shapes import (
-    Shape,
+    ValueShape,
     attribute_hints,
     has_attributes,
     one_of,
@@ -30,59 +30,61 @@ from polycast.contexts.resolve.attribute_shapes import (
 )
 from polycast.contexts.resolve.contents import completing, extends_container, may_hold_more
 from polycast.contexts.resolve.derivation import is_subtype
-from polycast.contexts.resolve.priorities import Path, strength
+from polycast.contexts.resolve.priorities import EventPath, strength
 from polycast.contexts.run.result_checks import expected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.contexts.declare.rule_functions import Function
+    from polycast.contexts.declare.rule_functions import RuleFunction
     from polycast.contexts.declare.statements import Direction, Mapping
     from polycast.contexts.resolve.attribute_shapes import Container
-    from polycast.contexts.resolve.inheritance import Settled
+    from polycast.contexts.resolve.inheritance import SettledContext
 
 __all__ = ["reflect"]
 
 _ANYTHING = shape_of(Any)
 
 
-def reflect(settled: Settled, direction: Direction, event: Any) -> Any:
+def reflect(settled: SettledContext, direction: Direction, event: Any) -> Any:
     """An event as the other side of a context sees it; None if it cannot get there."""
     mapping = settled.mapping_for(type(event), direction)
     if mapping is None:
         return copied(event) if settled.is_root_type(type(event)) else None
-    return _Reflection(settled, direction).built(event, Path((type(event),)), mapping)
+    return _Reflection(settled, direction).built(event, EventPath((type(event),)), mapping)
 
 
 class _Reflection:
-    def __init__(self, settled: Settled, direction: Direction) -> None:
+    def __init__(self, settled: SettledContext, direction: Direction) -> None:
         self._settled, self._direction = settled, direction
 
-    def built(self, value: Any, path: Path, mapping: Mapping) -> Any:
+    def built(self, value: Any, path: EventPath, mapping: Mapping) -> Any:
         """An object of the type that a mapping says."""
         whole = self._settled.wholes.get(mapping.source)
         if whole is None:
             return self._made(value, path, mapping.target)
         return _called(whole.function, value, path, shape_of(mapping.target))
 
-    def _made(self, value: Any, path: Path, target: type) -> Any:
+    def _made(self, value: Any, path: EventPath, target: type) -> Any:
         maker, given = maker_of(target), attribute_hints(type(value))
         state = {}
         for name, hint in attribute_hints(target).items():
             if name not in maker.own and name in given:
                 try:
-                    found = getattr(value, name)
+                    part = getattr(value, name)
                     shape = shape_of(given[name])
-                    state[name] = self._converted(found, path, name, shape, shape_of(hint))
+                    state[name] = self._converted(part, path, name, shape, shape_of(hint))
                 except _Misfit:
                     continue  # the target has a default: that is checked ahead
         if maker.by_state:
             return put_together(target, state)
         words = dict(maker.names)
-        state = {name: each.make() for name, each in maker.defaults} | state
+        state = {name: default.make() for name, default in maker.defaults} | state
         return target(**{words[name]: part for name, part in state.items()})
 
-    def _converted(self, value: Any, path: Path, name: str, shape: Shape, wanted: Shape) -> Any:
+    def _converted(
+        self, value: Any, path: EventPath, name: str, shape: ValueShape, wanted: ValueShape
+    ) -> Any:
         if shape.opaque:
             there = path.to(name, object)
             function = self._winner(there)
@@ -93,16 +95,18 @@ class _Reflection:
             if not (wanted.none or wanted.unknown):
                 raise _Misfit
             return None
-        kind = kind_met(type(value), [each.kind for each in shape.containers])
-        is_named = any(type(value) is each for each in shape.classes)
+        kind = kind_met(type(value), [container.kind for container in shape.containers])
+        is_named = any(type(value) is cls for cls in shape.classes)
         if kind is not None and not is_named:
-            found = next(each for each in shape.containers if each.kind is kind)
+            container = next(held for held in shape.containers if held.kind is kind)
             inside = shape.all_of(kind)
-            inner = _inside(found, wanted)
-            return _each(value, found.kind, lambda i: self._converted(i, path, name, inside, inner))
+            inner = _inside(container, wanted)
+            return _each(
+                value, container.kind, lambda i: self._converted(i, path, name, inside, inner)
+            )
         return self._value(value, path.to(name, _met(value, shape)), shape, wanted)
 
-    def _value(self, value: Any, path: Path, held: Shape, wanted: Shape) -> Any:
+    def _value(self, value: Any, path: EventPath, held: ValueShape, wanted: ValueShape) -> Any:
         function = self._winner(path)
         if function is not None:
             return _called(function, value, path, wanted)
@@ -122,15 +126,15 @@ class _Reflection:
         made = self._made(value, place, met)
         return completing(met)(value, made) if may_hold_more(met) else made
 
-    def _winner(self, path: Path) -> Function | None:
+    def _winner(self, path: EventPath) -> RuleFunction | None:
         keys = [(strength(rule.pattern, path), rule) for rule in self._settled.rules]
         fitting = [(key, rule) for key, rule in keys if key is not None]
         if not fitting:
             return None
-        return min(fitting, key=lambda each: each[0])[1].function
+        return min(fitting, key=lambda pair: pair[0])[1].function
 
 
-def _called(function: Function, value: Any, path: Path, wanted: Shape) -> Any:
+def _called(function: RuleFunction, value: Any, path: EventPath, wanted: ValueShape) -> Any:
     """What a function gives, if it is what it should be."""
     if function.is_identity:
         return copied(value)
@@ -142,32 +146,32 @@ class _Misfit(Exception):
     """A value that the target does not take."""
 
 
-def _met(value: Any, shape: Shape) -> type:
+def _met(value: Any, shape: ValueShape) -> type:
     """The type that is met: that of the value, if it is one that may be there."""
     cls = type(value)
     if any(is_subtype(cls, declared) for declared in shape.classes):
         return cls
-    return next((each for each in shape.classes if is_one(cls, each)), shape.classes[0])
+    return next((known for known in shape.classes if is_one(cls, known)), shape.classes[0])
 
 
-def _inside(container: Container, wanted: Shape) -> Shape:
+def _inside(container: Container, wanted: ValueShape) -> ValueShape:
     """What a target wants of the elements of a container."""
     if takes_any(container.kind, wanted):
         return _ANYTHING
     hints = [
-        each.inner.hint
-        for each in wanted.containers
-        if holds(container.kind, each.kind) and keys_fit(container, each)
+        taker.inner.hint
+        for taker in wanted.containers
+        if holds(container.kind, taker.kind) and keys_fit(container, taker)
     ]
     if not hints:
         raise _Misfit
     return one_of(hints)
 
 
-def _folded(path: Path) -> Path:
+def _folded(path: EventPath) -> EventPath:
     """A type that comes again is treated as where it came first."""
     first = path.types.index(path.types[-1])
-    return Path(path.types[: first + 1], path.attributes[:first])
+    return EventPath(path.types[: first + 1], path.attributes[:first])
 
 
 def _each(value: Any, kind: type, convert: Callable[[Any], Any]) -> Any:
