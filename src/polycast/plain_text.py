@@ -63,7 +63,7 @@ class PlainFilter(logging.Filter):
 def log_of(name: str) -> logging.Logger:
     """The logger of that name; what is logged there is plain, whoever handles it."""
     logger = logging.getLogger(name)
-    if not any(isinstance(each, PlainFilter) for each in logger.filters):
+    if not any(isinstance(known, PlainFilter) for known in logger.filters):
         logger.addFilter(PlainFilter())
     return logger
 

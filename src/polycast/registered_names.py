@@ -29,7 +29,7 @@ __all__ = [
 
 # Of Python itself: they take one value, give another, and do nothing else.
 BUILT_IN: dict[str, Callable[..., Any]] = {
-    f"builtins:{each.__name__}": each for each in (abs, bool, float, int, len, round, str)
+    f"builtins:{kind.__name__}": kind for kind in (abs, bool, float, int, len, round, str)
 }
 MOST_TOLD = 100  # names that are missed, and told of in a log
 _log = log_of("polycast")
@@ -62,8 +62,8 @@ class Names:
         modules: Iterable[ModuleType | str] = (),
         functions: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
-        given = [imported(each) if isinstance(each, str) else each for each in modules]
-        self.modules: dict[str, ModuleType] = {each.__name__: each for each in given}
+        given = [imported(module) if isinstance(module, str) else module for module in modules]
+        self.modules: dict[str, ModuleType] = {module.__name__: module for module in given}
         self.functions: dict[str, Callable[..., Any]] = dict(functions or {})
         self._known: dict[str, Any] = dict(BUILT_IN)
         self._spelled: dict[str, list[Any]] = {}
@@ -84,7 +84,7 @@ class Names:
     @property
     def classes(self) -> frozenset[type]:
         """The classes that are registered: events from outside may be of these, and no others."""
-        return frozenset(each for each in self._known.values() if isinstance(each, type))
+        return frozenset(value for value in self._known.values() if isinstance(value, type))
 
     def spelled(self, name: str) -> list[Any]:
         """What a name in a file may mean: with its module or without, with dots only."""
@@ -120,10 +120,10 @@ class Names:
     def _register(self, module: ModuleType) -> None:
         homes = frozenset(self.modules)
         for name, value in _own(module):
-            for each in (_Registered(module.__name__, name, value), *_home(module, value)):
-                self._enter(*each.spellings, value=value)
+            for registered in (_Registered(module.__name__, name, value), *_home(module, value)):
+                self._enter(*registered.spellings, value=value)
                 if isinstance(value, type):
-                    self._enter_class(each, homes | {value.__module__})
+                    self._enter_class(registered, homes | {value.__module__})
         for name, value in vars(module).items():
             if name not in self._spelled and callable(value):
                 home = _text(value, "__module__") or type(value).__module__
@@ -131,15 +131,15 @@ class Names:
 
     def _enter_class(self, registered: _Registered, homes: frozenset[str]) -> None:
         for name, value in methods_of(registered.value, homes).items():
-            each = _Registered(registered.module, f"{registered.path}.{name}", value)
-            self._enter(*each.spellings, value=value)
+            inner = _Registered(registered.module, f"{registered.path}.{name}", value)
+            self._enter(*inner.spellings, value=value)
             if isinstance(value, type):
-                self._enter_class(each, homes)
+                self._enter_class(inner, homes)
 
     def _enter(self, *spellings: str, value: Any) -> None:
         self._known[spellings[0]] = value
-        for each in dict.fromkeys(spellings):
-            self._spelled.setdefault(each, []).append(value)
+        for spelling in dict.fromkeys(spellings):
+            self._spelled.setdefault(spelling, []).append(value)
 
     def _tell(self, name: str) -> None:
         """Once for each name, and not for ever: names come from others."""
@@ -154,7 +154,7 @@ def _own(module: ModuleType) -> Iterator[tuple[str, Any]]:
     What it only imports is not its own, whatever it lists; what its own modules define is.
     """
     space, listed = vars(module), vars(module).get("__all__")
-    for name in [each for each in space if each[:1] != "_"] if listed is None else listed:
+    for name in [name for name in space if name[:1] != "_"] if listed is None else listed:
         value = space.get(name)
         home = _text(value, "__module__") or ""
         is_below = listed is not None and home.startswith(f"{module.__name__}.")

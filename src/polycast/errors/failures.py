@@ -33,10 +33,10 @@ def check_has_run(what: str, said: object) -> None:
     """Refuse what a function gave where nobody awaits or iterates it: it has not done its work."""
     parts = said if type(said) in (list, tuple, set, dict) else (said,)
     values = list(parts.values() if isinstance(parts, dict) else cast("Iterable[object]", parts))
-    left = [each for each in values if isinstance(each, _UNRUN)]
-    for each in left:
-        if isinstance(each, CoroutineType | GeneratorType):
-            each.close()  # else Python warns, long after, that it was never awaited
+    left = [value for value in values if isinstance(value, _UNRUN)]
+    for value in left:
+        if isinstance(value, CoroutineType | GeneratorType):
+            value.close()  # else Python warns, long after, that it was never awaited
     if left:
         raise NotAwaitedError(what, said)
 

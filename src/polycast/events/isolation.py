@@ -175,7 +175,7 @@ def _extends_other(cls: type) -> bool:
 
 def _keeps_more(cls: type) -> bool:
     """Whether objects keep what is computed later, or what is in no field."""
-    if any(isinstance(each, functools.cached_property) for each in _members(cls)):
+    if any(isinstance(member, functools.cached_property) for member in _members(cls)):
         return True
     return not set(_slots(cls)) <= set(declared_defaults(cls))
 

@@ -110,7 +110,7 @@ _pack, _unpack = struct.Struct(">I").pack, struct.Struct(">I").unpack_from
 _SMALL = [bytes((length,)) for length in range(256)]
 # What begins the bytes: the version, and an array of as many fields as that has.
 _PLAIN, _WITHIN = bytes((FORMAT, 0x9B)), bytes((CONTEXT_FORMAT, 0x9D))
-_PLAIN_BEGIN, _WITHIN_BEGIN = ((crc32(each[:1]), each[1]) for each in (_PLAIN, _WITHIN))
+_PLAIN_BEGIN, _WITHIN_BEGIN = ((crc32(names[:1]), names[1]) for names in (_PLAIN, _WITHIN))
 
 
 def encode_record(record: Record) -> bytes:

@@ -144,24 +144,24 @@ def settle(tx: Transaction, asked: Settling) -> Stale:
     """Write down what became of claims; those that had been taken away are let be."""
     if not asked.settled:
         return []
-    found = tx.flights_at(asked.name, [each.position for each in asked.settled])
-    current = {each.position: each for each in found}
+    found = tx.flights_at(asked.name, [claim.position for claim in asked.settled])
+    current = {flight.position: flight for flight in found}
     stale: Stale = []
     new: list[Flight] = []
     letters: list[Letter] = []
-    for each in asked.settled:
-        now = current.get(each.position)
-        if now is None or now.token != each.token or now.holder != each.holder:
-            stale.append((each.position, each.token))
+    for claim in asked.settled:
+        now = current.get(claim.position)
+        if now is None or now.token != claim.token or now.holder != claim.holder:
+            stale.append((claim.position, claim.token))
             continue
-        current[each.position] = after = _after(now, each)
+        current[claim.position] = after = _after(now, claim)
         new.append(after)
-        letters += [] if each.letter is None else [each.letter]
+        letters += [] if claim.letter is None else [claim.letter]
     if new:
         tx.fly(new)
     if letters:
         tx.bury(letters)
-    finished = [each.position for each in asked.settled if each.done]
+    finished = [claim.position for claim in asked.settled if claim.done]
     if finished:
         forget_outliving(tx, asked.name, finished)
     return stale
@@ -201,7 +201,9 @@ def take_claims(tx: Transaction, asked: Claiming) -> Claims:
     order = Order(asked.order, under_way, asked.bus)
     got = _free(tx, asked, order)
     passed = _new(tx, asked, kept, order, got)
-    waiting = (each.position for each in asked.candidates if each.position not in passed)
+    waiting = (
+        candidate.position for candidate in asked.candidates if candidate.position not in passed
+    )
     looked = max(next(waiting, asked.beyond), asked.floor)
     if all(member.bus != asked.bus or member.looked != looked for member in members):
         tx.join(Member(asked.name, asked.bus, looked))
@@ -215,8 +217,8 @@ def _free(tx: Transaction, asked: Claiming, order: Order) -> list[Flight]:
     got: list[Flight] = []
     if not asked.offers or asked.room <= 0:
         return got
-    found = tx.flights_at(asked.name, [each.position for each in asked.offers])
-    there, has_tried = {each.position: each for each in found}, asked.has_tried
+    found = tx.flights_at(asked.name, [flight.position for flight in asked.offers])
+    there, has_tried = {flight.position: flight for flight in found}, asked.has_tried
     for flight in asked.offers:
         tried = flight.attempts > 0 and has_tried
         if (
@@ -236,17 +238,19 @@ def _free(tx: Transaction, asked: Claiming, order: Order) -> list[Flight]:
 
 def _new(tx: Transaction, asked: Claiming, kept: Kept, order: Order, got: list[Flight]) -> set[int]:
     """Claim what nobody has, as far as there is room; the candidates that somebody has now."""
-    ahead = [each.position for each in asked.candidates if each.position >= kept.cursor]
-    taken = {each.position for each in tx.flights_at(asked.name, ahead)} if ahead else set()
-    known = [each.position for each in asked.candidates]
-    passed = {each for each in known if each < kept.cursor or each in taken}
+    ahead = [
+        candidate.position for candidate in asked.candidates if candidate.position >= kept.cursor
+    ]
+    taken = {flight.position for flight in tx.flights_at(asked.name, ahead)} if ahead else set()
+    known = [candidate.position for candidate in asked.candidates]
+    passed = {position for position in known if position < kept.cursor or position in taken}
     token = tx.revision() + 1
-    for each in asked.candidates:
+    for candidate in asked.candidates:
         if len(got) >= asked.room:
             break
-        if each.position not in passed and order.allows(each.publisher, None):
-            passed.add(each.position)
-            about = (asked.name, each.position, each.publisher, asked.bus, token)
+        if candidate.position not in passed and order.allows(candidate.publisher, None):
+            passed.add(candidate.position)
+            about = (asked.name, candidate.position, candidate.publisher, asked.bus, token)
             flight = Flight(*about, attempts=1)
             if tx.claim(flight):
                 got.append(flight)
@@ -260,10 +264,10 @@ class Order:
         self._order = order
         others = () if order == "none" else under_way
         self._first: dict[str, int] = {}  # by publisher, of what others may have before it
-        for each in others:
-            if each.holder != bus:
-                source = self._source(each.publisher)
-                first = _HELD if each.holder is not None else each.position
+        for flight in others:
+            if flight.holder != bus:
+                source = self._source(flight.publisher)
+                first = _HELD if flight.holder is not None else flight.position
                 self._first[source] = min(first, self._first.get(source, first))
 
     def _source(self, publisher: str) -> str:

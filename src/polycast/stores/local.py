@@ -20,8 +20,8 @@ __all__ = ["Near", "bury_astray", "describe_all", "one_by_one"]
 
 def describe_all(tx: Transaction, descriptions: Sequence[Description]) -> None:
     """Keep some descriptions."""
-    for each in descriptions:
-        tx.describe(each)
+    for description in descriptions:
+        tx.describe(description)
 
 
 def bury_astray(
@@ -32,17 +32,17 @@ def bury_astray(
     now: float,
 ) -> None:
     """Keep letters of drafts that were appended and cannot leave their context."""
-    for each in astray:
-        name, position = each.subscription, positions[each.number]
+    for stray in astray:
+        name, position = stray.subscription, positions[stray.number]
         if not tx.count_letters(subscription=name, at=position):
-            record = drafts[each.number].at(now)
-            tx.bury([Letter(0, name, position, record, each.reason, 1, now)])
+            record = drafts[stray.number].at(now)
+            tx.bury([Letter(0, name, position, record, stray.reason, 1, now)])
 
 
 def one_by_one(drafts: Sequence[Draft | Run]) -> list[Draft]:
     """The drafts of runs, too."""
-    single = [each.drafts() if isinstance(each, Run) else [each] for each in drafts]
-    return [draft for each in single for draft in each]
+    parts = [draft.drafts() if isinstance(draft, Run) else [draft] for draft in drafts]
+    return [draft for part in parts for draft in part]
 
 
 class Near(ABC):

@@ -15,15 +15,15 @@ __all__ = ["following"]
 def following(stretches: Sequence[Stretch], high: int, end: int) -> list[Stretch]:
     """Those of them that are new, each next to the one before; see `Transaction.advance`."""
     new: list[Stretch] = []
-    for each in stretches:
-        if each.high <= high:
+    for stretch in stretches:
+        if stretch.high <= high:
             continue
-        if each.low != high or each.high > end:
+        if stretch.low != high or stretch.high > end:
             raise ValueError(
-                f"a stretch from {each.low} to {each.high} cannot be kept: all before {high} is "
-                f"routed, and the log ends at {end}; it must begin at the one, and not pass the "
-                "other"
+                f"a stretch from {stretch.low} to {stretch.high} cannot be kept: all before {high} "
+                f"is routed, and the log ends at {end}; it must begin at the one, and not pass "
+                "the other"
             )
-        new.append(each)
-        high = each.high
+        new.append(stretch)
+        high = stretch.high
     return new

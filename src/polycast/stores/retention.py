@@ -155,7 +155,7 @@ def _move_up(transaction: Transaction, before: int) -> int:
     for kept in transaction.subscriptions():
         if kept.pinned:
             continue
-        passed = [each.position for each in transaction.flights(kept.name)]
+        passed = [flight.position for flight in transaction.flights(kept.name)]
         transaction.land(kept.name, [position for position in passed if position < before])
         if kept.cursor < before:
             transaction.move(kept.name, token=kept.token, cursor=before)

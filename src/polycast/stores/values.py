@@ -131,9 +131,9 @@ class Run(msgspec.Struct, frozen=True, gc=False):
         """Its events, one by one."""
         forms = [self.root] * len(self.payloads)
         if self.root is not None and self.roots is not None:
-            forms = [replace(self.root, payload=each) for each in self.roots]
+            forms = [replace(self.root, payload=payload) for payload in self.roots]
         each_of_them = zip(self.identities(), self.payloads, forms, strict=True)
-        return [self._draft(*each) for each in each_of_them]
+        return [self._draft(*parts) for parts in each_of_them]
 
     def _draft(self, identity: Identity, payload: bytes, root: Root | None) -> Draft:
         about = (self.topic, self.priority, self.expires, self.headers)
@@ -144,7 +144,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 def size_of_context(topic: str | None, context: str | None, headers: dict[str, str]) -> int:
     """How many bytes there are around the payload of an event, but for what names its class."""
     texts = (topic or "", context or "", *headers, *headers.values())
-    return sum(len(each.encode(errors="surrogatepass")) for each in texts)
+    return sum(len(text.encode(errors="surrogatepass")) for text in texts)
 
 
 class Stray(msgspec.Struct, frozen=True, gc=False):
@@ -277,7 +277,7 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def among(cls, flights: Iterable[Flight]) -> Mark:
         """The one among some flights; or that of a subscription that never had one."""
-        kept = next((each for each in flights if each.position == MARK), None)
+        kept = next((flight for flight in flights if flight.position == MARK), None)
         return cls() if kept is None else cls(kept.attempts, kept.token)
 
     def left(self) -> Mark:

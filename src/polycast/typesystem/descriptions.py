@@ -70,10 +70,10 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
 
     def __post_init__(self) -> None:
         # Whoever reads it later may have less of a stack than whoever has read it first.
-        parts: list[Any] = [*(each.type for each in self.attributes)]
-        parts += [each.type for each in self.members if each.type is not None]
-        parts += [each.default for each in self.attributes]
-        parts += [each.value for each in self.constants]
+        parts: list[Any] = [*(attribute.type for attribute in self.attributes)]
+        parts += [member.type for member in self.members if member.type is not None]
+        parts += [attribute.default for attribute in self.attributes]
+        parts += [constant.value for constant in self.constants]
         for _ in range(DEEPEST):
             parts = [inner for part in parts for inner in _inside(part)]
             if not parts:

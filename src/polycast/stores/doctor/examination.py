@@ -117,13 +117,13 @@ class _Examination:
             report.retention = self._part("the rule of retention", self._retention)
             found = self._part("what holds the log back", lambda: pins(store)) or []
             report.pins = [
-                PinFigures(each.name, each.position, each.behind) for each in found if each.pinned
+                PinFigures(pin.name, pin.position, pin.behind) for pin in found if pin.pinned
             ]
             report.routing = self._part("the state of the pipeline", lambda: _routing(view, found))
             report.letters = self._part("the list of dead letters", self._letters) or []
             described = self._part("the descriptions of classes", view.descriptions)
             if described is not None:
-                self._described = {each.hash for each in described}
+                self._described = {description.hash for description in described}
 
     def _retention(self) -> RetentionFigures:
         rule = retention_of(cast("Store", self._store))
@@ -160,8 +160,8 @@ class _Examination:
             for number, named in names.types.items()
             if counts[number]
         ]
-        types.sort(key=lambda each: (-each.events, each.name, each.version))
-        self._see_descriptions([*types, *(each for n, each in names.types.items() if n in roots)])
+        types.sort(key=lambda figures: (-figures.events, figures.name, figures.version))
+        self._see_descriptions([*types, *(named for n, named in names.types.items() if n in roots)])
         first, last = (rows[0] if rows else (None, None) for rows in (oldest, newest))
         return LogFigures(
             sum(counts.values()), first[0] or 1, last[0] or 0, first[1], last[1], types
@@ -170,9 +170,9 @@ class _Examination:
     def _see_descriptions(self, types: list[TypeFigures | EventType]) -> None:
         if self._described is None:
             return
-        for each in {each.hash: each for each in types}.values():
-            if each.hash not in self._described:
-                what = f"no description of {each.name} version {each.version} is kept"
+        for kind in {kind.hash: kind for kind in types}.values():
+            if kind.hash not in self._described:
+                what = f"no description of {kind.name} version {kind.version} is kept"
                 advice = "Only processes that have the class can read its events"
                 self._unreadable.append(Problem("warning", what, advice))
 

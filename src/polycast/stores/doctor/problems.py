@@ -125,39 +125,39 @@ def _pipeline(report: Report) -> Iterator[Found]:
 
 
 def _subscriptions(report: Report) -> Iterator[Found]:
-    for each in report.subscriptions:
-        yield from _subscription(each, report.time)
+    for subscription in report.subscriptions:
+        yield from _subscription(subscription, report.time)
 
 
-def _subscription(each: SubscriptionFigures, now: float) -> Iterator[Found]:
-    waiting = each.lag or each.in_flight
-    if each.dead:
-        buses = ", ".join(map(str, each.dead))
+def _subscription(sub: SubscriptionFigures, now: float) -> Iterator[Found]:
+    waiting = sub.lag or sub.in_flight
+    if sub.dead:
+        buses = ", ".join(map(str, sub.dead))
         yield (
-            f"{each.name!r} is held by bus {buses}, which is dead",
+            f"{sub.name!r} is held by bus {buses}, which is dead",
             "Attach to it again, or open any bus over the store, which sets it free",
         )
-    elif each.group is not None and waiting and not each.attached:
+    elif sub.group is not None and waiting and not sub.attached:
         yield (
-            f"the group {each.name!r} has {each.lag + each.in_flight} events and no member",
+            f"the group {sub.name!r} has {sub.lag + sub.in_flight} events and no member",
             "Start a member, or remove it with `polycast subs cancel`",
         )
-    if each.overdue and each.attached:
+    if sub.overdue and sub.attached:
         yield (
-            f"{each.overdue} events of {each.name!r} should have been tried again a while ago",
+            f"{sub.overdue} events of {sub.name!r} should have been tried again a while ago",
             "See whether its callback is stuck: bus.health() in its process says so",
         )
-    if each.lease is not None and each.lease <= now and not each.attached:
+    if sub.lease is not None and sub.lease <= now and not sub.attached:
         yield (
-            f"the lease of {each.name!r} is over",
+            f"the lease of {sub.name!r} is over",
             "Any bus that is open over the store removes it",
         )
 
 
 def _letters(report: Report) -> Iterator[Found]:
-    count = sum(each.letters for each in report.letters)
+    count = sum(letters.letters for letters in report.letters)
     if count:
-        names = sorted({each.subscription for each in report.letters})
+        names = sorted({letters.subscription for letters in report.letters})
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         yield (
             f"{count} dead {'letter' if count == 1 else 'letters'} of {shown}",

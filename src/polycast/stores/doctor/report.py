@@ -181,6 +181,6 @@ class Report(msgspec.Struct):
     @property
     def state(self) -> Literal["healthy", "warnings", "damaged"]:
         """The worst of the problems."""
-        if any(each.kind == "damage" for each in self.problems):
+        if any(problem.kind == "damage" for problem in self.problems):
             return "damaged"
         return "warnings" if self.problems else "healthy"

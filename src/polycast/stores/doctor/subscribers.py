@@ -51,14 +51,16 @@ def subscriptions_in(
     alive = {bus.id for bus in buses if bus.alive}
     end = view.newest() + 1
     found = [_figures(view, kept, alive, end, now) for kept in view.subscriptions()]
-    return sorted(found, key=lambda each: (-each.lag, each.name))
+    return sorted(found, key=lambda figures: (-figures.lag, figures.name))
 
 
 def _figures(view: View, kept: Kept, alive: set[int], end: int, now: float) -> SubscriptionFigures:
     defined = _defined(kept.definition)
     flights = view.under_way(kept.name)
     holders = {member.bus for member in view.members(kept.name)} if kept.group else set()
-    holders |= {each for each in (kept.holder, *(f.holder for f in flights)) if each is not None}
+    holders |= {
+        holder for holder in (kept.holder, *(f.holder for f in flights)) if holder is not None
+    }
     lag = max(0, end - kept.cursor) if kept.until is None else max(0, kept.until - kept.cursor)
     return SubscriptionFigures(
         name=kept.name,
@@ -71,8 +73,8 @@ def _figures(view: View, kept: Kept, alive: set[int], end: int, now: float) -> S
         cursor=kept.cursor,
         lag=lag,
         in_flight=len(flights),
-        attempts=max((each.attempts for each in flights), default=0),
-        overdue=sum(_is_overdue(each, now) for each in flights),
+        attempts=max((flight.attempts for flight in flights), default=0),
+        overdue=sum(_is_overdue(flight, now) for flight in flights),
         buses=sorted(holders & alive),
         dead=sorted(holders - alive),
         lease=kept.lease,

@@ -90,7 +90,7 @@ class Verifier:
             return [str(error)]
         lines = [line for (text,) in found for line in str(text).splitlines()]
         # The first line of a long text only names the database that it is about.
-        return [each for each in lines if each != "ok" and not each.startswith("*** in database")]
+        return [line for line in lines if line != "ok" and not line.startswith("*** in database")]
 
     def _check_state(self) -> None:
         """Read all rows with a checksum, also those whose key was damaged, which nobody asks for.

@@ -97,7 +97,7 @@ class MemoryStore(Near):
         """The first records from a position on."""
         del wanted_by
         with self._lock:
-            wanted = {each for each, number in self._types.items() if types and number in types}
+            wanted = {named for named, number in self._types.items() if types and number in types}
             end = self._state.newest() + 1 if until is None else until
             end = max(start, min(end, self._state.newest() + 1))
             found: list[Stored] = []
@@ -116,7 +116,7 @@ class MemoryStore(Near):
     def types(self) -> dict[int, EventType]:
         """The types of which there are records."""
         with self._lock:
-            return {number: each for each, number in self._types.items()}
+            return {number: named for named, number in self._types.items()}
 
     def newest(self) -> int:
         """The newest position."""
@@ -131,7 +131,7 @@ class MemoryStore(Near):
     def position_at(self, moment: float) -> int:
         """The first position kept whose time is not before a moment."""
         with self._lock:
-            later = (each.position for each in self._log if each.record.time >= moment)
+            later = (stored.position for stored in self._log if stored.record.time >= moment)
             return next(later, self._state.newest() + 1)
 
     def find(self, identity: Identity) -> int | None:
@@ -142,7 +142,9 @@ class MemoryStore(Near):
     def truncate(self, before: int) -> int:
         """Let go of what is before a position."""
         with self._lock:
-            gone = [each for each in self._log if each.position < before][: len(self._log) - 1]
+            gone = [stored for stored in self._log if stored.position < before][
+                : len(self._log) - 1
+            ]
             del self._log[: len(gone)]
             for stored in gone:
                 del self._identities[stored.record.identity]
@@ -151,7 +153,7 @@ class MemoryStore(Near):
     def size(self) -> int:
         """How many bytes its payloads take."""
         with self._lock:
-            return sum(sum(map(len, _payloads_of(each.record))) for each in self._log)
+            return sum(sum(map(len, _payloads_of(stored.record))) for stored in self._log)
 
     def notices(self) -> list[str]:
         """Nothing is done otherwise than usual."""
@@ -215,7 +217,7 @@ def _types_of(record: Record) -> list[EventType]:
     named: list[Record | Root] = [record]
     if record.root is not None:
         named.append(record.root)
-    return [EventType(each.name, each.version, each.hash) for each in named]
+    return [EventType(holder.name, holder.version, holder.hash) for holder in named]
 
 
 def _payloads_of(record: Record) -> list[bytes]:

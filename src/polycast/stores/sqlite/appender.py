@@ -97,7 +97,7 @@ class Appender:
         execute, newest = self._connection.execute, self._newest
         execute("SAVEPOINT one")
         try:
-            job.result = [self._append_one(job.moment, *each) for each in job.one_by_one()]
+            job.result = [self._append_one(job.moment, *parts) for parts in job.one_by_one()]
         except _REFUSED as error:
             job.error = NotSerialisableError(job.drafts, path="Record", why=str(error))
             execute("ROLLBACK TO one")

@@ -187,15 +187,15 @@ def _files(path: str) -> list[str]:
 
 
 def _remove(path: str) -> None:
-    for each in _files(path):
+    for name in _files(path):
         with suppress(FileNotFoundError):
-            os.unlink(each)
+            os.unlink(name)
 
 
 def _remove_beside(path: str) -> None:
-    for each in _files(path)[1:]:
+    for name in _files(path)[1:]:
         with suppress(FileNotFoundError):
-            os.unlink(each)
+            os.unlink(name)
 
 
 def _same(one: str, other: str) -> bool:

@@ -65,7 +65,7 @@ class Numbers:
         """The numbers of these; `KeyError` if one is not committed."""
         return (
             list(map(self._types.__getitem__, types)),
-            [None if each is None else self._types[each] for each in roots],
+            [None if root is None else self._types[root] for root in roots],
             list(map(self._sources.__getitem__, sources)),
         )
 
@@ -76,7 +76,7 @@ class Numbers:
         pairs = [
             (self._type(kind), self._root(root)) for kind, root in zip(types, roots, strict=True)
         ]
-        numbers = [self._source(each) for each in sources]
+        numbers = [self._source(source) for source in sources]
         return [kind for kind, _ in pairs], [root for _, root in pairs], numbers
 
     def keep_new(self) -> None:
@@ -122,4 +122,4 @@ def rooted(connection: apsw.Connection, types: Sequence[int]) -> list[int]:
     there = "SELECT 1 FROM log INDEXED BY log_by_root WHERE root"
     if fetch_one(connection, f"{there} IS NOT NULL LIMIT 1") is None:  # as without contexts
         return []
-    return [each for each in types if fetch_one(connection, f"{there} = ? LIMIT 1", each)]
+    return [number for number in types if fetch_one(connection, f"{there} = ? LIMIT 1", number)]

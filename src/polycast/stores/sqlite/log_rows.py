@@ -126,7 +126,7 @@ class LogReader:
         found = [
             connection.execute(
                 plan_of_types(len(group)),
-                [value for each in group for value in (each, start, end)] + [limit + 1],
+                [value for number in group for value in (number, start, end)] + [limit + 1],
             )
             for group in _groups(types)
         ]
@@ -135,7 +135,7 @@ class LogReader:
         found += [
             connection.execute(
                 plan_of_types(0, len(group)),
-                [value for each in group for value in (each, start, end, own)] + [limit + 1],
+                [value for number in group for value in (number, start, end, own)] + [limit + 1],
             )
             for group in _groups(others)
         ]

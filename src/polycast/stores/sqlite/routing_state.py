@@ -167,8 +167,8 @@ class RoutingTransaction(RoutingView):
         if token != current:
             return False
         new = following(stretches, high, self.newest() + 1)
-        for each in new:
-            _STRETCHES.put(self.connection, each.high, each.low, each.takers)
+        for stretch in new:
+            _STRETCHES.put(self.connection, stretch.high, stretch.low, stretch.takers)
         if new:
             self._put_routing(new[-1].high, current, numbers)
         return True

@@ -188,8 +188,8 @@ def _plain(value: Any) -> Any:
 _encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
 SEALED = {
-    each.table: each
-    for each in (
+    table.table: table
+    for table in (
         Sealed(
             "subscriptions",
             "name, definition, start, cursor, durable, grouped, pinned, until, token, holder, "

@@ -125,8 +125,8 @@ class SqlView(RoutingView):
     def held_back(self) -> dict[str, int]:
         """For each subscription with something under way, the first position of that."""
         # With min() anywhere in a statement, SQLite gives the row of the minimum.
-        each = "WHERE NOT done GROUP BY name HAVING min(position) NOT NULL"
-        rows = self.checked(_FLIGHTS, f"INDEXED BY flights_under_way {each}")
+        which = "WHERE NOT done GROUP BY name HAVING min(position) NOT NULL"
+        rows = self.checked(_FLIGHTS, f"INDEXED BY flights_under_way {which}")
         return {name: position for name, position, *_ in rows}
 
     def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
@@ -255,7 +255,9 @@ class SqlTransaction(SqlView, RoutingTransaction):
         for kept in map(_kept, rows):
             self._update(replace(kept, holder=None))
         rows, _ = _FLIGHTS.sort(self.connection, "WHERE holder = ?", (bus,))
-        self.fly([replace(each, holder=None, token=each.token + 1) for each in map(_flight, rows)])
+        self.fly(
+            [replace(flight, holder=None, token=flight.token + 1) for flight in map(_flight, rows)]
+        )
 
     def begin_anew(self, *, skipped: int, epoch: int) -> None:
         """After a restore: nobody has it open, and publishers go on far after their last epoch."""
@@ -265,7 +267,7 @@ class SqlTransaction(SqlView, RoutingTransaction):
         for table in ("listeners", "buses", "members", "adverts"):
             self._execute(f"DELETE FROM {table}")
         flights = map(_flight, self.checked(_FLIGHTS, f"WHERE position > {MARK}"))
-        self.fly([replace(each, holder=None, token=each.token + 1) for each in flights])
+        self.fly([replace(flight, holder=None, token=flight.token + 1) for flight in flights])
         for kept in self.subscriptions():
             self._update(replace(kept, holder=None, token=kept.token + 1))
             # What came after the backup is not known: any of its events may have been handled.
@@ -311,7 +313,7 @@ class SqlTransaction(SqlView, RoutingTransaction):
 
     def fly(self, flights: Sequence[Flight]) -> None:
         """Put flights in place of what there was at their positions."""
-        values = [value for each in flights for value in _FLIGHTS.seal(*_of_flight(each))]
+        values = [value for flight in flights for value in _FLIGHTS.seal(*_of_flight(flight))]
         into = "INSERT OR REPLACE INTO flights"
         insert_rows(self.connection, into, values, width=_FLIGHTS.width)
 
@@ -347,13 +349,15 @@ class SqlTransaction(SqlView, RoutingTransaction):
 
     def bury(self, letters: Sequence[Letter]) -> list[int]:
         """Keep dead letters under new numbers."""
-        bodies = [encode_record(each.record) for each in letters]
+        bodies = [encode_record(letter.record) for letter in letters]
         first = self._number(len(letters))
         numbers = list(range(first, first + len(letters)))
         values = [
             value
-            for number, each, body in zip(numbers, letters, bodies, strict=True)
-            for value in _LETTERS.seal(number, each.subscription, each.position, body, *_fate(each))
+            for number, letter, body in zip(numbers, letters, bodies, strict=True)
+            for value in _LETTERS.seal(
+                number, letter.subscription, letter.position, body, *_fate(letter)
+            )
         ]
         insert_rows(self.connection, "INSERT INTO letters", values, width=_LETTERS.width)
         return numbers

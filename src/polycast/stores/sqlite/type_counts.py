@@ -33,9 +33,9 @@ def count_records(
     marks = ", ".join("?" * len(types))
     sql = f"SELECT count(*) FROM log WHERE type IN ({marks}) AND {_RANGE}"
     count = int(fetch_one(connection, sql, *types, low, high))
-    for each in rooted(connection, types):
+    for number in rooted(connection, types):
         sql = f"SELECT count(*) FROM ({_ONE_ROOT})"
-        count += int(fetch_one(connection, sql, each, low, high, _listed(types)))
+        count += int(fetch_one(connection, sql, number, low, high, _listed(types)))
     return count
 
 
@@ -50,8 +50,8 @@ def skip_records(
     others = rooted(connection, types)
     # Each branch comes in order by the index, so that they are merged and nothing is sorted.
     branches = " UNION ALL ".join([_ONE_TYPE] * len(types) + [_ONE_ROOT] * len(others))
-    bounds: list[Any] = [value for each in types for value in (each, low, high)]
-    bounds += [value for each in others for value in (each, low, high, _listed(types))]
+    bounds: list[Any] = [value for number in types for value in (number, low, high)]
+    bounds += [value for number in others for value in (number, low, high, _listed(types))]
     sql = f"{branches} ORDER BY position LIMIT 1 OFFSET ?"
     found = fetch_one(connection, sql, *bounds, count)
     return high if found is None else int(found)

@@ -44,15 +44,15 @@ class Versions(Generic[V]):
             return self._read(state, "ORDER BY number")
         # Those that have ended are few: they are forgotten when nobody needs them any more.
         begun = self._read(state, f"{self._starts} <= ?", at)
-        there = [each for each in begun if each.until is None or at < each.until]
-        return sorted(there, key=lambda each: each.number)
+        there = [version for version in begun if version.until is None or at < version.until]
+        return sorted(there, key=lambda version: version.number)
 
     def turns(self, state: State, low: int, high: int) -> set[int]:
         """The positions between two, both exclusive, at which one begins or ends."""
         begin = self._read(state, f"{self._starts} > ? AND start < ?", low, high)
         end = self._read(state, f"{self._ends} > ? AND until < ?", low, high)
-        ends = {each.until for each in end if each.until is not None}
-        return {each.start for each in begin} | ends
+        ends = {version.until for version in end if version.until is not None}
+        return {version.start for version in begin} | ends
 
     def put(self, state: State, version: V) -> V:
         """Put one in place of what has its number."""

@@ -194,7 +194,7 @@ def _is_later(head: bytes, was: bytes) -> bool:
 
 def _times(before: bytes, after: bytes) -> int:
     """How often a log was begun anew between these heads; SQLite may draw a new number, too."""
-    first, last = (int.from_bytes(each[_COUNT], "big") for each in (before, after))
+    first, last = (int.from_bytes(head[_COUNT], "big") for head in (before, after))
     return (last - first) % (1 << 32)
 
 

@@ -87,11 +87,11 @@ class Appending(Job[list[int]]):
         self.roots: list[Type | None] = []  # of root forms, where these are others
         self.sources: list[Source] = []
         self.sequences: list[range] = []
-        for each in self.drafts:
-            first = each.first if isinstance(each, Run) else each.identity
-            count = len(each.payloads) if isinstance(each, Run) else 1
-            self.types.append((each.name, each.version, each.hash))
-            self.roots.append(None if each.root is None else _other_class(each.root, each))
+        for draft in self.drafts:
+            first = draft.first if isinstance(draft, Run) else draft.identity
+            count = len(draft.payloads) if isinstance(draft, Run) else 1
+            self.types.append((draft.name, draft.version, draft.hash))
+            self.roots.append(None if draft.root is None else _other_class(draft.root, draft))
             self.sources.append((first.publisher, first.epoch))
             self.sequences.append(range(first.sequence, first.sequence + count))
         self.records = sum(map(len, self.sequences))
@@ -109,22 +109,28 @@ class Appending(Job[list[int]]):
         self.moment = moment
         self.bodies: list[bytes] = []
         encoders: dict[Any, Callable[..., bytes]] = {}  # types may take turns
-        for each in self.drafts:
-            if not isinstance(each, Run):
-                self.bodies.append(encode_record(each.at(moment)))
+        for draft in self.drafts:
+            if not isinstance(draft, Run):
+                self.bodies.append(encode_record(draft.at(moment)))
                 continue
-            first = each.first.sequence
-            sequences = range(first, first + len(each.payloads))
-            named = (each.name, each.version, each.hash, each.first.publisher, each.first.epoch)
-            about = (each.topic, each.priority, each.expires, id(each.headers))
-            key = (*named, *about, each.context, each.root, each.roots is None)
+            first = draft.first.sequence
+            sequences = range(first, first + len(draft.payloads))
+            named = (
+                draft.name,
+                draft.version,
+                draft.hash,
+                draft.first.publisher,
+                draft.first.epoch,
+            )
+            about = (draft.topic, draft.priority, draft.expires, id(draft.headers))
+            key = (*named, *about, draft.context, draft.root, draft.roots is None)
             encode = encoders.get(key)
-            if each.roots is not None:
-                encode = encode or encoders.setdefault(key, rooted_encoder(each.model(moment)))
-                self.bodies += map(encode, sequences, each.payloads, each.roots)
+            if draft.roots is not None:
+                encode = encode or encoders.setdefault(key, rooted_encoder(draft.model(moment)))
+                self.bodies += map(encode, sequences, draft.payloads, draft.roots)
                 continue
-            encode = encode or encoders.setdefault(key, record_encoder(each.model(moment)))
-            self.bodies += map(encode, sequences, each.payloads)
+            encode = encode or encoders.setdefault(key, record_encoder(draft.model(moment)))
+            self.bodies += map(encode, sequences, draft.payloads)
         self.size = sum(map(len, self.bodies))
 
 

@@ -211,9 +211,9 @@ class Writer:
             if kind is Appending:
                 appended = cast("list[Appending]", list(jobs))
                 self._appender.append(appended)
-                for each in appended:
-                    if each.also is not None and each.error is None:
-                        each.also(self._connection, each.result)
+                for appending in appended:
+                    if appending.also is not None and appending.error is None:
+                        appending.also(self._connection, appending.result)
             else:
                 for job in jobs:
                     self._change(cast("Change[Any]", job))
