@@ -20,7 +20,15 @@ import polycast as pc
 from polycast.config import level_named
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.routing import decode_takers
-from polycast.stores import Kept, Route, Store, Stored, Stretch, Transaction, open_store
+from polycast.stores import (
+    Route,
+    Store,
+    Stored,
+    StoredSubscription,
+    Stretch,
+    Transaction,
+    open_store,
+)
 from polycast.typesystem import Registry
 
 __all__ = ["Pair", "Plan", "Takings", "judge", "true_pairs", "wanted_by"]
@@ -99,7 +107,7 @@ class Plan:
             for each in self._registry.descriptions():
                 tx.describe(each)
             start = tx.newest() + 1
-            tx.save(Kept(name, definition, start, start))
+            tx.save(StoredSubscription(name, definition, start, start))
             return tx.begin_route(name, definition)
 
         route = self._store.write(write).result(60)

@@ -11,7 +11,7 @@ import pytest
 from stored_events import Refund, Sale, numbers, sales
 
 import polycast as pc
-from polycast.stores import Flight, Kept
+from polycast.stores import Flight, StoredSubscription
 from polycast.stores.doctor import ReadOnlyStore, looking
 from polycast.stores.sqlite import SqliteStore
 from polycast.testing import ManualClock, Recorder
@@ -284,7 +284,7 @@ def test_a_lease_whose_definition_cannot_be_read_keeps_nobody_from_opening_a_sto
     opened: OpenBus, path: Path, clock: ManualClock, eventually: Eventually
 ) -> None:
     bus = opened(publisher="shop")
-    unreadable = Kept("strange", b"{}", 1, 1, lease=clock.time() + 60)
+    unreadable = StoredSubscription("strange", b"{}", 1, 1, lease=clock.time() + 60)
     store = SqliteStore(path)
     store.write(lambda tx: tx.save(unreadable)).result(10)
     store.close()

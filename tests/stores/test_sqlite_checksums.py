@@ -20,10 +20,10 @@ from polycast.stores import (
     Advert,
     ContextVersion,
     Flight,
-    Kept,
     Letter,
     Member,
     Route,
+    StoredSubscription,
     Stretch,
     Transaction,
     View,
@@ -380,7 +380,7 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
     letters = [Letter(0, name, 1, each.record, "r", 1, 5) for each in store.read(1).entries]
 
     def write(tx: Transaction) -> None:
-        tx.save(Kept(name, bytearray(b"{}"), 1, 1, group=True, lease=5))  # type: ignore[arg-type]
+        tx.save(StoredSubscription(name, bytearray(b"{}"), 1, 1, group=True, lease=5))  # type: ignore[arg-type]
         tx.fly([Flight(name, 1, "p", 1, 2, 3, -0.0, done=True)])
         tx.claim(Flight(name, 2, due=7))
         tx.join(Member(name, 1, 2))
@@ -403,7 +403,7 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
 
 NUMBERS = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1e308, 2.0**63, float(2**53 + 2)]
 WITH_NUMBER: dict[str, Callable[[Transaction, float], Any]] = {
-    "lease": lambda tx, it: tx.save(Kept("k", b"{}", 1, 1, lease=it)),
+    "lease": lambda tx, it: tx.save(StoredSubscription("k", b"{}", 1, 1, lease=it)),
     "due": lambda tx, it: tx.fly([Flight("k", 1, due=it)]),
     "until of a bus": lambda tx, it: tx.open_bus("p", until=it, address="", process=1),
     "sign of life": lambda tx, it: tx.keep_bus(bus(tx), until=it),
@@ -443,4 +443,4 @@ def test_no_number_makes_a_row_that_looks_damaged(tmp_path: Path, what: str, num
 
 def test_a_lease_that_is_no_number_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="the lease of 'k' is no number"):
-        Kept("k", b"{}", 1, 1, lease=math.nan)
+        StoredSubscription("k", b"{}", 1, 1, lease=math.nan)

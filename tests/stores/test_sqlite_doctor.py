@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from polycast.stores import Kept, Stretch
+from polycast.stores import StoredSubscription, Stretch
 from polycast.stores.doctor import (
     LogFigures,
     PinFigures,
@@ -70,7 +70,7 @@ def test_the_figures_are_those_of_the_pipeline(path: Path) -> None:
 
 def test_a_store_without_a_pipeline_has_no_figures_of_one(open_sqlite: Open) -> None:
     store = open_sqlite()
-    store.write(lambda tx: tx.save(Kept("a", b"{}", 1, 1))).result(10)
+    store.write(lambda tx: tx.save(StoredSubscription("a", b"{}", 1, 1))).result(10)
     assert examine(store.path, sync_test=False).routing is None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from polycast.stores import Answer, Kept
+from polycast.stores import Answer, StoredSubscription
 from polycast.stores.doctor import looking
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.schema import STEPS
@@ -128,5 +128,5 @@ def test_a_store_of_version_4_is_read_and_goes_on(tmp_path: Path, open_sqlite: O
         assert (bus.publisher, bus.epoch) == ("abroad", 1)
         body = b'{"selector":"shop.Bill","lease":60.0}'
         about = ("leased", body, 13, 15, True, False, False, None, 9)
-        assert view.subscription("leased") == Kept(*about, bus.id, 1_700_000_300.0)
+        assert view.subscription("leased") == StoredSubscription(*about, bus.id, 1_700_000_300.0)
     assert store.write(lambda tx: tx.drop_answers(1_700_000_150.0)).result(10) == 1

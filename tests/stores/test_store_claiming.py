@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_drafts import make_drafts
 
-from polycast.stores import Flight, Kept, Member, MemoryStore, Store, Transaction
+from polycast.stores import Flight, Member, MemoryStore, Store, StoredSubscription, Transaction
 from polycast.stores.group_claiming import (
     Candidate,
     Claiming,
@@ -66,7 +66,7 @@ def begin(store: Store, *buses: int) -> None:
     store.append(make_drafts(*range(1, 9)))
 
     def work(tx: Transaction) -> None:
-        tx.save(Kept(GROUP, b"", 1, 1, durable=False, group=True))
+        tx.save(StoredSubscription(GROUP, b"", 1, 1, durable=False, group=True))
         for bus in buses:
             tx.join(Member(GROUP, bus, 1))
 

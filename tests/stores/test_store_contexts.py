@@ -19,11 +19,11 @@ from polycast.stores import (
     Draft,
     Effect,
     EventType,
-    Kept,
     Letter,
     Retention,
     Run,
     Store,
+    StoredSubscription,
     Stray,
     Transaction,
     retain,
@@ -429,7 +429,7 @@ def test_a_change_that_raises_puts_no_context(filled: Store) -> None:
 def test_retention_forgets_what_contexts_were_when_the_events_of_that_time_are_gone(
     filled: Store, drafts: MakeDrafts, clock: ManualClock
 ) -> None:
-    filled.write(lambda tx: tx.save(Kept("a", b"{}", 1, 13))).result(10)
+    filled.write(lambda tx: tx.save(StoredSubscription("a", b"{}", 1, 13))).result(10)
     put(filled, "us", b"1")
     filled.append(drafts(11, 12))
     put(filled, "us", b"2")

@@ -17,10 +17,10 @@ from polycast.stores import (
     Draft,
     EventType,
     Flight,
-    Kept,
     Letter,
     Member,
     Store,
+    StoredSubscription,
     Transaction,
 )
 from polycast.testing import ManualClock
@@ -225,7 +225,7 @@ def test_letting_go_of_nothing_is_nothing(store: Store) -> None:
 def test_a_change_that_raises_changes_nothing(store: Store) -> None:
     def work(transaction: Transaction) -> None:
         transaction.put_document("kind", "name", b"body")
-        transaction.save(Kept("s", b"", 1, 1))
+        transaction.save(StoredSubscription("s", b"", 1, 1))
         raise KeyError("no")
 
     before = store.write(lambda t: t.put_document("kind", "other", b"kept"))
@@ -242,8 +242,8 @@ def test_a_change_that_raises_changes_nothing(store: Store) -> None:
 
 def test_a_transaction_sees_its_own_changes(store: Store) -> None:
     def work(transaction: Transaction) -> list[str]:
-        transaction.save(Kept("b", b"x", 1, 1))
-        transaction.save(Kept("a", b"x", 1, 1))
+        transaction.save(StoredSubscription("b", b"x", 1, 1))
+        transaction.save(StoredSubscription("a", b"x", 1, 1))
         return [each.name for each in transaction.subscriptions()]
 
     assert store.write(work).result(10) == ["a", "b"]
@@ -297,7 +297,7 @@ def test_a_bus_that_is_removed_lets_go_of_all_it_had(store: Store) -> None:
         for bus in (1, 2):
             transaction.join(Member("g", bus, 5))
             transaction.advertise(Advert(0, bus, "shop.Order"))
-            transaction.save(Kept(f"s{bus}", b"", 1, 1, holder=bus, token=4))
+            transaction.save(StoredSubscription(f"s{bus}", b"", 1, 1, holder=bus, token=4))
             transaction.fly([Flight("g", bus, holder=bus, token=7)])
 
     store.write(arrange).result(10)
@@ -326,7 +326,7 @@ def test_who_is_in_a_group_and_not_open_is_astray(store: Store) -> None:
 
 
 def test_a_subscription_is_kept_with_all_it_has(store: Store) -> None:
-    kept = Kept("n", b"\0def", 3, 5, False, True, False, 9, 2, 4, 12.5)
+    kept = StoredSubscription("n", b"\0def", 3, 5, False, True, False, 9, 2, 4, 12.5)
     store.write(lambda t: t.save(kept)).result(10)
     with store.view() as view:
         assert view.subscription("n") == kept
@@ -338,15 +338,17 @@ def test_a_subscription_is_kept_with_all_it_has(store: Store) -> None:
 def test_who_takes_over_has_a_higher_token_than_anybody_before(store: Store) -> None:
     tokens = []
     for name in ("n", "m", "n"):
-        tokens.append(store.write(lambda t, n=name: t.take_over(Kept(n, b"", 1, 1))).result(10))  # type: ignore[misc]
+        tokens.append(
+            store.write(lambda t, n=name: t.take_over(StoredSubscription(n, b"", 1, 1))).result(10)
+        )  # type: ignore[misc]
         with store.view() as view:
-            assert view.subscription(name) == Kept(name, b"", 1, 1, token=tokens[-1])
+            assert view.subscription(name) == StoredSubscription(name, b"", 1, 1, token=tokens[-1])
         store.write(lambda t, n=name: t.remove(n)).result(10)  # type: ignore[misc]
     assert tokens == sorted(set(tokens))
 
 
 def test_a_cursor_moves_only_with_the_current_token(store: Store) -> None:
-    store.write(lambda t: t.save(Kept("n", b"", 1, 1, token=3))).result(10)
+    store.write(lambda t: t.save(StoredSubscription("n", b"", 1, 1, token=3))).result(10)
     moves = [
         store.write(lambda t, token=token: t.move("n", token=token, cursor=token)).result(10)  # type: ignore[misc]
         for token in (2, 3, 4)
@@ -354,13 +356,13 @@ def test_a_cursor_moves_only_with_the_current_token(store: Store) -> None:
     assert moves == [False, True, False]
     assert not store.write(lambda t: t.move("m", token=0, cursor=1)).result(10)
     with store.view() as view:
-        assert view.subscription("n") == Kept("n", b"", 1, 3, token=3)
+        assert view.subscription("n") == StoredSubscription("n", b"", 1, 3, token=3)
 
 
 def test_a_removed_subscription_takes_its_flights_and_members_along(store: Store) -> None:
     def arrange(transaction: Transaction) -> None:
         for name in ("a", "b"):
-            transaction.save(Kept(name, b"", 1, 1))
+            transaction.save(StoredSubscription(name, b"", 1, 1))
             transaction.fly([Flight(name, 1)])
             transaction.join(Member(name, 1, 1))
 

@@ -19,12 +19,12 @@ from polycast.stores import (
     ContextVersion,
     Draft,
     Flight,
-    Kept,
     Letter,
     Member,
     MemoryStore,
     Route,
     Routed,
+    StoredSubscription,
     Stretch,
     Transaction,
     View,
@@ -57,7 +57,7 @@ draft = st.builds(
     make_draft, identities, classes, st.sampled_from(["", "", "us", "uk"]), st.none() | classes
 )
 kept = st.builds(
-    Kept,
+    StoredSubscription,
     name=names,
     definition=st.binary(max_size=3),
     start=places,
@@ -205,11 +205,11 @@ class Stores(RuleBasedStateMachine):
     # -- the state ---------------------------------------------------------------------------------
 
     @rule(one=kept)
-    def save(self, one: Kept) -> None:
+    def save(self, one: StoredSubscription) -> None:
         self.change(lambda t: t.save(one))
 
     @rule(one=kept)
-    def take_over(self, one: Kept) -> None:
+    def take_over(self, one: StoredSubscription) -> None:
         self.change(lambda t: t.take_over(one))
 
     @rule(name=names, token=st.integers(0, 2), cursor=places)
@@ -407,7 +407,7 @@ class Stores(RuleBasedStateMachine):
                 assert self.model.routed[position] == each.takers
 
     @rule(one=kept, flights=st.lists(flight, max_size=2))
-    def change_that_raises(self, one: Kept, flights: list[Flight]) -> None:
+    def change_that_raises(self, one: StoredSubscription, flights: list[Flight]) -> None:
         def work(transaction: Transaction) -> None:
             transaction.save(one)
             transaction.fly(flights)

@@ -9,7 +9,15 @@ from itertools import pairwise
 import pytest
 from store_drafts import MakeDrafts
 
-from polycast.stores import Kept, MemoryStore, Route, Routed, Store, Stretch, Transaction
+from polycast.stores import (
+    MemoryStore,
+    Route,
+    Routed,
+    Store,
+    StoredSubscription,
+    Stretch,
+    Transaction,
+)
 
 
 @pytest.fixture
@@ -105,7 +113,7 @@ def test_a_route_that_ended_is_in_effect_where_it_was(filled: Store, drafts: Mak
 
 
 def test_a_subscription_that_is_removed_ends_its_route(filled: Store, drafts: MakeDrafts) -> None:
-    filled.write(lambda tx: tx.save(Kept("a", b"", 1, 1))).result(10)
+    filled.write(lambda tx: tx.save(StoredSubscription("a", b"", 1, 1))).result(10)
     begin(filled, "a")
     begin(filled, "b")
     filled.append(drafts(11))

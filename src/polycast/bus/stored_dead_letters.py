@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.events import Record, Root
     from polycast.routing import StoredDispatcher
-    from polycast.stores import Kept, Letter, Store, Transaction
+    from polycast.stores import Letter, Store, StoredSubscription, Transaction
     from polycast.subscriptions.durable_registry import StoredRoster
 
 __all__ = ["StoredLetters", "fly_again"]
@@ -203,7 +203,7 @@ def fly_again(
 
 def _takers(
     tx: Transaction, number: int, subscription: str, position: int, root: Root | None
-) -> dict[str, Kept]:
+) -> dict[str, StoredSubscription]:
     """Who is to have the event of a letter: its subscription, or all in its context.
 
     If it could not leave its context, all in others, now that it can.

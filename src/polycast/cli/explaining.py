@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from polycast.cli.terminal import Terminal
-    from polycast.stores import Kept, Store, Stored, View
+    from polycast.stores import Store, Stored, StoredSubscription, View
 
 __all__ = ["explain_subscription"]
 
@@ -54,7 +54,7 @@ def explain_subscription(given: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _kept(view: View, name: str) -> Kept:
+def _kept(view: View, name: str) -> StoredSubscription:
     kept = view.subscription(name)
     if kept is None:
         names = [each.name for each in view.subscriptions()]
@@ -78,7 +78,7 @@ def _stored(store: Store, position: int) -> Stored:
 class _Explained:
     """A subscription as the store keeps it, in the plan that a broker would make of it."""
 
-    def __init__(self, view: View, kept: Kept) -> None:
+    def __init__(self, view: View, kept: StoredSubscription) -> None:
         self.kept = kept
         route = view.route(kept.name)
         self._routed = route is not None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.delivery.dead_letters import DeadLetter, DeadLetters
     from polycast.delivery.queue import Parcel
-    from polycast.stores import Flight, Kept, Letter, Store, Transaction
+    from polycast.stores import Flight, Letter, Store, StoredSubscription, Transaction
 
 __all__ = ["ClaimKeeper"]
 
@@ -25,7 +25,7 @@ def _freed(claim: Flight, attempts: int, due: float) -> Settled:
     return Settled(*about, done=False, attempts=max(0, attempts), due=due)
 
 
-def _is_left(letter: Letter, kept: Kept, flights: dict[int, Flight]) -> bool:
+def _is_left(letter: Letter, kept: StoredSubscription, flights: dict[int, Flight]) -> bool:
     flight = flights.get(letter.position)
     if flight is None:
         return letter.position >= kept.cursor

@@ -18,7 +18,7 @@ from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.stores import EventType, Kept, Store, Stored, View
+    from polycast.stores import EventType, Store, Stored, StoredSubscription, View
     from polycast.stores.sqlite.read_half import Readable
 
 __all__ = ["Findings", "History", "Place", "Search", "known_types", "place_of", "search_for"]
@@ -41,7 +41,7 @@ class Place(msgspec.Struct, frozen=True):
         return "goes" if position < self.cursor or position in self.done else "comes"
 
 
-def place_of(view: View, kept: Kept) -> Place:
+def place_of(view: View, kept: StoredSubscription) -> Place:
     """The place of a subscription."""
     flights = view.flights(kept.name)
     return Place(
@@ -252,7 +252,7 @@ def known_types(view: View) -> Registry:
     return registry
 
 
-def _durable(view: View, name: str) -> Kept:
+def _durable(view: View, name: str) -> StoredSubscription:
     kept = view.subscription(name)
     if kept is None or not kept.durable:
         names = [each.name for each in view.subscriptions() if each.durable]

@@ -20,7 +20,6 @@ from polycast.stores.values import (
     Effect,
     EventType,
     Flight,
-    Kept,
     Letter,
     Mark,
     Member,
@@ -30,6 +29,7 @@ from polycast.stores.values import (
     Run,
     Standing,
     Stored,
+    StoredSubscription,
     Stray,
     Stretch,
 )
@@ -53,7 +53,6 @@ __all__ = [
     "Effect",
     "EventType",
     "Flight",
-    "Kept",
     "Letter",
     "Mark",
     "Member",
@@ -64,6 +63,7 @@ __all__ = [
     "Standing",
     "Store",
     "Stored",
+    "StoredSubscription",
     "Stray",
     "Stretch",
     "Transaction",
@@ -101,10 +101,10 @@ class View(Protocol):
     def buses(self) -> list[OpenBus]:
         """The buses that are open, or were when they died."""
 
-    def subscription(self, name: str) -> Kept | None:
+    def subscription(self, name: str) -> StoredSubscription | None:
         """The subscription of that name."""
 
-    def subscriptions(self) -> list[Kept]:
+    def subscriptions(self) -> list[StoredSubscription]:
         """All of them, by name."""
 
     def lapsed(self, at: float) -> list[str]:
@@ -213,10 +213,10 @@ class Transaction(View, Protocol):
     def remove_bus(self, bus: int) -> None:
         """It is closed or dead: its memberships and adverts go, what it holds is free again."""
 
-    def save(self, kept: Kept) -> None:
+    def save(self, kept: StoredSubscription) -> None:
         """Put a subscription in place of what there was under its name."""
 
-    def take_over(self, kept: Kept) -> int:
+    def take_over(self, kept: StoredSubscription) -> int:
         """The same, under a token of its own, higher than any that a subscription ever had.
 
         Nothing that the same work does may depend on the token: elsewhere it is told afterwards.

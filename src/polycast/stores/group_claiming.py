@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from polycast.stores.values import Flight, Kept, Letter, Member
+from polycast.stores.values import Flight, Letter, Member, StoredSubscription
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -236,7 +236,9 @@ def _free(tx: Transaction, asked: Claiming, order: Order) -> list[Flight]:
     return got
 
 
-def _new(tx: Transaction, asked: Claiming, kept: Kept, order: Order, got: list[Flight]) -> set[int]:
+def _new(
+    tx: Transaction, asked: Claiming, kept: StoredSubscription, order: Order, got: list[Flight]
+) -> set[int]:
     """Claim what nobody has, as far as there is room; the candidates that somebody has now."""
     ahead = [
         candidate.position for candidate in asked.candidates if candidate.position >= kept.cursor
@@ -282,12 +284,12 @@ class Order:
         return flight is not None and flight.position <= first
 
 
-def tidy(tx: Transaction, kept: Kept) -> None:
+def tidy(tx: Transaction, kept: StoredSubscription) -> None:
     """Forget what all members of a group have looked past; a group without any may be over."""
     forget_before(tx, kept, [member.looked for member in tx.members(kept.name)])
 
 
-def forget_before(tx: Transaction, kept: Kept, looked: Sequence[int]) -> None:
+def forget_before(tx: Transaction, kept: StoredSubscription, looked: Sequence[int]) -> None:
     """Forget what all members have looked past, who have looked so far."""
     if looked:
         tx.land_before(kept.name, min(looked))

@@ -25,7 +25,6 @@ __all__ = [
     "Effect",
     "EventType",
     "Flight",
-    "Kept",
     "Letter",
     "Mark",
     "Member",
@@ -35,6 +34,7 @@ __all__ = [
     "Run",
     "Standing",
     "Stored",
+    "StoredSubscription",
     "Stray",
     "Stretch",
     "size_of_context",
@@ -219,7 +219,7 @@ class OpenBus(msgspec.Struct, frozen=True, gc=False):
     process: int = 0
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredSubscription(msgspec.Struct, frozen=True):
     """A subscription that the store knows: a durable one, or a group.
 
     All before `cursor` is handled, but for the flights. `start` and `until` are the positions

@@ -29,9 +29,9 @@ from polycast.stores import (
     Advert,
     Draft,
     Flight,
-    Kept,
     Letter,
     Member,
+    StoredSubscription,
     Stretch,
     Transaction,
     View,
@@ -148,7 +148,9 @@ class World:
             )
             things = Things(owner, bus.id, 0, 0, 0, position, description)
             for name, group in ((things.subscription, False), (things.group, True)):
-                tx.save(Kept(name, kept, 1, 1, durable=True, group=group, lease=LATER))
+                tx.save(
+                    StoredSubscription(name, kept, 1, 1, durable=True, group=group, lease=LATER)
+                )
                 if owner != NOBODYS:
                     give_subscription(tx, name, owner)
             if owner != NOBODYS:
@@ -248,8 +250,8 @@ ARGUMENTS: dict[str, Arguments] = {
     },
     "keep_bus": lambda t: {"bus": t.bus, "until": 1.0},
     "remove_bus": lambda t: {"bus": t.bus},
-    "save": lambda t: {"kept": Kept(t.subscription, t.definition, 1, 99)},
-    "take_over": lambda t: {"kept": Kept(t.subscription, t.definition, 1, 99)},
+    "save": lambda t: {"kept": StoredSubscription(t.subscription, t.definition, 1, 99)},
+    "take_over": lambda t: {"kept": StoredSubscription(t.subscription, t.definition, 1, 99)},
     "move": lambda t: {"name": t.subscription, "token": 0, "cursor": 99},
     "fly": lambda t: {"flights": [Flight(t.subscription, 50, "x")]},
     "claim": lambda t: {"flight": Flight(t.subscription, 50, "x")},

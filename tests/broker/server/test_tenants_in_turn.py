@@ -22,7 +22,7 @@ from polycast.broker.wire.messages import Step
 from polycast.delivery.replay import REPLAYED
 from polycast.events import encode_record
 from polycast.routing.translation import letter_name
-from polycast.stores import Advert, Flight, Kept, Letter, Member, Transaction, View
+from polycast.stores import Advert, Flight, Letter, Member, StoredSubscription, Transaction, View
 from polycast.stores.group_claiming import OUTLIVING, Claiming, Settled, Settling, outliving
 
 VERBS = STEPS | ERRANDS
@@ -46,8 +46,12 @@ def lost(one: Things, other: Things) -> list[Settled]:
 
 
 MIXED: dict[str, Mixed] = {
-    "save": lambda a, b: {"kept": Kept(a.subscription, wanting(a, b), 1, 99, holder=b.bus)},
-    "take_over": lambda a, b: {"kept": Kept(a.subscription, wanting(a, b), 1, 99, holder=b.bus)},
+    "save": lambda a, b: {
+        "kept": StoredSubscription(a.subscription, wanting(a, b), 1, 99, holder=b.bus)
+    },
+    "take_over": lambda a, b: {
+        "kept": StoredSubscription(a.subscription, wanting(a, b), 1, 99, holder=b.bus)
+    },
     "fly": lambda a, b: {"flights": [*flown(a), *flown(b)]},
     "join": lambda a, b: {"member": Member(a.group, b.bus, 99)},
     "leave": lambda a, b: {"name": a.group, "bus": b.bus},

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from polycast.stores import Answer, Kept, Transaction
+from polycast.stores import Answer, StoredSubscription, Transaction
 from polycast.stores.sqlite import SqliteStore, back_up
 from polycast.testing import ManualClock
 
@@ -25,7 +25,9 @@ def go_on(transaction: Transaction) -> None:
     about = ("leased", b'{"selector":"shop.Bill","lease":60.0}', 13, 15)
     holder = transaction.open_bus("abroad", until=1_700_000_010.0, address="here", process=3)
     lease = 1_700_000_300.0
-    transaction.save(Kept(*about, pinned=False, token=9, holder=holder.id, lease=lease))
+    transaction.save(
+        StoredSubscription(*about, pinned=False, token=9, holder=holder.id, lease=lease)
+    )
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polycast.broker.server.authorized_request import Asked, Rule
-    from polycast.stores import Kept, Letter, OpenBus, Route, Transaction
+    from polycast.stores import Letter, OpenBus, Route, StoredSubscription, Transaction
 
 __all__ = [
     "advertise",
@@ -88,7 +88,9 @@ def save(asked: Asked) -> object:
     return asked.do()
 
 
-def _check_definitions(asked: Asked, before: Kept | None, kept: Kept) -> None:
+def _check_definitions(
+    asked: Asked, before: StoredSubscription | None, kept: StoredSubscription
+) -> None:
     guard = asked.guard
     if context_of_letter(kept.name) is not None:
         what = f"the name {kept.name!r}, under which the dead letters of a context are kept"

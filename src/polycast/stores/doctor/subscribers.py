@@ -11,7 +11,7 @@ from polycast.stores.doctor.report import BusFigures, SubscriptionFigures
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from polycast.stores.contract import Flight, Kept, OpenBus, View
+    from polycast.stores.contract import Flight, OpenBus, StoredSubscription, View
 
 __all__ = ["OVERDUE", "buses_in", "subscriptions_in"]
 
@@ -54,7 +54,9 @@ def subscriptions_in(
     return sorted(found, key=lambda figures: (-figures.lag, figures.name))
 
 
-def _figures(view: View, kept: Kept, alive: set[int], end: int, now: float) -> SubscriptionFigures:
+def _figures(
+    view: View, kept: StoredSubscription, alive: set[int], end: int, now: float
+) -> SubscriptionFigures:
     defined = _defined(kept.definition)
     flights = view.under_way(kept.name)
     holders = {member.bus for member in view.members(kept.name)} if kept.group else set()

@@ -17,7 +17,6 @@ from polycast.stores.contract import (
     ContextVersion,
     Effect,
     Flight,
-    Kept,
     Letter,
     Member,
     OpenBus,
@@ -25,6 +24,7 @@ from polycast.stores.contract import (
     Routed,
     Standing,
     Stored,
+    StoredSubscription,
     Stretch,
 )
 from polycast.stores.range_checks import following
@@ -51,7 +51,7 @@ class MemoryState:
         self._numbers = 0
         self._descriptions: dict[str, Description] = {}
         self._buses: dict[int, OpenBus] = {}
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, StoredSubscription] = {}
         self._flights: dict[tuple[str, int], Flight] = {}
         self._members: dict[tuple[str, int], Member] = {}
         self._letters: dict[int, Letter] = {}
@@ -95,10 +95,10 @@ class MemoryState:
     def buses(self) -> list[OpenBus]:
         return list(self._buses.values())
 
-    def subscription(self, name: str) -> Kept | None:
+    def subscription(self, name: str) -> StoredSubscription | None:
         return self._kept.get(name)
 
-    def subscriptions(self) -> list[Kept]:
+    def subscriptions(self) -> list[StoredSubscription]:
         return [self._kept[name] for name in sorted(self._kept)]
 
     def lapsed(self, at: float) -> list[str]:
@@ -241,11 +241,11 @@ class MemoryState:
             if flight.holder == bus:
                 self._flights[key] = replace(flight, holder=None, token=flight.token + 1)
 
-    def save(self, kept: Kept) -> None:
+    def save(self, kept: StoredSubscription) -> None:
         self._kept[kept.name] = kept
         self._change(kept.name)
 
-    def take_over(self, kept: Kept) -> int:
+    def take_over(self, kept: StoredSubscription) -> int:
         token = self._revision + 1  # the revision that it is saved with
         self.save(replace(kept, token=token))
         return token

@@ -15,12 +15,12 @@ from polycast.stores.contract import (
     Advert,
     Answer,
     Flight,
-    Kept,
     Letter,
     Mark,
     Member,
     OpenBus,
     Standing,
+    StoredSubscription,
 )
 from polycast.stores.sqlite.interning import Numbers
 from polycast.stores.sqlite.routing_state import RoutingTransaction, RoutingView
@@ -86,11 +86,11 @@ class SqlView(RoutingView):
         sql = "SELECT id, publisher, epoch, until, address, process FROM buses ORDER BY id"
         return [OpenBus(*row) for row in self._rows(sql)]
 
-    def subscription(self, name: str) -> Kept | None:
+    def subscription(self, name: str) -> StoredSubscription | None:
         """The subscription of that name."""
         return next(map(_kept, self.checked(_SUBSCRIPTIONS, "WHERE name = ?", name)), None)
 
-    def subscriptions(self) -> list[Kept]:
+    def subscriptions(self) -> list[StoredSubscription]:
         """All of them, by name."""
         return list(map(_kept, self.checked(_SUBSCRIPTIONS, "ORDER BY name")))
 
@@ -274,18 +274,18 @@ class SqlTransaction(SqlView, RoutingTransaction):
             self.fly([Mark(0, self.newest() + 1).flight(kept.name)])
         self.route_anew(skipped=skipped, token=epoch)
 
-    def save(self, kept: Kept) -> None:
+    def save(self, kept: StoredSubscription) -> None:
         """Put a subscription in place of what there was under its name."""
         _SUBSCRIPTIONS.put(self.connection, *_of_kept(kept))
         self._revise(kept.name)
 
-    def take_over(self, kept: Kept) -> int:
+    def take_over(self, kept: StoredSubscription) -> int:
         """The same, under a token of its own, higher than any that a subscription ever had."""
         token = self.revision() + 1  # the revision that it is saved with
         self.save(replace(kept, token=token))
         return token
 
-    def _update(self, kept: Kept) -> None:
+    def _update(self, kept: StoredSubscription) -> None:
         """Write what changes without a revision; it was read before, so no damage is covered up."""
         sealed = _SUBSCRIPTIONS.seal(*_of_kept(kept))
         self._execute(
@@ -437,7 +437,7 @@ def _fate(letter: Letter) -> tuple[str, int, float]:
 # SQLite gives back 0 and 1 for flags, a float for an int, and 0.0 for -0.0, which `+ 0.0` makes.
 
 
-def _of_kept(kept: Kept) -> tuple[Any, ...]:
+def _of_kept(kept: StoredSubscription) -> tuple[Any, ...]:
     flags = (int(kept.durable), int(kept.group), int(kept.pinned))
     lease = None if kept.lease is None else kept.lease + 0.0
     head = (kept.name, kept.definition, kept.start, kept.cursor)
@@ -449,10 +449,10 @@ def _of_flight(flight: Flight) -> tuple[Any, ...]:
     return name, position, publisher, holder, token, attempts, due + 0.0, int(done)
 
 
-def _kept(row: tuple[Any, ...]) -> Kept:
+def _kept(row: tuple[Any, ...]) -> StoredSubscription:
     name, definition, start, cursor, durable, group, pinned, until, token, holder, lease = row
     flags = (bool(durable), bool(group), bool(pinned))
-    return Kept(name, definition, start, cursor, *flags, until, token, holder, lease)
+    return StoredSubscription(name, definition, start, cursor, *flags, until, token, holder, lease)
 
 
 def _flight(row: tuple[Any, ...]) -> Flight:
