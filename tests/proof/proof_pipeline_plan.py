@@ -21,9 +21,9 @@ from polycast.config import level_named
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.routing import decode_takers
 from polycast.stores import (
-    Route,
     Store,
     Stored,
+    StoredRoute,
     StoredSubscription,
     Stretch,
     Transaction,
@@ -103,7 +103,7 @@ class Plan:
         """What a bus does for `engine="spark"`, and nobody is attached then."""
         definition = definition_of(interest, engine="spark").encoded()
 
-        def write(tx: Transaction) -> Route:
+        def write(tx: Transaction) -> StoredRoute:
             for each in self._registry.descriptions():
                 tx.describe(each)
             start = tx.newest() + 1
@@ -128,7 +128,7 @@ class Plan:
             self.interests[number] = replace(self.interests[number], until=at)
 
 
-def wanted_by(mine: Listening, route: Route) -> Interest:
+def wanted_by(mine: Listening, route: StoredRoute) -> Interest:
     """What the route of a subscriber wants."""
     where = {-1: None, 30: lambda e: e.size > 30, 60: lambda e: e.size > 60}[mine.above]
     return interest_of(mine.type, where, exact=False).starting(route.start)

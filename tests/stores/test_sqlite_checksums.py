@@ -22,7 +22,7 @@ from polycast.stores import (
     Flight,
     Letter,
     Member,
-    Route,
+    StoredRoute,
     StoredSubscription,
     Stretch,
     Transaction,
@@ -396,7 +396,7 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
         assert [each.time for each in view.letters()] == [5.0]
         assert [each.due for each in view.flights(name)] == [0.0, 7.0]
         assert (view.members(name), view.documents("k")) == ([Member(name, 1, 2)], {name: b"d"})
-        assert view.routes() == [Route(1, name, b"r", 2)]
+        assert view.routes() == [StoredRoute(1, name, b"r", 2)]
         assert view.contexts() == [ContextVersion(2, name, b"c", 2)]
         assert view.stretches(0, limit=1) == [Stretch(1, 2, b"s")]
 

@@ -22,8 +22,8 @@ from polycast.stores import (
     Flight,
     Member,
     Retention,
-    Route,
     Routed,
+    StoredRoute,
     Stretch,
     open_store,
     retention_of,
@@ -196,8 +196,8 @@ def test_a_store_of_version_2_is_read_and_goes_on(path: Path, open_sqlite: Open)
         assert view.identity() == "dffd09f413808e2e52421f89b8ec990e"
         assert view.routed() == Routed(12, 1)
         assert view.routes() == [
-            Route(1, "work", b'{"selector":"shop.Bill"}', 13, 14),
-            Route(2, "audit", b'{"selector":"shop.Order"}', 14),
+            StoredRoute(1, "work", b'{"selector":"shop.Bill"}', 13, 14),
+            StoredRoute(2, "audit", b'{"selector":"shop.Order"}', 14),
         ]
         assert view.stretches(0, limit=9) == [Stretch(5, 9, b"\1\2"), Stretch(9, 12, b"\3")]
         assert [each.cursor for each in view.subscriptions()] == [7, 9]

@@ -22,8 +22,8 @@ from polycast.stores import (
     Letter,
     Member,
     MemoryStore,
-    Route,
     Routed,
+    StoredRoute,
     StoredSubscription,
     Stretch,
     Transaction,
@@ -309,7 +309,7 @@ class Stores(RuleBasedStateMachine):
 
     @rule(name=names, definition=st.binary(max_size=3))
     def begin_route(self, name: str, definition: bytes) -> None:
-        route: Route = self.change(lambda t: t.begin_route(name, definition))
+        route: StoredRoute = self.change(lambda t: t.begin_route(name, definition))
         assert route.start == max(self.model.log, default=0) + 1
         self.model.now[name] = definition
 

@@ -22,7 +22,7 @@ from polycast.routing.explanation import (
 from polycast.routing.search import place_of as place_in_log
 from polycast.routing.stored_plan import RoutingPlan
 from polycast.routing.translation import letter_name
-from polycast.stores import Route
+from polycast.stores import StoredRoute
 from polycast.stores.values import NOT_KNOWN
 from polycast.typesystem import Registry
 
@@ -88,7 +88,7 @@ class _Explained:
         self._plan = RoutingPlan(Registry(classes=()), budget=FilterBudget(lambda: 0.0))
         self._unknown = ""
         try:
-            self._plan.move_to([Route(NUMBER, kept.name, body, 1)], view)
+            self._plan.move_to([StoredRoute(NUMBER, kept.name, body, 1)], view)
         except NotDecodableError as error:
             self._unknown = str(error)
         self._place = place_in_log(view, kept)

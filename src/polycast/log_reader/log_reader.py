@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from polycast.matching import Selector
     from polycast.routing import StoredDispatcher
     from polycast.routing.recipients import Takers
-    from polycast.stores import Entry, Route, Store, Stored
+    from polycast.stores import Entry, Store, Stored, StoredRoute
 
 __all__ = ["Feed"]
 
@@ -145,7 +145,7 @@ class Feed:
             if mailbox.route is not None and self._boxes.get(mailbox.route.number) is mailbox:
                 del self._boxes[mailbox.route.number]
 
-    def move(self, mailbox: Mailbox, route: Route | None) -> None:
+    def move(self, mailbox: Mailbox, route: StoredRoute | None) -> None:
         """Bring it what is new in the other line, from its place on. In the thread of the feed."""
         mailbox.fall_behind(self.position_of(mailbox))
         self._dispatcher.remove(mailbox)

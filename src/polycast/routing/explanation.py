@@ -18,7 +18,7 @@ from polycast.events import codec_for
 from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.plain_text import plain_lines
 from polycast.routing.stored_plan import RoutingPlan
-from polycast.stores import Route
+from polycast.stores import StoredRoute
 from polycast.stores.values import NOT_KNOWN
 from polycast.typesystem import Registry, wire_name
 
@@ -134,7 +134,7 @@ def asked_by_descriptions(view: View, name: str, body: bytes) -> Asked:
     """What whoever has no class and no function of a subscription asks of its filter."""
     plan = RoutingPlan(Registry(classes=()))
     try:
-        plan.move_to([Route(1, name, body, 1)], view)
+        plan.move_to([StoredRoute(1, name, body, 1)], view)
     except NotDecodableError:
         return NOT_KNOWN
     return plan.asked(1)

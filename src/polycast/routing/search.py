@@ -11,7 +11,7 @@ from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.registered_names import Names
 from polycast.routing.stored_plan import DescribedSelector, RoutingPlan
-from polycast.stores import Route
+from polycast.stores import StoredRoute
 from polycast.typesystem import Registry, describe, describe_all
 from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspec reads it
 
@@ -135,7 +135,7 @@ class History:
             self._registry.add(each)
         self._plan = RoutingPlan(self._registry, names.get)
         routes = [
-            Route(number, "", definition.encoded(), 1)
+            StoredRoute(number, "", definition.encoded(), 1)
             for number, definition in enumerate(search.wanted)
         ]
         with store.view() as view:

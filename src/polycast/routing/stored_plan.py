@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from polycast.events import Record
     from polycast.matching.definitions import SelectedType
-    from polycast.stores import Route, Stored, View
+    from polycast.stores import Stored, StoredRoute, View
     from polycast.typesystem import Description
 
 __all__ = [
@@ -158,7 +158,7 @@ class RoutingPlan:
 
     # -- its routes --------------------------------------------------------------------------------
 
-    def move_to(self, routes: Iterable[Route], view: View) -> None:
+    def move_to(self, routes: Iterable[StoredRoute], view: View) -> None:
         """Have these routes in effect, and no others; `view` tells what their types are."""
         wanted = {route.number: route for route in routes}
         self._askable.refresh()  # classes may have been imported meanwhile
@@ -201,7 +201,7 @@ class RoutingPlan:
 
     def add(
         self,
-        route: Route,
+        route: StoredRoute,
         *,
         private: Mapping[str, Description] = MappingProxyType({}),
         party: str | None = None,

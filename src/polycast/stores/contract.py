@@ -24,11 +24,11 @@ from polycast.stores.values import (
     Mark,
     Member,
     OpenBus,
-    Route,
     Routed,
     Run,
     Standing,
     Stored,
+    StoredRoute,
     StoredSubscription,
     Stray,
     Stretch,
@@ -57,12 +57,12 @@ __all__ = [
     "Mark",
     "Member",
     "OpenBus",
-    "Route",
     "Routed",
     "Run",
     "Standing",
     "Store",
     "Stored",
+    "StoredRoute",
     "StoredSubscription",
     "Stray",
     "Stretch",
@@ -160,10 +160,10 @@ class View(Protocol):
     def routed(self) -> Routed:
         """How far the pipeline has come: 1 before it ever ran."""
 
-    def route(self, name: str) -> Route | None:
+    def route(self, name: str) -> StoredRoute | None:
         """What the pipeline routes for a subscription from now on."""
 
-    def routes(self, *, at: int | None = None) -> list[Route]:
+    def routes(self, *, at: int | None = None) -> list[StoredRoute]:
         """All that the pipeline routes for, or those in effect at a position, by number."""
 
     def context(self, name: str) -> ContextVersion | None:
@@ -264,7 +264,7 @@ class Transaction(View, Protocol):
     def remove_document(self, kind: str, name: str) -> None:
         """Remove a document."""
 
-    def begin_route(self, name: str, definition: bytes) -> Route:
+    def begin_route(self, name: str, definition: bytes) -> StoredRoute:
         """Route for a subscription from the end of the log on, in place of what there was."""
 
     def end_route(self, name: str) -> None:

@@ -29,11 +29,11 @@ __all__ = [
     "Mark",
     "Member",
     "OpenBus",
-    "Route",
     "Routed",
     "Run",
     "Standing",
     "Stored",
+    "StoredRoute",
     "StoredSubscription",
     "Stray",
     "Stretch",
@@ -335,7 +335,7 @@ class Answer(msgspec.Struct, frozen=True):
     time: float
 
 
-class Route(msgspec.Struct, frozen=True):
+class StoredRoute(msgspec.Struct, frozen=True):
     """A definition that the pipeline routes for, in effect in `[start, until)` of the log.
 
     It never changes, but for `until`, which is set to a position that is not in the log yet. So

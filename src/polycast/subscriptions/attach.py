@@ -16,7 +16,7 @@ from polycast.typesystem import describe_all
 if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.matching import Interest
-    from polycast.stores import Route, Transaction
+    from polycast.stores import StoredRoute, Transaction
     from polycast.subscriptions.heartbeat import FailureDetector
     from polycast.subscriptions.options import EngineName
     from polycast.typesystem import Description
@@ -35,7 +35,7 @@ class Attachment:
     mark: Mark  # what may have been begun before; as far as the log went then
     unclean: bool = False  # whoever was attached before has not said goodbye
     before: int = 0  # the token of whoever was attached before
-    route: Route | None = None  # if the pipeline says what it takes
+    route: StoredRoute | None = None  # if the pipeline says what it takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Request:
             return []
         return [each for cls in self.interest.selector.types for each in describe_all(cls)]
 
-    def reroute(self, tx: Transaction) -> Route | None:
+    def reroute(self, tx: Transaction) -> StoredRoute | None:
         """Have the pipeline route for it, or not; how it is routed is not part of what it is."""
         route = None if self.interest.durable is None else tx.route(self.name)
         if self.engine == "direct" and route is not None:
@@ -157,7 +157,7 @@ class Request:
             raise DurableChangedError(self.name, difference)
 
     def _join(
-        self, tx: Transaction, kept: StoredSubscription, route: Route | None, mark: Mark
+        self, tx: Transaction, kept: StoredSubscription, route: StoredRoute | None, mark: Mark
     ) -> Attachment:
         looked = kept.cursor if kept.durable else max(kept.start, tx.newest() + 1)
         if self.start is not None and not kept.durable:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from polycast.log_reader.log_reader import Feed
     from polycast.matching import Interest
     from polycast.routing import StoredDispatcher
-    from polycast.stores import Flight, Route, Store, StoredSubscription, Transaction
+    from polycast.stores import Flight, Store, StoredRoute, StoredSubscription, Transaction
     from polycast.stores.values import Asked
     from polycast.subscriptions.attach import Attachment
     from polycast.subscriptions.health import PipelineHealth
@@ -300,7 +300,7 @@ class StoredRoster(Roster):
         if mailbox.behind is not None:
             self.feed.behind(mailbox)
 
-    def reroute(self, box: Mailbox, kept: StoredSubscription, route: Route | None) -> None:
+    def reroute(self, box: Mailbox, kept: StoredSubscription, route: StoredRoute | None) -> None:
         """The pipeline routes for it from now on, or no more. In the thread of the feed."""
         keeper = box.keeper
         ours = not isinstance(keeper, CursorKeeper) or kept.token == keeper.number

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polycast.broker.server.authorized_request import Asked, Rule
-    from polycast.stores import Letter, OpenBus, Route, StoredSubscription, Transaction
+    from polycast.stores import Letter, OpenBus, StoredRoute, StoredSubscription, Transaction
 
 __all__ = [
     "advertise",
@@ -143,7 +143,7 @@ def join(asked: Asked) -> None:
         asked.do()
 
 
-def begin_route(asked: Asked) -> Route:
+def begin_route(asked: Asked) -> StoredRoute:
     """The pipeline goes by what all go by; what is private to a subscription it cannot see."""
     guard, definition = asked.guard, definition_of(asked.given["definition"])
     check_mine(asked, asked.name)
@@ -152,7 +152,7 @@ def begin_route(asked: Asked) -> Route:
         if each.name not in STANDARD and not guard.is_public(each.hash):
             what = f"{each.name} through the pipeline"
             guard.refuse_undescribed("subscribe to", what, each.name)
-    route: Route = asked.do()
+    route: StoredRoute = asked.do()
     return route
 
 

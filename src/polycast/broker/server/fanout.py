@@ -16,7 +16,7 @@ from polycast.broker.server.encoding_cache import Wanting
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.wire.messages import Events, Wanted
 from polycast.routing.stored_plan import Found, RoutingPlan
-from polycast.stores import Batch, Route
+from polycast.stores import Batch, StoredRoute
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Hub:
         self, reader: Reader, name: str, definition: bytes, private: Mapping[str, Description]
     ) -> None:
         self._last += 1
-        route = Route(self._last, name, definition, 0)
+        route = StoredRoute(self._last, name, definition, 0)
         self._plan.add(route, private=private, party=reader.owner)
         self._owners[self._last] = reader
         self._numbers.setdefault(reader, {}).setdefault(name, []).append(self._last)

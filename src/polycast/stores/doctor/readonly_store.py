@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from polycast.errors import NotAStoreError, StoreDamagedError, StoreError
-from polycast.stores.contract import ContextVersion, Route, Routed
+from polycast.stores.contract import ContextVersion, Routed, StoredRoute
 from polycast.stores.sqlite.read_half import Readable
 from polycast.stores.sqlite.readonly_file import peek
 from polycast.stores.sqlite.row_format import fetch_one
@@ -44,7 +44,7 @@ class _FirstView(_SecondView):
     def routed(self) -> Routed:
         return Routed(1, 0)
 
-    def routes(self, *, at: int | None = None) -> list[Route]:
+    def routes(self, *, at: int | None = None) -> list[StoredRoute]:
         return []
 
 

@@ -20,10 +20,10 @@ from polycast.stores.contract import (
     Letter,
     Member,
     OpenBus,
-    Route,
     Routed,
     Standing,
     Stored,
+    StoredRoute,
     StoredSubscription,
     Stretch,
 )
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryState"]
 
-V = TypeVar("V", Route, ContextVersion)
+V = TypeVar("V", StoredRoute, ContextVersion)
 
 
 class MemoryState:
@@ -59,7 +59,7 @@ class MemoryState:
         self._documents: dict[tuple[str, str], bytes] = {}
         self._identity = uuid.uuid4().hex
         self._routed = Routed(1, 0)
-        self._routes: dict[int, Route] = {}
+        self._routes: dict[int, StoredRoute] = {}
         self._contexts: dict[int, ContextVersion] = {}
         self._last_number = 0  # that was given to a route or a context
         self._stretches: dict[int, Stretch] = {}
@@ -161,11 +161,11 @@ class MemoryState:
     def routed(self) -> Routed:
         return self._routed
 
-    def route(self, name: str) -> Route | None:
+    def route(self, name: str) -> StoredRoute | None:
         mine = [each for each in self._routes.values() if each.name == name]
         return next((each for each in mine if each.until is None), None)
 
-    def routes(self, *, at: int | None = None) -> list[Route]:
+    def routes(self, *, at: int | None = None) -> list[StoredRoute]:
         found = [self._routes[number] for number in sorted(self._routes)]
         if at is None:
             return found
@@ -190,7 +190,10 @@ class MemoryState:
         return max(self.turns(0, position + 1), default=0)
 
     def turns(self, low: int, high: int) -> list[int]:
-        both: list[Route | ContextVersion] = [*self._routes.values(), *self._contexts.values()]
+        both: list[StoredRoute | ContextVersion] = [
+            *self._routes.values(),
+            *self._contexts.values(),
+        ]
         places = {place for each in both for place in (each.start, each.until)}
         return sorted(place for place in places if place is not None and low < place < high)
 
@@ -333,10 +336,10 @@ class MemoryState:
         if self._documents.pop((kind, name), None) is not None:
             self._revision += 1
 
-    def begin_route(self, name: str, definition: bytes) -> Route:
+    def begin_route(self, name: str, definition: bytes) -> StoredRoute:
         self.end_route(name)
         self._last_number += 1
-        route = Route(self._last_number, name, definition, self.newest() + 1)
+        route = StoredRoute(self._last_number, name, definition, self.newest() + 1)
         self._routes[route.number] = route
         return route
 
@@ -410,7 +413,7 @@ class MemoryState:
             each()
 
 
-def _ended(each: Route | ContextVersion, at: int) -> bool:
+def _ended(each: StoredRoute | ContextVersion, at: int) -> bool:
     return each.until is not None and each.until <= at
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from polycast.errors import StoreDamagedError
-from polycast.stores.contract import CHANGES, ContextVersion, Effect, Route, Routed, Stretch
+from polycast.stores.contract import CHANGES, ContextVersion, Effect, Routed, StoredRoute, Stretch
 from polycast.stores.range_checks import following
 from polycast.stores.sqlite.row_format import SEALED, State
 from polycast.stores.sqlite.versioned_rows import CONTEXTS, IN_EFFECT, LAST_TURN, ROUTES
@@ -51,11 +51,11 @@ class RoutingView(State):
         _, high, token, numbers = rows[0]
         return high, token, numbers
 
-    def route(self, name: str) -> Route | None:
+    def route(self, name: str) -> StoredRoute | None:
         """What the pipeline routes for a subscription from now on."""
         return ROUTES.lasting(self, name)
 
-    def routes(self, *, at: int | None = None) -> list[Route]:
+    def routes(self, *, at: int | None = None) -> list[StoredRoute]:
         """All that the pipeline routes for, or those in effect at a position, by number."""
         return ROUTES.all(self, at=at)
 
@@ -116,10 +116,10 @@ class RoutingTransaction(RoutingView):
         self._put_routing(high, token, numbers + 1)
         return numbers + 1
 
-    def begin_route(self, name: str, definition: bytes) -> Route:
+    def begin_route(self, name: str, definition: bytes) -> StoredRoute:
         """Route for a subscription from the end of the log on, in place of what there was."""
         self.end_route(name)
-        route = Route(self._next_number(), name, definition, self.newest() + 1)
+        route = StoredRoute(self._next_number(), name, definition, self.newest() + 1)
         return ROUTES.put(self, route)
 
     def end_route(self, name: str) -> None:

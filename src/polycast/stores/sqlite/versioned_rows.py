@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec.structs import astuple, replace
 
-from polycast.stores.contract import ContextVersion, Route
+from polycast.stores.contract import ContextVersion, StoredRoute
 from polycast.stores.sqlite.row_format import SEALED
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CONTEXTS", "IN_EFFECT", "LAST_TURN", "ROUTES", "Versions"]
 
-V = TypeVar("V", Route, ContextVersion)
+V = TypeVar("V", StoredRoute, ContextVersion)
 
 
 class Versions(Generic[V]):
@@ -78,7 +78,7 @@ class Versions(Generic[V]):
             state.connection.execute(sql, (before,))
 
 
-ROUTES = Versions("routes", Route)
+ROUTES = Versions("routes", StoredRoute)
 CONTEXTS = Versions("contexts", ContextVersion)
 
 _THERE = "WHERE start <= ?1 AND (until IS NULL OR ?1 < until)"
