@@ -18,8 +18,8 @@ from polycast.events import Identity, Record
 from polycast.stores.contract import (
     Draft,
     Flight,
+    GroupMember,
     Letter,
-    Member,
     Store,
     StoredSubscription,
     Transaction,
@@ -238,7 +238,7 @@ def _changes(dice: random.Random, *, count: int) -> Iterator[Change]:
                 lambda tx, letter=letter: tx.bury([letter]),
                 lambda tx, letter=letter: tx.bury([letter, letter]),
                 lambda tx: tx.exhume([each.number for each in tx.letters(limit=1)]),
-                lambda tx, name=name, n=number: tx.join(Member(name, 1, n)),
+                lambda tx, name=name, n=number: tx.join(GroupMember(name, 1, n)),
                 lambda tx, n=number: tx.put_document("retention", "", b"%d" % n),
             ]
         )

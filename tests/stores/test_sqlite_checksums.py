@@ -20,8 +20,8 @@ from polycast.stores import (
     Advert,
     ContextVersion,
     Flight,
+    GroupMember,
     Letter,
-    Member,
     StoredRoute,
     StoredSubscription,
     Stretch,
@@ -383,7 +383,7 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
         tx.save(StoredSubscription(name, bytearray(b"{}"), 1, 1, group=True, lease=5))  # type: ignore[arg-type]
         tx.fly([Flight(name, 1, "p", 1, 2, 3, -0.0, done=True)])
         tx.claim(Flight(name, 2, due=7))
-        tx.join(Member(name, 1, 2))
+        tx.join(GroupMember(name, 1, 2))
         tx.bury(letters)
         tx.put_document("k", name, memoryview(b"d"))  # type: ignore[arg-type]
         tx.begin_route(name, bytearray(b"r"))  # type: ignore[arg-type]
@@ -395,7 +395,10 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
         assert [each.lease for each in view.subscriptions()] == [5.0]
         assert [each.time for each in view.letters()] == [5.0]
         assert [each.due for each in view.flights(name)] == [0.0, 7.0]
-        assert (view.members(name), view.documents("k")) == ([Member(name, 1, 2)], {name: b"d"})
+        assert (view.members(name), view.documents("k")) == (
+            [GroupMember(name, 1, 2)],
+            {name: b"d"},
+        )
         assert view.routes() == [StoredRoute(1, name, b"r", 2)]
         assert view.contexts() == [ContextVersion(2, name, b"c", 2)]
         assert view.stretches(0, limit=1) == [Stretch(1, 2, b"s")]

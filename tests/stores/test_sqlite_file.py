@@ -20,7 +20,7 @@ from polycast.stores import (
     Effect,
     EventType,
     Flight,
-    Member,
+    GroupMember,
     Retention,
     Routed,
     StoredRoute,
@@ -166,7 +166,7 @@ def test_a_store_of_version_1_is_read_and_goes_on(
         ]
         assert view.flights("audit") == [Flight("audit", 2, "till", None, 1, 2, 1_700_000_030.0)]
         assert view.flights("work")[0].done
-        assert view.members("work") == [Member("work", 1, 8)]
+        assert view.members("work") == [GroupMember("work", 1, 8)]
         assert [each.reason for each in view.letters()] == ["it failed"]
         assert [each.name for each in view.descriptions()] == ["shop.Order", "shop.Bill"]
         assert [each.publisher for each in view.buses()] == ["till", "kiosk"]

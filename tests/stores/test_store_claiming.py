@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_drafts import make_drafts
 
-from polycast.stores import Flight, Member, MemoryStore, Store, StoredSubscription, Transaction
+from polycast.stores import Flight, GroupMember, MemoryStore, Store, StoredSubscription, Transaction
 from polycast.stores.group_claiming import (
     Candidate,
     Claiming,
@@ -68,7 +68,7 @@ def begin(store: Store, *buses: int) -> None:
     def work(tx: Transaction) -> None:
         tx.save(StoredSubscription(GROUP, b"", 1, 1, durable=False, group=True))
         for bus in buses:
-            tx.join(Member(GROUP, bus, 1))
+            tx.join(GroupMember(GROUP, bus, 1))
 
     store.write(work).result(10)
 

@@ -17,8 +17,8 @@ from polycast.stores import (
     Draft,
     EventType,
     Flight,
+    GroupMember,
     Letter,
-    Member,
     Store,
     StoredSubscription,
     Transaction,
@@ -295,7 +295,7 @@ def test_each_opening_of_a_bus_has_the_next_epoch(store: Store) -> None:
 def test_a_bus_that_is_removed_lets_go_of_all_it_had(store: Store) -> None:
     def arrange(transaction: Transaction) -> None:
         for bus in (1, 2):
-            transaction.join(Member("g", bus, 5))
+            transaction.join(GroupMember("g", bus, 5))
             transaction.advertise(Advert(0, bus, "shop.Order"))
             transaction.save(StoredSubscription(f"s{bus}", b"", 1, 1, holder=bus, token=4))
             transaction.fly([Flight("g", bus, holder=bus, token=7)])
@@ -303,7 +303,7 @@ def test_a_bus_that_is_removed_lets_go_of_all_it_had(store: Store) -> None:
     store.write(arrange).result(10)
     store.write(lambda t: t.remove_bus(1)).result(10)
     with store.view() as view:
-        assert view.members("g") == [Member("g", 2, 5)]
+        assert view.members("g") == [GroupMember("g", 2, 5)]
         assert [each.bus for each in view.adverts()] == [2]
         assert [(each.holder, each.token) for each in view.subscriptions()] == [(None, 4), (2, 4)]
         assert [(each.holder, each.token) for each in view.flights("g")] == [(None, 8), (2, 7)]
@@ -314,13 +314,13 @@ def test_who_is_in_a_group_and_not_open_is_astray(store: Store) -> None:
 
     def arrange(transaction: Transaction) -> list[int]:
         for name, member in [("g", bus), ("g", 77), ("h", 77), ("h", 78)]:
-            transaction.join(Member(name, member, 1))
+            transaction.join(GroupMember(name, member, 1))
         return transaction.strays()
 
     assert store.write(arrange).result(10) == [77, 78]
     store.write(lambda t: t.remove_bus(77)).result(10)
     store.write(lambda t: t.remove_bus(bus)).result(10)
-    store.write(lambda t: t.join(Member("g", bus, 1))).result(10)
+    store.write(lambda t: t.join(GroupMember("g", bus, 1))).result(10)
     with store.view() as view:
         assert view.strays() == [bus, 78]
 
@@ -364,14 +364,17 @@ def test_a_removed_subscription_takes_its_flights_and_members_along(store: Store
         for name in ("a", "b"):
             transaction.save(StoredSubscription(name, b"", 1, 1))
             transaction.fly([Flight(name, 1)])
-            transaction.join(Member(name, 1, 1))
+            transaction.join(GroupMember(name, 1, 1))
 
     store.write(arrange).result(10)
     store.write(lambda t: t.remove("a")).result(10)
     with store.view() as view:
         assert [each.name for each in view.subscriptions()] == ["b"]
         assert (view.flights("a"), view.members("a")) == ([], [])
-        assert (view.flights("b"), view.members("b")) == ([Flight("b", 1)], [Member("b", 1, 1)])
+        assert (view.flights("b"), view.members("b")) == (
+            [Flight("b", 1)],
+            [GroupMember("b", 1, 1)],
+        )
 
 
 def test_a_flight_is_claimed_once(store: Store) -> None:

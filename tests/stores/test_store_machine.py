@@ -19,8 +19,8 @@ from polycast.stores import (
     ContextVersion,
     Draft,
     Flight,
+    GroupMember,
     Letter,
-    Member,
     MemoryStore,
     Routed,
     StoredRoute,
@@ -235,7 +235,7 @@ class Stores(RuleBasedStateMachine):
 
     @rule(name=names, bus=buses, looked=places)
     def join(self, name: str, bus: int, looked: int) -> None:
-        self.change(lambda t: t.join(Member(name, bus, looked)))
+        self.change(lambda t: t.join(GroupMember(name, bus, looked)))
 
     @rule(name=names, bus=buses)
     def leave(self, name: str, bus: int) -> None:

@@ -14,7 +14,7 @@ from polycast.delivery.group_claims import ClaimKeeper
 from polycast.delivery.groups import Group
 from polycast.errors import StoreError
 from polycast.plain_text import log_of
-from polycast.stores import Flight, Member, Undecodable
+from polycast.stores import Flight, GroupMember, Undecodable
 from polycast.stores.deadlines import Countdown
 from polycast.stores.group_claiming import (
     Candidate,
@@ -177,7 +177,7 @@ class SharedGroup(Group):
         with self.locked():
             looked = self.looked()
         if kept and any(m.bus == bus and m.looked < looked for m in tx.members(self.name)):
-            tx.join(Member(self.name, bus, looked))
+            tx.join(GroupMember(self.name, bus, looked))
             tidy(tx, kept)
 
     # -- claiming ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from polycast.delivery.cursors import TOKENS, StoreKeeper, letter_of
 from polycast.errors import NotSettledError
-from polycast.stores import Member
+from polycast.stores import GroupMember
 from polycast.stores.group_claiming import Errand, Settled, Settling, Stale, settle, tidy
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class ClaimKeeper(StoreKeeper):
         settle(tx, Settling(self.name, [_freed(each, each.attempts - 1, 0.0) for each in rest]))
         members = tx.members(self.name)
         if any(member.bus == bus for member in members):
-            tx.join(Member(self.name, bus, self._looked()))
+            tx.join(GroupMember(self.name, bus, self._looked()))
             tidy(tx, kept)
             if len(members) == 1 and not durably:
                 self._bury_unclaimed(tx)

@@ -20,9 +20,9 @@ from polycast.stores.values import (
     Effect,
     EventType,
     Flight,
+    GroupMember,
     Letter,
     Mark,
-    Member,
     OpenBus,
     Routed,
     Run,
@@ -53,9 +53,9 @@ __all__ = [
     "Effect",
     "EventType",
     "Flight",
+    "GroupMember",
     "Letter",
     "Mark",
-    "Member",
     "OpenBus",
     "Routed",
     "Run",
@@ -131,7 +131,7 @@ class View(Protocol):
     def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
         """The first flights of a group that nobody holds, not done and due at a time."""
 
-    def members(self, name: str) -> list[Member]:
+    def members(self, name: str) -> list[GroupMember]:
         """Who is in a group."""
 
     def strays(self) -> list[int]:
@@ -240,7 +240,7 @@ class Transaction(View, Protocol):
     def land_before(self, name: str, position: int) -> None:
         """Remove flights that are done and before a position."""
 
-    def join(self, member: Member) -> None:
+    def join(self, member: GroupMember) -> None:
         """Put a membership in place of what there was."""
 
     def leave(self, name: str, bus: int) -> None:

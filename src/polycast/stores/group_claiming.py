@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from polycast.stores.values import Flight, Letter, Member, StoredSubscription
+from polycast.stores.values import Flight, GroupMember, Letter, StoredSubscription
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -206,7 +206,7 @@ def take_claims(tx: Transaction, asked: Claiming) -> Claims:
     )
     looked = max(next(waiting, asked.beyond), asked.floor)
     if all(member.bus != asked.bus or member.looked != looked for member in members):
-        tx.join(Member(asked.name, asked.bus, looked))
+        tx.join(GroupMember(asked.name, asked.bus, looked))
         others = [member.looked for member in members if member.bus != asked.bus]
         forget_before(tx, kept, [*others, looked])
     return Claims(got, sorted(passed), stale, is_member=True, others=len(members) > 1)

@@ -25,9 +25,9 @@ __all__ = [
     "Effect",
     "EventType",
     "Flight",
+    "GroupMember",
     "Letter",
     "Mark",
-    "Member",
     "OpenBus",
     "Routed",
     "Run",
@@ -289,7 +289,7 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
         return Mark(min(self.reach, end), min(self.doubt, end))
 
 
-class Member(msgspec.Struct, frozen=True, gc=False):
+class GroupMember(msgspec.Struct, frozen=True, gc=False):
     """The members of a group in one bus; before `looked` they have claimed what they want."""
 
     name: str
@@ -302,7 +302,7 @@ class Standing(msgspec.Struct, frozen=True):
 
     free: list[Flight]
     under_way: list[Flight]
-    members: list[Member]
+    members: list[GroupMember]
 
 
 class Letter(msgspec.Struct, frozen=True):

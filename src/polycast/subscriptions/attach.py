@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from polycast.delivery import first_limit
 from polycast.errors import DurableChangedError
 from polycast.matching import Definition, definition_of
-from polycast.stores import MARK, Flight, Mark, Member, StoredSubscription
+from polycast.stores import MARK, Flight, GroupMember, Mark, StoredSubscription
 from polycast.typesystem import describe_all
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Request:
         looked = kept.cursor if kept.durable else max(kept.start, tx.newest() + 1)
         if self.start is not None and not kept.durable:
             looked = kept.start
-        tx.join(Member(kept.name, self.bus, looked))
+        tx.join(GroupMember(kept.name, self.bus, looked))
         return Attachment(replace(kept, cursor=looked), [], mark, route=route)
 
 

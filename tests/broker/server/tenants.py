@@ -29,8 +29,8 @@ from polycast.stores import (
     Advert,
     Draft,
     Flight,
+    GroupMember,
     Letter,
-    Member,
     StoredSubscription,
     Stretch,
     Transaction,
@@ -38,7 +38,7 @@ from polycast.stores import (
 )
 from polycast.stores.group_claiming import OUTLIVING, Claiming, Settled, Settling, outliving
 from polycast.typesystem import Attribute, Description, TypeExpression
-from polycast.typesystem import Member as Field
+from polycast.typesystem import GroupMember as Field
 
 MINE, THEIRS, NOBODYS = "mine", "theirs", "nobodys"
 OWNED = (MINE, THEIRS, NOBODYS)
@@ -155,7 +155,7 @@ class World:
                     give_subscription(tx, name, owner)
             if owner != NOBODYS:
                 give_publisher(tx, things.publisher, owner)
-            tx.join(Member(things.group, bus.id, 1))
+            tx.join(GroupMember(things.group, bus.id, 1))
             for name in (things.subscription, things.group):
                 done = Flight(name, 40, things.publisher, done=True)
                 tx.fly([Flight(name, position, things.publisher, token=7), done])
@@ -257,7 +257,7 @@ ARGUMENTS: dict[str, Arguments] = {
     "claim": lambda t: {"flight": Flight(t.subscription, 50, "x")},
     "land": lambda t: {"name": t.subscription, "positions": [t.position]},
     "land_before": lambda t: {"name": t.subscription, "position": 99},
-    "join": lambda t: {"member": Member(t.group, t.bus, 99)},
+    "join": lambda t: {"member": GroupMember(t.group, t.bus, 99)},
     "leave": lambda t: {"name": t.group, "bus": t.bus},
     "bury": lambda t: {"letters": [a_letter(t)]},
     "exhume": lambda t: {"numbers": [t.letter]},

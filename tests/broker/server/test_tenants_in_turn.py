@@ -22,7 +22,15 @@ from polycast.broker.wire.messages import Step
 from polycast.delivery.replay import REPLAYED
 from polycast.events import encode_record
 from polycast.routing.translation import letter_name
-from polycast.stores import Advert, Flight, Letter, Member, StoredSubscription, Transaction, View
+from polycast.stores import (
+    Advert,
+    Flight,
+    GroupMember,
+    Letter,
+    StoredSubscription,
+    Transaction,
+    View,
+)
 from polycast.stores.group_claiming import OUTLIVING, Claiming, Settled, Settling, outliving
 
 VERBS = STEPS | ERRANDS
@@ -53,7 +61,7 @@ MIXED: dict[str, Mixed] = {
         "kept": StoredSubscription(a.subscription, wanting(a, b), 1, 99, holder=b.bus)
     },
     "fly": lambda a, b: {"flights": [*flown(a), *flown(b)]},
-    "join": lambda a, b: {"member": Member(a.group, b.bus, 99)},
+    "join": lambda a, b: {"member": GroupMember(a.group, b.bus, 99)},
     "leave": lambda a, b: {"name": a.group, "bus": b.bus},
     "bury": lambda a, b: {"letters": [a_letter(a), a_letter(b)]},
     "exhume": lambda a, b: {"numbers": [a.letter, b.letter]},

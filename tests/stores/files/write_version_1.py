@@ -16,8 +16,8 @@ from polycast.stores import (
     Advert,
     Draft,
     Flight,
+    GroupMember,
     Letter,
-    Member,
     Retention,
     StoredSubscription,
     Transaction,
@@ -70,7 +70,7 @@ def state(transaction: Transaction) -> None:
     )
     transaction.fly([Flight("audit", 2, "till", None, 1, 2, 1_700_000_030.0)])
     transaction.fly([Flight("work", 5, "till", till.id, 4, 1, 0.0, True)])
-    transaction.join(Member("work", till.id, 8))
+    transaction.join(GroupMember("work", till.id, 8))
     record = drafts()[3].at(1_700_000_000.0)
     transaction.bury([Letter(0, "audit", 4, record, "it failed", 5, 1_700_000_040.0)])
     transaction.advertise(Advert(0, till.id, "shop.Order"))

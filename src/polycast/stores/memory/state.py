@@ -17,8 +17,8 @@ from polycast.stores.contract import (
     ContextVersion,
     Effect,
     Flight,
+    GroupMember,
     Letter,
-    Member,
     OpenBus,
     Routed,
     Standing,
@@ -53,7 +53,7 @@ class MemoryState:
         self._buses: dict[int, OpenBus] = {}
         self._kept: dict[str, StoredSubscription] = {}
         self._flights: dict[tuple[str, int], Flight] = {}
-        self._members: dict[tuple[str, int], Member] = {}
+        self._members: dict[tuple[str, int], GroupMember] = {}
         self._letters: dict[int, Letter] = {}
         self._adverts: dict[int, Advert] = {}
         self._documents: dict[tuple[str, str], bytes] = {}
@@ -128,7 +128,7 @@ class MemoryState:
         found = [each for each in self.under_way(name) if each.holder is None]
         return [each for each in found if each.due <= at][:limit]
 
-    def members(self, name: str) -> list[Member]:
+    def members(self, name: str) -> list[GroupMember]:
         return [self._members[key] for key in sorted(self._members) if key[0] == name]
 
     def strays(self) -> list[int]:
@@ -286,7 +286,7 @@ class MemoryState:
             name, [f.position for f in self.flights(name) if f.done and f.position < position]
         )
 
-    def join(self, member: Member) -> None:
+    def join(self, member: GroupMember) -> None:
         self._members[member.name, member.bus] = member
 
     def leave(self, name: str, bus: int) -> None:

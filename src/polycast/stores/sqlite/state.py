@@ -15,9 +15,9 @@ from polycast.stores.contract import (
     Advert,
     Answer,
     Flight,
+    GroupMember,
     Letter,
     Mark,
-    Member,
     OpenBus,
     Standing,
     StoredSubscription,
@@ -134,10 +134,10 @@ class SqlView(RoutingView):
         rest = f"{_UNDER_WAY} AND holder IS NULL AND due <= ? ORDER BY position LIMIT ?"
         return list(map(_flight, self.checked(_FLIGHTS, rest, name, at, limit)))
 
-    def members(self, name: str) -> list[Member]:
+    def members(self, name: str) -> list[GroupMember]:
         """Who is in a group."""
         rows = self.checked(_MEMBERS, "WHERE name = ? ORDER BY bus", name)
-        return [Member(*row) for row in rows]
+        return [GroupMember(*row) for row in rows]
 
     def strays(self) -> list[int]:
         """The buses that are in groups and not open."""
@@ -339,7 +339,7 @@ class SqlTransaction(SqlView, RoutingTransaction):
         if self.checked(_FLIGHTS, which, name, position):  # none is done by damage only
             self._execute(f"DELETE FROM flights {which}", (name, position))
 
-    def join(self, member: Member) -> None:
+    def join(self, member: GroupMember) -> None:
         """Put a membership in place of what there was."""
         _MEMBERS.put(self.connection, *astuple(member))
 
