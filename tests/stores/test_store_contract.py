@@ -13,12 +13,12 @@ from polycast.errors import NotSerialisableError, StoreClosedError
 from polycast.events import Identity
 from polycast.stores import (
     Advert,
-    Batch,
     Draft,
     EventType,
     Flight,
     GroupMember,
     Letter,
+    LogPage,
     Store,
     StoredSubscription,
     Transaction,
@@ -27,7 +27,7 @@ from polycast.testing import ManualClock
 from polycast.typesystem import describe
 
 
-def found(batch: Batch) -> list[int]:
+def found(batch: LogPage) -> list[int]:
     return [each.position for each in batch.entries]
 
 
@@ -35,7 +35,7 @@ def found(batch: Batch) -> list[int]:
 
 
 def test_an_empty_store_has_nothing(store: Store) -> None:
-    nothing = Batch([], 1, more=store.is_remote)  # who asks a broker is not told
+    nothing = LogPage([], 1, more=store.is_remote)  # who asks a broker is not told
     assert (store.newest(), store.oldest(), store.read(1)) == (0, 1, nothing)
     assert store.types() == {}
 

@@ -13,7 +13,7 @@ from polycast.locks import Bell
 from polycast.log_reader.routed_ranges import Stretches
 from polycast.matching import wanted_from_afar
 from polycast.plain_text import log_of
-from polycast.stores import Batch, Coverage
+from polycast.stores import Coverage, LogPage
 from polycast.stores.values import NOT_KNOWN, Asked
 
 if TYPE_CHECKING:
@@ -222,13 +222,13 @@ class Feed:
             dispatcher.advanced.notify_all()
         return batch.more
 
-    def _skipped(self) -> Batch | None:
+    def _skipped(self) -> LogPage | None:
         """All that is new, unread, if nobody is in the plan."""
         if self._has_plan():
             return None
         newest = self._store.newest()
         # Who has come meanwhile may begin before that; who comes from now on does not.
-        return None if self._has_plan() else Batch([], newest + 1, more=False)
+        return None if self._has_plan() else LogPage([], newest + 1, more=False)
 
     def _has_plan(self) -> bool:
         with self._dispatcher.changing:

@@ -13,7 +13,6 @@ from polycast.stores.values import (
     Advert,
     Answer,
     Asked,
-    Batch,
     ContextVersion,
     Coverage,
     Draft,
@@ -22,6 +21,7 @@ from polycast.stores.values import (
     Flight,
     GroupMember,
     Letter,
+    LogPage,
     Mark,
     OpenBus,
     Routed,
@@ -46,7 +46,6 @@ __all__ = [
     "MARK",
     "Advert",
     "Answer",
-    "Batch",
     "ContextVersion",
     "Coverage",
     "Draft",
@@ -55,6 +54,7 @@ __all__ = [
     "Flight",
     "GroupMember",
     "Letter",
+    "LogPage",
     "Mark",
     "OpenBus",
     "Routed",
@@ -349,7 +349,7 @@ class Store(Protocol):
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
         size: int | None = None,
-    ) -> Batch:
+    ) -> LogPage:
         """The first records from a position on, of all or of some types (by number).
 
         A record is of the type of its root form, too. What a subscription cannot want, by what
@@ -357,7 +357,7 @@ class Store(Protocol):
         so many bytes.
         """
 
-    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> Batch:
+    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> LogPage:
         """The same without a choice; what nobody here can want may be left out."""
 
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:

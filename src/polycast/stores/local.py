@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from polycast.stores.contract import Transaction
-    from polycast.stores.values import Batch, Stray
+    from polycast.stores.values import LogPage, Stray
     from polycast.typesystem import Description
 
 __all__ = ["Near", "bury_astray", "describe_all", "one_by_one"]
@@ -67,10 +67,10 @@ class Near(ABC):
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
         size: int | None = None,
-    ) -> Batch:
+    ) -> LogPage:
         """The first records from a position on."""
 
-    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> Batch:
+    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> LogPage:
         """The first records from a position on."""
         return self.read(start, limit=limit, size=size)
 

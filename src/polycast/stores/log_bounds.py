@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from polycast.errors import BadOptionError, HistoryGoneError
 
 if TYPE_CHECKING:
-    from polycast.stores.contract import Batch
+    from polycast.stores.contract import LogPage
 
 __all__ = ["end_of", "start_of"]
 
@@ -19,7 +19,7 @@ class _Log(Protocol):
     def oldest(self) -> int: ...
     def newest(self) -> int: ...
     def position_at(self, moment: float) -> int: ...
-    def read(self, start: int, *, limit: int) -> Batch: ...
+    def read(self, start: int, *, limit: int) -> LogPage: ...
 
 
 def start_of(store: _Log, since: object) -> int | None:

@@ -18,7 +18,6 @@ __all__ = [
     "Advert",
     "Answer",
     "Asked",
-    "Batch",
     "ContextVersion",
     "Coverage",
     "Draft",
@@ -27,6 +26,7 @@ __all__ = [
     "Flight",
     "GroupMember",
     "Letter",
+    "LogPage",
     "Mark",
     "OpenBus",
     "Routed",
@@ -165,7 +165,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     record: Record
 
 
-class Batch(msgspec.Struct, frozen=True):
+class LogPage(msgspec.Struct, frozen=True):
     """What a read found, and the position up to which (exclusive) it has looked."""
 
     entries: list[Stored]

@@ -24,7 +24,7 @@ from polycast.errors import (
     WouldDeadlockError,
 )
 from polycast.locks import Outcome, check_free, is_awaited, others_wait
-from polycast.stores import Batch, Coverage, Draft, Run
+from polycast.stores import Coverage, Draft, LogPage, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -189,7 +189,7 @@ class RemoteStore(Handlers):
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
         size: int | None = None,
-    ) -> Batch:
+    ) -> LogPage:
         """The first records from a position on."""
         found = self._part(start, limit, until, types, wanted_by, size)
         # A broker gives as much at a time as it can send; whoever catches up asks on by himself.
@@ -197,7 +197,7 @@ class RemoteStore(Handlers):
             more = self._part(found.upto, limit - len(found.entries), until, types, None, None)
             if more.upto == found.upto:
                 break
-            found = Batch([*found.entries, *more.entries], more.upto)
+            found = LogPage([*found.entries, *more.entries], more.upto)
         return found
 
     def _part(
@@ -208,12 +208,12 @@ class RemoteStore(Handlers):
         types: Collection[int] | None,
         wanted_by: str | None,
         size: int | None,
-    ) -> Batch:
+    ) -> LogPage:
         about = {"limit": limit, "until": until, "types": types, "wanted_by": wanted_by}
         about["size"] = size
         return decode_batch(self._ask(READ.name, READ.arguments(start, **about)))
 
-    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> Batch:
+    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> LogPage:
         """What the broker has sent from a position on."""
         return self._news.read(start, limit, size)
 

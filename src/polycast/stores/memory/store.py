@@ -13,7 +13,7 @@ from polycast.config import SystemClock
 from polycast.errors import StoreClosedError
 from polycast.errors.failures import FAILURES
 from polycast.events import encode_record
-from polycast.stores.contract import Batch, Draft, EventType, Run, Stored
+from polycast.stores.contract import Draft, EventType, LogPage, Run, Stored
 from polycast.stores.local import Near, bury_astray, describe_all, one_by_one
 from polycast.stores.memory.state import MemoryState
 from polycast.stores.values import size_of_context
@@ -93,7 +93,7 @@ class MemoryStore(Near):
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
         size: int | None = None,
-    ) -> Batch:
+    ) -> LogPage:
         """The first records from a position on."""
         del wanted_by
         with self._lock:
@@ -108,10 +108,10 @@ class MemoryStore(Near):
                     break
                 if types is None or not wanted.isdisjoint(_types_of(stored.record)):
                     if len(found) == limit or (size is not None and size <= 0 and found):
-                        return Batch(found, found[-1].position + 1 if found else start)
+                        return LogPage(found, found[-1].position + 1 if found else start)
                     found.append(stored)
                     size = None if size is None else size - _bytes(stored.record)
-            return Batch(found, end, more=False)
+            return LogPage(found, end, more=False)
 
     def types(self) -> dict[int, EventType]:
         """The types of which there are records."""

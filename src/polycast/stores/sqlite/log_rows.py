@@ -12,7 +12,7 @@ import msgspec
 
 from polycast.errors import NotDecodableError, StoreDamagedError
 from polycast.events import decode_record
-from polycast.stores.contract import Batch, Stored
+from polycast.stores.contract import LogPage, Stored
 from polycast.stores.sqlite.interning import Names, rooted
 from polycast.stores.sqlite.row_format import fetch_one
 
@@ -66,7 +66,7 @@ class LogReader:
         until: int | None,
         types: Collection[int] | None,
         size: int | None = None,
-    ) -> Batch:
+    ) -> LogPage:
         """The first records from a position on.
 
         What is before a damaged record is given; only a read whose first record is damaged raises.
@@ -89,7 +89,7 @@ class LogReader:
             place = f"position {start} or after"
             raise StoreDamagedError(self._path, place=place, why=str(error)) from None
         entries, upto = self._checked(connection, rows, upto)
-        return Batch(entries, upto, more=upto < end)
+        return LogPage(entries, upto, more=upto < end)
 
     def _all(
         self, connection: apsw.Connection, start: int, end: int, limit: int, size: int | None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import apsw
 
     from polycast.events import Identity
-    from polycast.stores.contract import Batch, EventType, View
+    from polycast.stores.contract import EventType, LogPage, View
 
 __all__ = ["Readable"]
 
@@ -48,7 +48,7 @@ class Readable(Near):
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
         size: int | None = None,
-    ) -> Batch:
+    ) -> LogPage:
         """The first records from a position on, of all or of some types (by number).
 
         What is before a damaged record is given; a read from it on raises `StoreDamagedError`.
