@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from polycast.stores import Answer, StoredSubscription
+from polycast.stores import StoredReply, StoredSubscription
 from polycast.stores.doctor import looking
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.schema import STEPS
@@ -117,8 +117,8 @@ def test_a_store_of_version_4_is_read_and_goes_on(tmp_path: Path, open_sqlite: O
     path = tmp_path / "store.db"
     shutil.copy(file_of(4), path)
     first, second = (
-        Answer("client-1", 7, b"\x93\1\2\3", 1_700_000_100.0),
-        Answer("client-2", 1, b"", 1_700_000_200.5),
+        StoredReply("client-1", 7, b"\x93\1\2\3", 1_700_000_100.0),
+        StoredReply("client-2", 1, b"", 1_700_000_200.5),
     )
     store = open_sqlite(path)
     answers = store.write(lambda tx: [tx.answer("client-1"), tx.answer("client-2")]).result(10)

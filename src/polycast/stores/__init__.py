@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from polycast.stores.contract import (
     MARK,
     Advert,
-    Answer,
     ContextVersion,
     Coverage,
     Draft,
@@ -24,6 +23,7 @@ from polycast.stores.contract import (
     Standing,
     Store,
     Stored,
+    StoredReply,
     StoredRoute,
     StoredSubscription,
     Stray,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MARK",
     "Advert",
-    "Answer",
     "ContextVersion",
     "Coverage",
     "Draft",
@@ -69,6 +68,7 @@ __all__ = [
     "Standing",
     "Store",
     "Stored",
+    "StoredReply",
     "StoredRoute",
     "StoredSubscription",
     "Stray",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from polycast.stores.values import (
     MARK,
     Advert,
-    Answer,
     Asked,
     ContextVersion,
     Coverage,
@@ -28,6 +27,7 @@ from polycast.stores.values import (
     Run,
     Standing,
     Stored,
+    StoredReply,
     StoredRoute,
     StoredSubscription,
     Stray,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MARK",
     "Advert",
-    "Answer",
     "ContextVersion",
     "Coverage",
     "Draft",
@@ -62,6 +61,7 @@ __all__ = [
     "Standing",
     "Store",
     "Stored",
+    "StoredReply",
     "StoredRoute",
     "StoredSubscription",
     "Stray",
@@ -304,10 +304,10 @@ class Transaction(View, Protocol):
     def drop_stretches(self, before: int) -> int:
         """Remove stretches that end at a position or earlier; how many went."""
 
-    def answer(self, client: str) -> Answer | None:
+    def answer(self, client: str) -> StoredReply | None:
         """What a client of a broker was told last about work of its own."""
 
-    def put_answer(self, answer: Answer) -> None:
+    def put_answer(self, answer: StoredReply) -> None:
         """Keep what a client is told, in place of what it was told before."""
 
     def drop_answers(self, before: float) -> int:

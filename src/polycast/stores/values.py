@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MARK",
     "Advert",
-    "Answer",
     "Asked",
     "ContextVersion",
     "Coverage",
@@ -33,6 +32,7 @@ __all__ = [
     "Run",
     "Standing",
     "Stored",
+    "StoredReply",
     "StoredRoute",
     "StoredSubscription",
     "Stray",
@@ -326,7 +326,7 @@ class Advert(msgspec.Struct, frozen=True, gc=False):
     until: float | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class StoredReply(msgspec.Struct, frozen=True):
     """What a client of a broker was told about its work with a number; and when."""
 
     client: str

@@ -13,7 +13,6 @@ from polycast.stores.contract import (
     CHANGES,
     MARK,
     Advert,
-    Answer,
     ContextVersion,
     Effect,
     Flight,
@@ -23,6 +22,7 @@ from polycast.stores.contract import (
     Routed,
     Standing,
     Stored,
+    StoredReply,
     StoredRoute,
     StoredSubscription,
     Stretch,
@@ -63,7 +63,7 @@ class MemoryState:
         self._contexts: dict[int, ContextVersion] = {}
         self._last_number = 0  # that was given to a route or a context
         self._stretches: dict[int, Stretch] = {}
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, StoredReply] = {}
         self._after: list[Callable[[], None]] = []
         self._amended: list[tuple[int, Stored]] = []  # by the work under way, as they were
 
@@ -392,10 +392,10 @@ class MemoryState:
             del self._stretches[high]
         return len(gone)
 
-    def answer(self, client: str) -> Answer | None:
+    def answer(self, client: str) -> StoredReply | None:
         return self._answers.get(client)
 
-    def put_answer(self, answer: Answer) -> None:
+    def put_answer(self, answer: StoredReply) -> None:
         self._answers[answer.client] = answer
 
     def drop_answers(self, before: float) -> int:

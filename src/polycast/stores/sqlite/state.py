@@ -13,13 +13,13 @@ from polycast.stores.contract import (
     CHANGES,
     MARK,
     Advert,
-    Answer,
     Flight,
     GroupMember,
     Letter,
     Mark,
     OpenBus,
     Standing,
+    StoredReply,
     StoredSubscription,
 )
 from polycast.stores.sqlite.interning import Numbers
@@ -415,12 +415,12 @@ class SqlTransaction(SqlView, RoutingTransaction):
         if self._changed():
             self._revise()
 
-    def answer(self, client: str) -> Answer | None:
+    def answer(self, client: str) -> StoredReply | None:
         """What a client of a broker was told last."""
         rows = self.checked(_ANSWERS, "WHERE client = ?", client)
-        return Answer(*rows[0]) if rows else None
+        return StoredReply(*rows[0]) if rows else None
 
-    def put_answer(self, answer: Answer) -> None:
+    def put_answer(self, answer: StoredReply) -> None:
         """Keep what a client is told."""
         _ANSWERS.put(self.connection, answer.client, answer.number, answer.body, answer.time + 0.0)
 
