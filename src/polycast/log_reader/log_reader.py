@@ -14,7 +14,7 @@ from polycast.log_reader.routed_ranges import Stretches
 from polycast.matching import wanted_from_afar
 from polycast.plain_text import log_of
 from polycast.stores import Coverage, LogPage
-from polycast.stores.values import NOT_KNOWN, Asked
+from polycast.stores.values import NOT_KNOWN, PushedFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,12 +125,12 @@ class Feed:
             definitions = [wanted_from_afar(each).encoded() for each in mailbox.interests()]
             self._wants[mailbox] = Wants(key, self._store.want(key, definitions))
 
-    def asked_elsewhere(self, mailbox: Mailbox, number: int) -> Asked | None:
+    def asked_elsewhere(self, mailbox: Mailbox, number: int) -> PushedFilter | None:
         """What of one of its filters is asked before an event gets here, if that is so."""
         wants = self._wants.get(mailbox)
         if wants is None:
             return None
-        asked: list[Asked] = []
+        asked: list[PushedFilter] = []
         if self._store.is_up:  # else the question would wait
             with suppress(*STORE_FAILURES):
                 asked = self._store.asked(wants.key)

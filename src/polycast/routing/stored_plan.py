@@ -18,7 +18,7 @@ from polycast.routing.context_versions import ContextHistory
 from polycast.routing.evaluable import is_ambiguous
 from polycast.routing.filter_cache import Askable, Outcome
 from polycast.routing.record_matching import Asking, Failure, Found, Sight
-from polycast.stores.values import Asked
+from polycast.stores.values import PushedFilter
 from polycast.typesystem import (
     Registry,
     describe,
@@ -323,12 +323,12 @@ class RoutingPlan:
         """The same, for a definition that may have more to ask."""
         return outcome._replace(is_whole=outcome.is_whole and not definition.partial)
 
-    def asked(self, number: int) -> Asked:
+    def asked(self, number: int) -> PushedFilter:
         """What is asked here of the filter of a route, as things are now."""
         entry = self._entries[number]
         where = None if entry.where is None else str(entry.where)
         within = not self._can_look_into(entry.definition.context)
-        return Asked(where, entry.sure, within, self._is_suspended(entry.party))
+        return PushedFilter(where, entry.sure, within, self._is_suspended(entry.party))
 
     def _can_look_into(self, context: str | None) -> bool:
         """Whether filters are asked about what comes into a context from elsewhere."""

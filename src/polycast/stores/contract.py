@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from polycast.stores.values import (
     MARK,
     Advert,
-    Asked,
     ContextVersion,
     Coverage,
     Draft,
@@ -23,6 +22,7 @@ from polycast.stores.values import (
     LogPage,
     Mark,
     OpenBus,
+    PushedFilter,
     Routed,
     Run,
     Standing,
@@ -363,7 +363,7 @@ class Store(Protocol):
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
         """Tell what a subscription here wants, or that it wants nothing more."""
 
-    def asked(self, name: str) -> list[Asked]:
+    def asked(self, name: str) -> list[PushedFilter]:
         """What is asked elsewhere of the filters of what such a subscription wants, just now."""
 
     def types(self) -> dict[int, EventType]:

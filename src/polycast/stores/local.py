@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from polycast.locks import check_free
-from polycast.stores.values import Asked, Coverage, Draft, Letter, Run
+from polycast.stores.values import Coverage, Draft, Letter, PushedFilter, Run
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -79,7 +79,7 @@ class Near(ABC):
         del name, definitions
         return Coverage(1)
 
-    def asked(self, name: str) -> list[Asked]:
+    def asked(self, name: str) -> list[PushedFilter]:
         """Nobody else asks filters."""
         del name
         return []

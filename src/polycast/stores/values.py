@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MARK",
     "Advert",
-    "Asked",
     "ContextVersion",
     "Coverage",
     "Draft",
@@ -28,6 +27,7 @@ __all__ = [
     "LogPage",
     "Mark",
     "OpenBus",
+    "PushedFilter",
     "Routed",
     "Run",
     "Standing",
@@ -174,7 +174,7 @@ class LogPage(msgspec.Struct, frozen=True):
     """Whether there may be more right behind it."""
 
 
-class Asked(NamedTuple):
+class PushedFilter(NamedTuple):
     """What is asked of a filter before an event is sent on."""
 
     where: str | None
@@ -187,7 +187,7 @@ class Asked(NamedTuple):
     is_known: bool = True
 
 
-NOT_KNOWN = Asked(None, is_all=False, is_known=False)
+NOT_KNOWN = PushedFilter(None, is_all=False, is_known=False)
 
 
 class Coverage(NamedTuple):

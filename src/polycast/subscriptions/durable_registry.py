@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.routing import StoredDispatcher
     from polycast.stores import Flight, Store, StoredRoute, StoredSubscription, Transaction
-    from polycast.stores.values import Asked
+    from polycast.stores.values import PushedFilter
     from polycast.subscriptions.attach import Attachment
     from polycast.subscriptions.health import PipelineHealth
     from polycast.subscriptions.heartbeat import Presence
@@ -430,7 +430,7 @@ class StoredRoster(Roster):
                 return self._adverts.read()
         return super().advertised()
 
-    def asked_elsewhere(self, consumer: Consumer) -> Asked | None:
+    def asked_elsewhere(self, consumer: Consumer) -> PushedFilter | None:
         """What the broker asks of its filter, if there is one, or the pipeline."""
         mailbox, route = consumer.mailbox, consumer.mailbox.route
         if route is not None:

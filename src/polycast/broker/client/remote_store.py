@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.events import Identity
     from polycast.stores import EventType, Stray, Transaction, View
-    from polycast.stores.values import Asked
+    from polycast.stores.values import PushedFilter
     from polycast.typesystem import Description
 
     Job = tuple[Callable[[Transaction], Any], Future[Any]] | None  # None is the end
@@ -228,9 +228,9 @@ class RemoteStore(Handlers):
         self._news.wants[name] = wanted
         return Coverage(found.start)
 
-    def asked(self, name: str) -> list[Asked]:
+    def asked(self, name: str) -> list[PushedFilter]:
         """What the broker asks of the filters of a subscription, just now."""
-        found: list[Asked] = ASKED.result(self._ask(ASKED.name, ASKED.arguments(name)))
+        found: list[PushedFilter] = ASKED.result(self._ask(ASKED.name, ASKED.arguments(name)))
         return found
 
     def types(self) -> dict[int, EventType]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from polycast.broker.server.type_ancestry import Vocabulary
     from polycast.events import Record
     from polycast.stores import Store, Stored
-    from polycast.stores.values import Asked
+    from polycast.stores.values import PushedFilter
     from polycast.typesystem import Description
 
     class Reader(Protocol):
@@ -118,7 +118,7 @@ class Hub:
         start = reader.at if reader in self._behind else self.front
         return Wanted(0, start)
 
-    def asked(self, reader: Reader, name: str) -> list[Asked]:
+    def asked(self, reader: Reader, name: str) -> list[PushedFilter]:
         """What is asked of the filters of a subscription of a reader, for each definition."""
         return [self._plan.asked(number) for number in self._of(reader, name)]
 
