@@ -16,7 +16,7 @@ from polycast.stores.group_claiming import (
     Claims,
     Errand,
     Order,
-    Settled,
+    SettledClaim,
     Settling,
     settle,
     take_claims,
@@ -48,7 +48,7 @@ class Claim(Errand[Claims]):
 class Settle(Errand[list[tuple[int, int]]]):
     """Says what became of claims."""
 
-    def __init__(self, *settled: Settled) -> None:
+    def __init__(self, *settled: SettledClaim) -> None:
         self._asked = Settling(GROUP, list(settled))
 
     def asked(self) -> Settling:
@@ -77,12 +77,12 @@ def positions(claims: Claims) -> list[int]:
     return [each.position for each in claims.got]
 
 
-def done(flight: Flight) -> Settled:
-    return Settled(flight.position, flight.token, flight.holder, done=True)
+def done(flight: Flight) -> SettledClaim:
+    return SettledClaim(flight.position, flight.token, flight.holder, done=True)
 
 
-def passed_on(flight: Flight, **about: Any) -> Settled:
-    return Settled(flight.position, flight.token, flight.holder, done=False, **about)
+def passed_on(flight: Flight, **about: Any) -> SettledClaim:
+    return SettledClaim(flight.position, flight.token, flight.holder, done=False, **about)
 
 
 def test_what_one_has_claimed_the_other_passes(store: Store) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from polycast.delivery.cursors import TOKENS, StoreKeeper, letter_of
 from polycast.errors import NotSettledError
 from polycast.stores import GroupMember
-from polycast.stores.group_claiming import Errand, Settled, Settling, Stale, settle, tidy
+from polycast.stores.group_claiming import Errand, SettledClaim, Settling, Stale, settle, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["ClaimKeeper"]
 
 
-def _freed(claim: Flight, attempts: int, due: float) -> Settled:
+def _freed(claim: Flight, attempts: int, due: float) -> SettledClaim:
     about = (claim.position, claim.token, claim.holder)
-    return Settled(*about, done=False, attempts=max(0, attempts), due=due)
+    return SettledClaim(*about, done=False, attempts=max(0, attempts), due=due)
 
 
 def _is_left(letter: Letter, kept: StoredSubscription, flights: dict[int, Flight]) -> bool:
@@ -47,7 +47,7 @@ class ClaimKeeper(StoreKeeper):
         self._bus, self._looked = bus, looked
         self._claims: dict[int, Flight] = {}
         self._attempts: dict[int, int] = {}  # of those that were tried again here
-        self._settled_now: list[Settled] = []
+        self._settled_now: list[SettledClaim] = []
         self._stale: set[tuple[int, int]] = set()  # claims that were taken away
         self.unclaimed: list[Letter] = []  # what is left if the last member is cut off
 
@@ -150,7 +150,7 @@ class ClaimKeeper(StoreKeeper):
             if claim is None:
                 return
             about = (claim.position, claim.token, claim.holder)
-            self._settled_now.append(Settled(*about, done=True, letter=letter))
+            self._settled_now.append(SettledClaim(*about, done=True, letter=letter))
         self.save_soon()
 
     def lost(self) -> None:
@@ -159,7 +159,7 @@ class ClaimKeeper(StoreKeeper):
             self._stale.update((each.position, each.token) for each in self._claims.values())
             self._claims = {}
 
-    def unsaved(self) -> list[Settled]:
+    def unsaved(self) -> list[SettledClaim]:
         """What the store has not been told yet."""
         with self.lock:
             return list(self._settled_now)

@@ -25,7 +25,7 @@ __all__ = [
     "Claims",
     "Errand",
     "Order",
-    "Settled",
+    "SettledClaim",
     "Settling",
     "forget_before",
     "forget_outliving",
@@ -41,7 +41,7 @@ R = TypeVar("R")
 Stale = list[tuple[int, int]]  # claims that were taken away before: position and token
 
 
-class Settled(msgspec.Struct, frozen=True):
+class SettledClaim(msgspec.Struct, frozen=True):
     """What became of a claim: it is done, or else free for others from a time on."""
 
     position: int
@@ -58,7 +58,7 @@ class Settling(msgspec.Struct, frozen=True):
     """What became of some claims of a group."""
 
     name: str
-    settled: list[Settled]
+    settled: list[SettledClaim]
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -75,7 +75,7 @@ class Claiming(msgspec.Struct, frozen=True):
     bus: int
     order: Literal["none", "fifo", "total"]
     room: int
-    settled: list[Settled]
+    settled: list[SettledClaim]
     offers: list[Flight]
     """What others have let go of."""
     has_tried: bool
@@ -167,7 +167,7 @@ def settle(tx: Transaction, asked: Settling) -> Stale:
     return stale
 
 
-def _after(flight: Flight, settled: Settled) -> Flight:
+def _after(flight: Flight, settled: SettledClaim) -> Flight:
     if settled.done:
         return replace(flight, done=True, holder=None)
     attempts, token = max(0, settled.attempts), flight.token + 1

@@ -36,7 +36,7 @@ from polycast.stores import (
     Transaction,
     View,
 )
-from polycast.stores.group_claiming import OUTLIVING, Claiming, Settled, Settling, outliving
+from polycast.stores.group_claiming import OUTLIVING, Claiming, SettledClaim, Settling, outliving
 from polycast.typesystem import Attribute, Description, TypeExpression
 from polycast.typesystem import GroupMember as Field
 
@@ -214,8 +214,8 @@ def another(things: Things) -> Description:
     return described(things.owner, "Another")
 
 
-def settled(things: Things) -> list[Settled]:
-    return [Settled(things.position, 7, None, done=True)]
+def settled(things: Things) -> list[SettledClaim]:
+    return [SettledClaim(things.position, 7, None, done=True)]
 
 
 ARGUMENTS: dict[str, Arguments] = {

@@ -31,7 +31,7 @@ from polycast.stores import (
     Transaction,
     View,
 )
-from polycast.stores.group_claiming import OUTLIVING, Claiming, Settled, Settling, outliving
+from polycast.stores.group_claiming import OUTLIVING, Claiming, SettledClaim, Settling, outliving
 
 VERBS = STEPS | ERRANDS
 Mixed = Callable[[Things, Things], dict[str, Any]]
@@ -48,9 +48,9 @@ def wanting(one: Things, other: Things) -> bytes:
     return definition_of(one.owner, other.described)
 
 
-def lost(one: Things, other: Things) -> list[Settled]:
+def lost(one: Things, other: Things) -> list[SettledClaim]:
     letter = Letter(0, other.subscription, 1, a_letter(one).record, "forged", 1, 0.0)
-    return [Settled(at, 7, None, done=True, letter=letter) for at in (one.position, 60)]
+    return [SettledClaim(at, 7, None, done=True, letter=letter) for at in (one.position, 60)]
 
 
 MIXED: dict[str, Mixed] = {
