@@ -17,7 +17,7 @@ from polycast.stores.group_claiming import (
     Errand,
     Order,
     SettledClaim,
-    Settling,
+    SettleRequest,
     settle,
     take_claims,
 )
@@ -49,12 +49,12 @@ class Settle(Errand[list[tuple[int, int]]]):
     """Says what became of claims."""
 
     def __init__(self, *settled: SettledClaim) -> None:
-        self._asked = Settling(GROUP, list(settled))
+        self._asked = SettleRequest(GROUP, list(settled))
 
-    def asked(self) -> Settling:
+    def asked(self) -> SettleRequest:
         return self._asked
 
-    def done(self, tx: Transaction, asked: Settling) -> list[tuple[int, int]]:
+    def done(self, tx: Transaction, asked: SettleRequest) -> list[tuple[int, int]]:
         return settle(tx, asked)
 
     def heard(self, reply: list[tuple[int, int]]) -> None:

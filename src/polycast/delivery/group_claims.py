@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from polycast.delivery.cursors import TOKENS, StoreKeeper, letter_of
 from polycast.errors import NotSettledError
 from polycast.stores import GroupMember
-from polycast.stores.group_claiming import Errand, SettledClaim, Settling, Stale, settle, tidy
+from polycast.stores.group_claiming import Errand, SettledClaim, SettleRequest, Stale, settle, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +96,7 @@ class ClaimKeeper(StoreKeeper):
         with self.lock:
             left = list(self._claims.values())
             freed = [_freed(each, self._tries_of(each), 0.0) for each in left]
-        settle(tx, Settling(self.name, freed))
+        settle(tx, SettleRequest(self.name, freed))
         self.save(tx)
         tx.after(lambda: self._left(left))
         bus, kept = self._bus(), tx.subscription(self.name)
@@ -104,7 +104,9 @@ class ClaimKeeper(StoreKeeper):
             return
         # What was claimed a moment ago, and is not known here yet.
         rest = [each for each in tx.flights(self.name) if each.holder == bus]
-        settle(tx, Settling(self.name, [_freed(each, each.attempts - 1, 0.0) for each in rest]))
+        settle(
+            tx, SettleRequest(self.name, [_freed(each, each.attempts - 1, 0.0) for each in rest])
+        )
         members = tx.members(self.name)
         if any(member.bus == bus for member in members):
             tx.join(GroupMember(self.name, bus, self._looked()))
@@ -195,17 +197,17 @@ class Saving(Errand[Stale]):
         self._keeper = keeper
         self._count = 0
 
-    def asked(self) -> Settling:
+    def asked(self) -> SettleRequest:
         """What the store has not been told yet."""
         settled = self._keeper.unsaved()
         self._count = len(settled)
-        return Settling(self._keeper.name, settled)
+        return SettleRequest(self._keeper.name, settled)
 
-    def needless(self, asked: Settling) -> Stale | None:
+    def needless(self, asked: SettleRequest) -> Stale | None:
         """Nothing, if all is written down."""
         return None if asked.settled else []
 
-    def done(self, tx: Transaction, asked: Settling) -> Stale:
+    def done(self, tx: Transaction, asked: SettleRequest) -> Stale:
         """Write it down."""
         return settle(tx, asked)
 

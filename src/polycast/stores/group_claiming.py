@@ -25,8 +25,8 @@ __all__ = [
     "Claims",
     "Errand",
     "Order",
+    "SettleRequest",
     "SettledClaim",
-    "Settling",
     "forget_before",
     "forget_outliving",
     "outliving",
@@ -54,7 +54,7 @@ class SettledClaim(msgspec.Struct, frozen=True):
     """Why it is done without having been handled."""
 
 
-class Settling(msgspec.Struct, frozen=True):
+class SettleRequest(msgspec.Struct, frozen=True):
     """What became of some claims of a group."""
 
     name: str
@@ -140,7 +140,7 @@ class Errand(ABC, Generic[R]):
 # -- settling --------------------------------------------------------------------------------------
 
 
-def settle(tx: Transaction, asked: Settling) -> Stale:
+def settle(tx: Transaction, asked: SettleRequest) -> Stale:
     """Write down what became of claims; those that had been taken away are let be."""
     if not asked.settled:
         return []
@@ -196,7 +196,7 @@ def take_claims(tx: Transaction, asked: Claiming) -> Claims:
     if kept is None or all(member.bus != asked.bus for member in members):
         return Claims()  # it had counted as dead; it will join again
     # What was passed on is in the way of what comes after it.
-    stale = settle(tx, Settling(asked.name, asked.settled))
+    stale = settle(tx, SettleRequest(asked.name, asked.settled))
     under_way = () if asked.order == "none" else tx.under_way(asked.name)
     order = Order(asked.order, under_way, asked.bus)
     got = _free(tx, asked, order)

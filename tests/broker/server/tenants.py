@@ -36,7 +36,13 @@ from polycast.stores import (
     Transaction,
     View,
 )
-from polycast.stores.group_claiming import OUTLIVING, Claiming, SettledClaim, Settling, outliving
+from polycast.stores.group_claiming import (
+    OUTLIVING,
+    Claiming,
+    SettledClaim,
+    SettleRequest,
+    outliving,
+)
 from polycast.typesystem import Attribute, Description, TypeExpression
 from polycast.typesystem import GroupMember as Field
 
@@ -273,7 +279,7 @@ ARGUMENTS: dict[str, Arguments] = {
     "give_root": lambda t: {"position": t.position, "root": Root("x", 1, "y", b"")},
     "advance": lambda t: {"stretches": [Stretch(4, 4, b"")], "token": 1},
     "drop_stretches": lambda t: {"before": 99},
-    "settle": lambda t: {"asked": Settling(t.group, settled(t))},
+    "settle": lambda t: {"asked": SettleRequest(t.group, settled(t))},
     "take_claims": lambda t: {
         "asked": Claiming(t.group, t.bus, "none", 9, settled(t), [], False, [], 99, 0)
     },

@@ -31,7 +31,13 @@ from polycast.stores import (
     Transaction,
     View,
 )
-from polycast.stores.group_claiming import OUTLIVING, Claiming, SettledClaim, Settling, outliving
+from polycast.stores.group_claiming import (
+    OUTLIVING,
+    Claiming,
+    SettledClaim,
+    SettleRequest,
+    outliving,
+)
 
 VERBS = STEPS | ERRANDS
 Mixed = Callable[[Things, Things], dict[str, Any]]
@@ -76,7 +82,7 @@ MIXED: dict[str, Mixed] = {
         "kind": OUTLIVING,
         "name": outliving(a.subscription, b.position),
     },
-    "settle": lambda a, b: {"asked": Settling(a.group, lost(a, b))},
+    "settle": lambda a, b: {"asked": SettleRequest(a.group, lost(a, b))},
     "take_claims": lambda a, b: {
         "asked": Claiming(a.group, b.bus, "none", 9, lost(a, b), flown(a), False, [], 99, 0)
     },
