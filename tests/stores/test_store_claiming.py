@@ -12,7 +12,7 @@ from store_drafts import make_drafts
 from polycast.stores import Flight, GroupMember, MemoryStore, Store, StoredSubscription, Transaction
 from polycast.stores.group_claiming import (
     Candidate,
-    Claiming,
+    ClaimRequest,
     Claims,
     Errand,
     Order,
@@ -33,12 +33,12 @@ class Claim(Errand[Claims]):
         about = {"order": "none", "room": 10, "settled": [], "offers": [], "has_tried": False}
         wanted = [Candidate(each, "till") for each in positions]
         about |= {"candidates": wanted, "beyond": 100, "floor": 1}
-        self._asked = Claiming(GROUP, bus, **(about | options))
+        self._asked = ClaimRequest(GROUP, bus, **(about | options))
 
-    def asked(self) -> Claiming:
+    def asked(self) -> ClaimRequest:
         return self._asked
 
-    def done(self, tx: Transaction, asked: Claiming) -> Claims:
+    def done(self, tx: Transaction, asked: ClaimRequest) -> Claims:
         return take_claims(tx, asked)
 
     def heard(self, reply: Claims) -> None:

@@ -18,7 +18,7 @@ from polycast.stores import Flight, GroupMember, Undecodable
 from polycast.stores.deadlines import Countdown
 from polycast.stores.group_claiming import (
     Candidate,
-    Claiming,
+    ClaimRequest,
     Claims,
     Errand,
     Order,
@@ -395,7 +395,7 @@ class ClaimErrand(Errand[Claims]):
     def __init__(self, group: SharedGroup, bus: int, *, to_give: bool) -> None:
         self._group, self._bus, self._to_give = group, bus, to_give
 
-    def asked(self) -> Claiming:
+    def asked(self) -> ClaimRequest:
         """What is wanted as of now, and what became of earlier claims."""
         group = self._group
         self._wishes = wishes = group.wishes(to_give=self._to_give)
@@ -403,7 +403,7 @@ class ClaimErrand(Errand[Claims]):
         self._unwanted = {entry.position for entry, has_takers in takers if not has_takers}
         settled = group.keeper.unsaved()
         self._count = len(settled)
-        return Claiming(
+        return ClaimRequest(
             group.name,
             self._bus,
             group.settings.level.order,
@@ -420,7 +420,7 @@ class ClaimErrand(Errand[Claims]):
             group.floor,
         )
 
-    def done(self, tx: Transaction, asked: Claiming) -> Claims:
+    def done(self, tx: Transaction, asked: ClaimRequest) -> Claims:
         """Claim, where the store is."""
         return take_claims(tx, asked)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OUTLIVING",
     "Candidate",
-    "Claiming",
+    "ClaimRequest",
     "Claims",
     "Errand",
     "Order",
@@ -68,7 +68,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     publisher: str
 
 
-class Claiming(msgspec.Struct, frozen=True):
+class ClaimRequest(msgspec.Struct, frozen=True):
     """What the members of a group in one bus would have, so many of it; settled claims first."""
 
     name: str
@@ -190,7 +190,7 @@ def forget_outliving(tx: Transaction, name: str, positions: Iterable[int]) -> No
 # -- claiming --------------------------------------------------------------------------------------
 
 
-def take_claims(tx: Transaction, asked: Claiming) -> Claims:
+def take_claims(tx: Transaction, asked: ClaimRequest) -> Claims:
     """Take what is free, then what nobody has claimed yet."""
     members, kept = tx.members(asked.name), tx.subscription(asked.name)
     if kept is None or all(member.bus != asked.bus for member in members):
@@ -212,7 +212,7 @@ def take_claims(tx: Transaction, asked: Claiming) -> Claims:
     return Claims(got, sorted(passed), stale, is_member=True, others=len(members) > 1)
 
 
-def _free(tx: Transaction, asked: Claiming, order: Order) -> list[Flight]:
+def _free(tx: Transaction, asked: ClaimRequest, order: Order) -> list[Flight]:
     """What others have let go of, one at a time if it may be what killed them."""
     got: list[Flight] = []
     if not asked.offers or asked.room <= 0:
@@ -237,7 +237,7 @@ def _free(tx: Transaction, asked: Claiming, order: Order) -> list[Flight]:
 
 
 def _new(
-    tx: Transaction, asked: Claiming, kept: StoredSubscription, order: Order, got: list[Flight]
+    tx: Transaction, asked: ClaimRequest, kept: StoredSubscription, order: Order, got: list[Flight]
 ) -> set[int]:
     """Claim what nobody has, as far as there is room; the candidates that somebody has now."""
     ahead = [

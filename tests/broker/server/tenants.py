@@ -38,7 +38,7 @@ from polycast.stores import (
 )
 from polycast.stores.group_claiming import (
     OUTLIVING,
-    Claiming,
+    ClaimRequest,
     SettledClaim,
     SettleRequest,
     outliving,
@@ -281,7 +281,7 @@ ARGUMENTS: dict[str, Arguments] = {
     "drop_stretches": lambda t: {"before": 99},
     "settle": lambda t: {"asked": SettleRequest(t.group, settled(t))},
     "take_claims": lambda t: {
-        "asked": Claiming(t.group, t.bus, "none", 9, settled(t), [], False, [], 99, 0)
+        "asked": ClaimRequest(t.group, t.bus, "none", 9, settled(t), [], False, [], 99, 0)
     },
     **dict.fromkeys(("subscription", "flights", "under_way", "route", "remove"), by_name),
     "end_route": by_name,

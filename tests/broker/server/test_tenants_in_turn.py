@@ -33,7 +33,7 @@ from polycast.stores import (
 )
 from polycast.stores.group_claiming import (
     OUTLIVING,
-    Claiming,
+    ClaimRequest,
     SettledClaim,
     SettleRequest,
     outliving,
@@ -84,7 +84,7 @@ MIXED: dict[str, Mixed] = {
     },
     "settle": lambda a, b: {"asked": SettleRequest(a.group, lost(a, b))},
     "take_claims": lambda a, b: {
-        "asked": Claiming(a.group, b.bus, "none", 9, lost(a, b), flown(a), False, [], 99, 0)
+        "asked": ClaimRequest(a.group, b.bus, "none", 9, lost(a, b), flown(a), False, [], 99, 0)
     },
 }
 ALSO: dict[str, Mixed] = {

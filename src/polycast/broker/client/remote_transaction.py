@@ -14,7 +14,7 @@ from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.frames import encode_result
 from polycast.broker.wire.messages import Done, Step, Work
 from polycast.errors import BadFrameError, BrokerError
-from polycast.stores.group_claiming import Claiming, Errand, SettleRequest
+from polycast.stores.group_claiming import ClaimRequest, Errand, SettleRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ _TOLD = frozenset({"open_bus"})
 is: many who open a bus at once would else have to guess who of them is the next."""
 _ALWAYS_TOLD = frozenset({"take_over"})
 """Steps whose result no later step may depend on, by contract: many who attach at once."""
-_VERBS: dict[type, Verb] = {Claiming: ERRANDS["take_claims"], SettleRequest: ERRANDS["settle"]}
+_VERBS: dict[type, Verb] = {ClaimRequest: ERRANDS["take_claims"], SettleRequest: ERRANDS["settle"]}
 
 
 class _Again(Exception):
