@@ -13,7 +13,7 @@ from polycast.stores import Flight, GroupMember, MemoryStore, Store, StoredSubsc
 from polycast.stores.group_claiming import (
     Candidate,
     ClaimRequest,
-    Claims,
+    ClaimResult,
     Errand,
     Order,
     SettledClaim,
@@ -25,11 +25,11 @@ from polycast.stores.group_claiming import (
 GROUP = "desk"
 
 
-class Claim(Errand[Claims]):
+class Claim(Errand[ClaimResult]):
     """Claims, and remembers what it has heard."""
 
     def __init__(self, bus: int, positions: list[int], **options: Any) -> None:
-        self.replies: list[Claims] = []
+        self.replies: list[ClaimResult] = []
         about = {"order": "none", "room": 10, "settled": [], "offers": [], "has_tried": False}
         wanted = [Candidate(each, "till") for each in positions]
         about |= {"candidates": wanted, "beyond": 100, "floor": 1}
@@ -38,10 +38,10 @@ class Claim(Errand[Claims]):
     def asked(self) -> ClaimRequest:
         return self._asked
 
-    def done(self, tx: Transaction, asked: ClaimRequest) -> Claims:
+    def done(self, tx: Transaction, asked: ClaimRequest) -> ClaimResult:
         return take_claims(tx, asked)
 
-    def heard(self, reply: Claims) -> None:
+    def heard(self, reply: ClaimResult) -> None:
         self.replies.append(reply)
 
 
@@ -73,7 +73,7 @@ def begin(store: Store, *buses: int) -> None:
     store.write(work).result(10)
 
 
-def positions(claims: Claims) -> list[int]:
+def positions(claims: ClaimResult) -> list[int]:
     return [each.position for each in claims.got]
 
 
@@ -103,7 +103,7 @@ def test_who_asked_has_heard_before_the_result_is_there(store: Store) -> None:
 def test_who_is_no_member_gets_nothing_and_settles_nothing(store: Store) -> None:
     begin(store, 1)
     [flight] = store.write(Claim(1, [1])).result(10).got
-    assert store.write(Claim(7, [2], settled=[done(flight)])).result(10) == Claims()
+    assert store.write(Claim(7, [2], settled=[done(flight)])).result(10) == ClaimResult()
     with store.view() as view:
         assert view.flights(GROUP) == [flight]
 

@@ -19,7 +19,7 @@ from polycast.stores.deadlines import Countdown
 from polycast.stores.group_claiming import (
     Candidate,
     ClaimRequest,
-    Claims,
+    ClaimResult,
     Errand,
     Order,
     take_claims,
@@ -242,7 +242,7 @@ class SharedGroup(Group):
             return True
         return any(taker in self.members for taker in takers)
 
-    def _claimed(self, errand: ClaimErrand, claiming: Future[Claims]) -> None:
+    def _claimed(self, errand: ClaimErrand, claiming: Future[ClaimResult]) -> None:
         error = claiming.exception()
         claimed = NOTHING if error is not None else errand.claimed(claiming.result())
         if error is not None and not isinstance(error, StoreError):
@@ -385,7 +385,7 @@ class SharedGroup(Group):
         return super().is_idle() and not self._claiming and (waits or nothing)
 
 
-class ClaimErrand(Errand[Claims]):
+class ClaimErrand(Errand[ClaimResult]):
     """Claims for the members of a group in this process, in one transaction of the store."""
 
     _wishes: Wishes
@@ -420,18 +420,18 @@ class ClaimErrand(Errand[Claims]):
             group.floor,
         )
 
-    def done(self, tx: Transaction, asked: ClaimRequest) -> Claims:
+    def done(self, tx: Transaction, asked: ClaimRequest) -> ClaimResult:
         """Claim, where the store is."""
         return take_claims(tx, asked)
 
-    def heard(self, reply: Claims) -> None:
+    def heard(self, reply: ClaimResult) -> None:
         """It is claimed for good."""
         if reply.is_member:
             self._group.keeper.saved(self._count, reply.stale)
             passed = self._unwanted.union(reply.passed)
             self._group.looked_at(self._wishes.offers, passed, others=reply.others)
 
-    def claimed(self, reply: Claims) -> Claimed:
+    def claimed(self, reply: ClaimResult) -> Claimed:
         """What was claimed, with the events."""
         wanted = {entry.position: (entry, verdict) for entry, verdict in self._wishes.candidates}
         wanted.update({each[1].position: each[1:] for each in self._wishes.offers})

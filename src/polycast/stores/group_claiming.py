@@ -22,7 +22,7 @@ __all__ = [
     "OUTLIVING",
     "Candidate",
     "ClaimRequest",
-    "Claims",
+    "ClaimResult",
     "Errand",
     "Order",
     "SettleRequest",
@@ -88,7 +88,7 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     """Where they joined: before it, others have seen to everything."""
 
 
-class Claims(msgspec.Struct, frozen=True):
+class ClaimResult(msgspec.Struct, frozen=True):
     """What was claimed, and which candidates somebody has."""
 
     got: list[Flight] = []
@@ -190,11 +190,11 @@ def forget_outliving(tx: Transaction, name: str, positions: Iterable[int]) -> No
 # -- claiming --------------------------------------------------------------------------------------
 
 
-def take_claims(tx: Transaction, asked: ClaimRequest) -> Claims:
+def take_claims(tx: Transaction, asked: ClaimRequest) -> ClaimResult:
     """Take what is free, then what nobody has claimed yet."""
     members, kept = tx.members(asked.name), tx.subscription(asked.name)
     if kept is None or all(member.bus != asked.bus for member in members):
-        return Claims()  # it had counted as dead; it will join again
+        return ClaimResult()  # it had counted as dead; it will join again
     # What was passed on is in the way of what comes after it.
     stale = settle(tx, SettleRequest(asked.name, asked.settled))
     under_way = () if asked.order == "none" else tx.under_way(asked.name)
@@ -209,7 +209,7 @@ def take_claims(tx: Transaction, asked: ClaimRequest) -> Claims:
         tx.join(GroupMember(asked.name, asked.bus, looked))
         others = [member.looked for member in members if member.bus != asked.bus]
         forget_before(tx, kept, [*others, looked])
-    return Claims(got, sorted(passed), stale, is_member=True, others=len(members) > 1)
+    return ClaimResult(got, sorted(passed), stale, is_member=True, others=len(members) > 1)
 
 
 def _free(tx: Transaction, asked: ClaimRequest, order: Order) -> list[Flight]:
