@@ -14,10 +14,10 @@ from polycast.stores.group_claiming import (
     Candidate,
     ClaimRequest,
     ClaimResult,
-    Errand,
     Order,
     SettledClaim,
     SettleRequest,
+    StoredProcedure,
     settle,
     take_claims,
 )
@@ -25,7 +25,7 @@ from polycast.stores.group_claiming import (
 GROUP = "desk"
 
 
-class Claim(Errand[ClaimResult]):
+class Claim(StoredProcedure[ClaimResult]):
     """Claims, and remembers what it has heard."""
 
     def __init__(self, bus: int, positions: list[int], **options: Any) -> None:
@@ -45,7 +45,7 @@ class Claim(Errand[ClaimResult]):
         self.replies.append(reply)
 
 
-class Settle(Errand[list[tuple[int, int]]]):
+class Settle(StoredProcedure[list[tuple[int, int]]]):
     """Says what became of claims."""
 
     def __init__(self, *settled: SettledClaim) -> None:

@@ -20,8 +20,8 @@ from polycast.stores.group_claiming import (
     Candidate,
     ClaimRequest,
     ClaimResult,
-    Errand,
     Order,
+    StoredProcedure,
     take_claims,
     tidy,
 )
@@ -385,7 +385,7 @@ class SharedGroup(Group):
         return super().is_idle() and not self._claiming and (waits or nothing)
 
 
-class ClaimErrand(Errand[ClaimResult]):
+class ClaimErrand(StoredProcedure[ClaimResult]):
     """Claims for the members of a group in this process, in one transaction of the store."""
 
     _wishes: Wishes

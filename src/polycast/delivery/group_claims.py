@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from polycast.delivery.cursors import TOKENS, StoreKeeper, letter_of
 from polycast.errors import NotSettledError
 from polycast.stores import GroupMember
-from polycast.stores.group_claiming import Errand, SettledClaim, SettleRequest, Stale, settle, tidy
+from polycast.stores.group_claiming import (
+    SettledClaim,
+    SettleRequest,
+    Stale,
+    StoredProcedure,
+    settle,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,7 +195,7 @@ class ClaimKeeper(StoreKeeper):
             raise NotSettledError(action, why=why)
 
 
-class Saving(Errand[Stale]):
+class Saving(StoredProcedure[Stale]):
     """Tells the store what became of claims, all that is known when it is asked."""
 
     can_wait = True  # who claims tells it, too

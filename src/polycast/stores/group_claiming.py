@@ -23,10 +23,10 @@ __all__ = [
     "Candidate",
     "ClaimRequest",
     "ClaimResult",
-    "Errand",
     "Order",
     "SettleRequest",
     "SettledClaim",
+    "StoredProcedure",
     "forget_before",
     "forget_outliving",
     "outliving",
@@ -100,7 +100,7 @@ class ClaimResult(msgspec.Struct, frozen=True):
     """Whether there are members in other buses."""
 
 
-class Errand(ABC, Generic[R]):
+class StoredProcedure(ABC, Generic[R]):
     """Work whose whole is data: it is asked for, done where the store is, and heard of.
 
     A store of this process calls it like any other work.

@@ -14,7 +14,7 @@ from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.frames import encode_result
 from polycast.broker.wire.messages import Done, Step, Work
 from polycast.errors import BadFrameError, BrokerError
-from polycast.stores.group_claiming import ClaimRequest, Errand, SettleRequest
+from polycast.stores.group_claiming import ClaimRequest, SettleRequest, StoredProcedure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ class Worker:
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Run some work until it is kept; its result."""
-        if isinstance(work, Errand):
+        if isinstance(work, StoredProcedure):
             return cast("T", self._carry_out(work))
         known = Known()
         for _ in range(TRIES):
@@ -97,7 +97,7 @@ class Worker:
             return result
         raise BrokerError(f"others have changed what was to be changed {TRIES} times; try again")
 
-    def _carry_out(self, errand: Errand[Any]) -> Any:
+    def _carry_out(self, errand: StoredProcedure[Any]) -> Any:
         """Have it done where the store is, as it is there: nothing has to be guessed."""
         asked = errand.asked()
         needless = errand.needless(asked)
