@@ -12,9 +12,9 @@ from store_drafts import make_drafts
 from polycast.stores import Flight, GroupMember, MemoryStore, Store, StoredSubscription, Transaction
 from polycast.stores.group_claiming import (
     Candidate,
+    ClaimOrder,
     ClaimRequest,
     ClaimResult,
-    Order,
     SettledClaim,
     SettleRequest,
     StoredProcedure,
@@ -186,7 +186,7 @@ def test_an_event_has_one_holder_at_most_and_none_is_forgotten_unclaimed(
 
 @dataclass(frozen=True)
 class PlainOrder:
-    """What `Order` says, asked of each flight of others."""
+    """What `ClaimOrder` says, asked of each flight of others."""
 
     order: str
     others: tuple[Flight, ...]
@@ -217,6 +217,6 @@ def test_order_forbids_what_comes_after_something_that_others_have(
     order: str, under_way: list[Flight], flight: Flight
 ) -> None:
     others = tuple(each for each in under_way if each.holder != 1)
-    plain, quick = PlainOrder(order, others), Order(order, under_way, 1)
+    plain, quick = PlainOrder(order, others), ClaimOrder(order, under_way, 1)
     for asked in (None, flight):
         assert quick.allows(flight.publisher, asked) == plain.allows(flight.publisher, asked)

@@ -18,9 +18,9 @@ from polycast.stores import Flight, GroupMember, Undecodable
 from polycast.stores.deadlines import Countdown
 from polycast.stores.group_claiming import (
     Candidate,
+    ClaimOrder,
     ClaimRequest,
     ClaimResult,
-    Order,
     StoredProcedure,
     take_claims,
     tidy,
@@ -144,7 +144,7 @@ class SharedGroup(Group):
 
     def allowed(self, standing: Standing) -> list[Flight]:
         """Of what is free, what is not on offer yet, not refused, and may be claimed now."""
-        order = Order(self.settings.level.order, standing.under_way, self._bus())
+        order = ClaimOrder(self.settings.level.order, standing.under_way, self._bus())
         self.others = len(standing.members) > 1
         now = self.services.clock.monotonic()
         with self.locked():
@@ -309,7 +309,7 @@ class SharedGroup(Group):
         """Whether order forbids to claim any of the first candidates now."""
         with self.locked():
             first = [entry for entry, _ in itertools.islice(self.candidates, MOST)]
-        order = Order(self.settings.level.order, standing.under_way, self._bus())
+        order = ClaimOrder(self.settings.level.order, standing.under_way, self._bus())
         return not any(order.allows(entry.identity.publisher, None) for entry in first)
 
     def rejoin(self) -> None:

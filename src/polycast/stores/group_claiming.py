@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = [
     "OUTLIVING",
     "Candidate",
+    "ClaimOrder",
     "ClaimRequest",
     "ClaimResult",
-    "Order",
     "SettleRequest",
     "SettledClaim",
     "StoredProcedure",
@@ -198,7 +198,7 @@ def take_claims(tx: Transaction, asked: ClaimRequest) -> ClaimResult:
     # What was passed on is in the way of what comes after it.
     stale = settle(tx, SettleRequest(asked.name, asked.settled))
     under_way = () if asked.order == "none" else tx.under_way(asked.name)
-    order = Order(asked.order, under_way, asked.bus)
+    order = ClaimOrder(asked.order, under_way, asked.bus)
     got = _free(tx, asked, order)
     passed = _new(tx, asked, kept, order, got)
     waiting = (
@@ -212,7 +212,7 @@ def take_claims(tx: Transaction, asked: ClaimRequest) -> ClaimResult:
     return ClaimResult(got, sorted(passed), stale, is_member=True, others=len(members) > 1)
 
 
-def _free(tx: Transaction, asked: ClaimRequest, order: Order) -> list[Flight]:
+def _free(tx: Transaction, asked: ClaimRequest, order: ClaimOrder) -> list[Flight]:
     """What others have let go of, one at a time if it may be what killed them."""
     got: list[Flight] = []
     if not asked.offers or asked.room <= 0:
@@ -237,7 +237,11 @@ def _free(tx: Transaction, asked: ClaimRequest, order: Order) -> list[Flight]:
 
 
 def _new(
-    tx: Transaction, asked: ClaimRequest, kept: StoredSubscription, order: Order, got: list[Flight]
+    tx: Transaction,
+    asked: ClaimRequest,
+    kept: StoredSubscription,
+    order: ClaimOrder,
+    got: list[Flight],
 ) -> set[int]:
     """Claim what nobody has, as far as there is room; the candidates that somebody has now."""
     ahead = [
@@ -259,7 +263,7 @@ def _new(
     return passed
 
 
-class Order:
+class ClaimOrder:
     """What order forbids to claim: what comes after something that somebody else has."""
 
     def __init__(self, order: str, under_way: Iterable[Flight], bus: int) -> None:
