@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from polycast.stores.values import LogPage, Stray
     from polycast.typesystem import Description
 
-__all__ = ["Near", "bury_astray", "describe_all", "one_by_one"]
+__all__ = ["LocalStore", "bury_astray", "describe_all", "one_by_one"]
 
 
 def describe_all(tx: Transaction, descriptions: Sequence[Description]) -> None:
@@ -45,7 +45,7 @@ def one_by_one(drafts: Sequence[Draft | Run]) -> list[Draft]:
     return [draft for part in parts for draft in part]
 
 
-class Near(ABC):
+class LocalStore(ABC):
     """Nothing is left out, so nobody has to be told what is wanted."""
 
     is_tended = False

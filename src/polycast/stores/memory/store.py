@@ -14,7 +14,7 @@ from polycast.errors import StoreClosedError
 from polycast.errors.failures import FAILURES
 from polycast.events import encode_record
 from polycast.stores.contract import Draft, EventType, LogPage, Run, Stored
-from polycast.stores.local import Near, bury_astray, describe_all, one_by_one
+from polycast.stores.local import LocalStore, bury_astray, describe_all, one_by_one
 from polycast.stores.memory.state import MemoryState
 from polycast.stores.values import size_of_context
 
@@ -31,7 +31,7 @@ __all__ = ["MemoryStore"]
 T = TypeVar("T")
 
 
-class MemoryStore(Near):
+class MemoryStore(LocalStore):
     """A store that lives as long as its process; one lock is all it needs."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from polycast.stores.local import Near
+from polycast.stores.local import LocalStore
 from polycast.stores.sqlite.log_rows import LogReader
 from polycast.stores.sqlite.row_format import fetch_one
 from polycast.stores.sqlite.state import SqlView
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Readable"]
 
 
-class Readable(Near):
+class Readable(LocalStore):
     """What can be read of a store, from whatever connection `snapshot` gives."""
 
     def __init__(self, path: str) -> None:
