@@ -27,7 +27,7 @@ from polycast.stores.doctor.report import (
 from polycast.stores.doctor.subscribers import buses_in, subscriptions_in
 from polycast.stores.doctor.verifier import Verifier
 from polycast.stores.retention import PIPELINE, pins, retention_of
-from polycast.stores.sqlite.interning import Names
+from polycast.stores.sqlite.interning import InternedNames
 from polycast.stores.sqlite.row_format import fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
 
@@ -153,7 +153,7 @@ class _Examination:
             ends = "SELECT position, time FROM log ORDER BY position"
             oldest = fetch(connection, f"{ends} LIMIT 1")
             newest = fetch(connection, f"{ends} DESC LIMIT 1")
-            names = Names()  # those that are damaged are told where all rows are verified
+            names = InternedNames()  # those that are damaged are told where all rows are verified
             names.load(connection)
         types = [
             TypeFigures(named.name, named.version, named.hash, counts[number])

@@ -11,7 +11,7 @@ import msgspec
 from polycast.errors import NotDecodableError
 from polycast.events import decode_record
 from polycast.stores.doctor.report import Damage, Integrity
-from polycast.stores.sqlite.interning import Names
+from polycast.stores.sqlite.interning import InternedNames
 from polycast.stores.sqlite.log_rows import names_root
 from polycast.stores.sqlite.row_format import SEALED, fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
@@ -59,7 +59,7 @@ class Verifier:
         # Where even the version is damaged, all that there should be is looked for.
         self._version = len(STEPS) if version is None else version
         self._routed: int | None = None  # up to where the stretches that were seen go
-        self._names = Names()
+        self._names = InternedNames()
         self.roots: set[int | None] = set()  # the types of root forms that were seen
         self._damages: list[Damage] = []
         self._damaged = self._records = self._letters = 0

@@ -13,7 +13,7 @@ from polycast.stores.sqlite.row_format import fetch_one, insert_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polycast.stores.sqlite.interning import Columns, Numbers, Source, Type
+    from polycast.stores.sqlite.interning import Columns, Interner, Source, Type
     from polycast.stores.sqlite.write_queue import Appending
 
 __all__ = ["Appender"]
@@ -26,7 +26,7 @@ _INTO_LOG = "INSERT INTO log(sequence, type, root, epoch, time, body)"
 class Appender:
     """Knows the end of the log while the writer has its transaction."""
 
-    def __init__(self, connection: apsw.Connection, path: str, numbers: Numbers) -> None:
+    def __init__(self, connection: apsw.Connection, path: str, numbers: Interner) -> None:
         self._connection, self._path, self._numbers = connection, path, numbers
         self._newest, self._latest = 0, 0.0
 

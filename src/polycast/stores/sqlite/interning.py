@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from polycast.stores.sqlite.row_format import Flaw, Sealed
 
-__all__ = ["Names", "Numbers", "rooted"]
+__all__ = ["InternedNames", "Interner", "rooted"]
 
 Type = tuple[str, int, str]
 Source = tuple[str, int]
@@ -24,7 +24,7 @@ Columns = tuple[list[int], list[int | None], list[int]]
 _TYPES, _EPOCHS = SEALED["types"], SEALED["epochs"]
 
 
-class Names:
+class InternedNames:
     """What the numbers in the log stand for; shared by all readers of a store.
 
     A number never changes its meaning, so what was read once is true for good.
@@ -46,7 +46,7 @@ class Names:
         self.sources.update({number: (publisher, epoch) for number, publisher, epoch in rows})
 
 
-class Numbers:
+class Interner:
     """The writer's side: numbers for names, new ones where there are none yet.
 
     New ones count only once they are committed: `keep_new` and `forget_new` say which it was.

@@ -13,7 +13,7 @@ import msgspec
 from polycast.errors import NotDecodableError, StoreDamagedError
 from polycast.events import decode_record
 from polycast.stores.contract import LogPage, Stored
-from polycast.stores.sqlite.interning import Names, rooted
+from polycast.stores.sqlite.interning import InternedNames, rooted
 from polycast.stores.sqlite.row_format import fetch_one
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LogReader:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.names = Names()
+        self.names = InternedNames()
 
     def read(
         self,

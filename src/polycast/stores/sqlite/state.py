@@ -22,7 +22,7 @@ from polycast.stores.contract import (
     StoredReply,
     StoredSubscription,
 )
-from polycast.stores.sqlite.interning import Numbers
+from polycast.stores.sqlite.interning import Interner
 from polycast.stores.sqlite.routing_state import RoutingTransaction, RoutingView
 from polycast.stores.sqlite.row_format import SEALED, insert_rows
 from polycast.typesystem import Description
@@ -399,7 +399,7 @@ class SqlTransaction(SqlView, RoutingTransaction):
             return False
         body = encode_record(replace(record, root=root))
         named, own = (root.name, root.version, root.hash), root.is_of(record)
-        _, [number], _ = Numbers(self.connection).given([named], [None if own else named], [])
+        _, [number], _ = Interner(self.connection).given([named], [None if own else named], [])
         sql = "UPDATE log SET root = ?, body = ? WHERE position = ?"
         self._execute(sql, (number, body, position))
         return True

@@ -20,7 +20,7 @@ from polycast.forks import Home
 from polycast.locks import others_wait
 from polycast.stores.sqlite.appender import Appender
 from polycast.stores.sqlite.forked_files import opened
-from polycast.stores.sqlite.interning import Numbers
+from polycast.stores.sqlite.interning import Interner
 from polycast.stores.sqlite.row_format import fetch
 from polycast.stores.sqlite.write_queue import Appending, Change, Job
 
@@ -64,7 +64,7 @@ class Writer:
         self.watchers = watchers
         self._connection, self._path, self._files = connection, path, files
         self._peers, self._finish = peers, finish
-        self._numbers = Numbers(connection)
+        self._numbers = Interner(connection)
         self._appender = Appender(connection, path, self._numbers)
         self._queue: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._lock = threading.RLock()
