@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from polycast.errors import StoreDamagedError
 from polycast.stores.contract import CHANGES, ContextVersion, Effect, Routed, StoredRoute, Stretch
 from polycast.stores.range_checks import following
-from polycast.stores.sqlite.row_format import SEALED, State
+from polycast.stores.sqlite.row_format import SEALED, SqlTables
 from polycast.stores.sqlite.versioned_rows import CONTEXTS, IN_EFFECT, LAST_TURN, ROUTES
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ WHERE routes.until IS NULL
 """
 
 
-class RoutingView(State):
+class RoutingView(SqlTables):
     """What the pipeline and those it routes for look at."""
 
     def identity(self) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-__all__ = ["SEALED", "Flaw", "Sealed", "State", "fetch", "fetch_one", "insert_rows"]
+__all__ = ["SEALED", "Flaw", "Sealed", "SqlTables", "fetch", "fetch_one", "insert_rows"]
 
 Row = tuple[Any, ...]
 Flaw = tuple[str, str]
@@ -137,7 +137,7 @@ class Sealed:
                 flaws.append((f"a row of the table {self.table}", str(error)))
 
 
-class State:
+class SqlTables:
     """The tables of one file, on a connection that is in a transaction."""
 
     def __init__(self, connection: apsw.Connection, path: str) -> None:

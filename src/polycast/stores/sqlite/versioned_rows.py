@@ -10,7 +10,7 @@ from polycast.stores.contract import ContextVersion, StoredRoute
 from polycast.stores.sqlite.row_format import SEALED
 
 if TYPE_CHECKING:
-    from polycast.stores.sqlite.row_format import State
+    from polycast.stores.sqlite.row_format import SqlTables
 
 __all__ = ["CONTEXTS", "IN_EFFECT", "LAST_TURN", "ROUTES", "Versions"]
 
@@ -31,14 +31,14 @@ class Versions(Generic[V]):
         self._starts = f"INDEXED BY {table}_by_start WHERE start"
         self._ends = f"INDEXED BY {table}_by_until WHERE until"
 
-    def _read(self, state: State, rest: str, *values: Any) -> list[V]:
+    def _read(self, state: SqlTables, rest: str, *values: Any) -> list[V]:
         return [self._kind(*row) for row in state.checked(self._table, rest, *values)]
 
-    def lasting(self, state: State, name: str) -> V | None:
+    def lasting(self, state: SqlTables, name: str) -> V | None:
         """The one of a name from now on."""
         return next(iter(self._read(state, self._lasts, name)), None)
 
-    def all(self, state: State, *, at: int | None) -> list[V]:
+    def all(self, state: SqlTables, *, at: int | None) -> list[V]:
         """All of them, or those in effect at a position, by number."""
         if at is None:
             return self._read(state, "ORDER BY number")
@@ -47,19 +47,19 @@ class Versions(Generic[V]):
         there = [version for version in begun if version.until is None or at < version.until]
         return sorted(there, key=lambda version: version.number)
 
-    def turns(self, state: State, low: int, high: int) -> set[int]:
+    def turns(self, state: SqlTables, low: int, high: int) -> set[int]:
         """The positions between two, both exclusive, at which one begins or ends."""
         begin = self._read(state, f"{self._starts} > ? AND start < ?", low, high)
         end = self._read(state, f"{self._ends} > ? AND until < ?", low, high)
         ends = {version.until for version in end if version.until is not None}
         return {version.start for version in begin} | ends
 
-    def put(self, state: State, version: V) -> V:
+    def put(self, state: SqlTables, version: V) -> V:
         """Put one in place of what has its number."""
         self._table.put(state.connection, *astuple(version))
         return version
 
-    def end(self, state: State, name: str, end: int) -> bool:
+    def end(self, state: SqlTables, name: str, end: int) -> bool:
         """End the one of a name at the end of the log; whether there was one."""
         version = self.lasting(state, name)
         if version is None:
@@ -71,7 +71,7 @@ class Versions(Generic[V]):
             self.put(state, replace(version, until=end))
         return True
 
-    def forget(self, state: State, before: int) -> None:
+    def forget(self, state: SqlTables, before: int) -> None:
         """Remove those that ended at a position or earlier."""
         if self._read(state, f"{self._ends} <= ?", before):  # none has ended by damage only
             sql = f"DELETE FROM {self._table.table} WHERE until <= ?"
