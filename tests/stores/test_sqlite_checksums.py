@@ -31,7 +31,7 @@ from polycast.stores import (
 )
 from polycast.stores.doctor import examine
 from polycast.stores.sqlite import SqliteStore, back_up, restore
-from polycast.stores.sqlite.row_format import SEALED
+from polycast.stores.sqlite.row_format import CHECKSUMMED
 
 Open = Callable[..., SqliteStore]
 VERSION_3 = Path(__file__).parent / "files" / "version_3.db"
@@ -274,7 +274,8 @@ def state_of(path: Path) -> list[list[object]]:
     with closing(apsw.Connection(str(path))) as connection:
         connection.set_busy_timeout(10_000)
         return [
-            list(connection.execute(f"{each.select} ORDER BY 1, 2")) for each in SEALED.values()
+            list(connection.execute(f"{each.select} ORDER BY 1, 2"))
+            for each in CHECKSUMMED.values()
         ]
 
 

@@ -21,7 +21,7 @@ from polycast.stores.doctor import (
 )
 from polycast.stores.doctor.problems import BEHIND, problems_of
 from polycast.stores.sqlite import SqliteStore
-from polycast.stores.sqlite.row_format import SEALED
+from polycast.stores.sqlite.row_format import CHECKSUMMED
 from polycast.stores.sqlite.schema import STEPS
 
 Open = Callable[..., SqliteStore]
@@ -54,7 +54,7 @@ def put(store: SqliteStore, *stretches: Stretch) -> None:
     with closing(apsw.Connection(store.path)) as connection:
         connection.set_busy_timeout(10_000)
         for each in stretches:
-            SEALED["stretches"].put(connection, each.high, each.low, each.takers)
+            CHECKSUMMED["stretches"].put(connection, each.high, each.low, each.takers)
 
 
 @pytest.mark.parametrize("version", range(1, len(STEPS) + 1))
@@ -149,7 +149,7 @@ def abroad(tmp_path: Path) -> Path:
 def put_version(path: Path, *values: object) -> None:
     """A version as it is, with a checksum that fits."""
     with closing(apsw.Connection(str(path))) as connection:
-        SEALED["contexts"].put(connection, *values)
+        CHECKSUMMED["contexts"].put(connection, *values)
 
 
 @pytest.mark.parametrize(

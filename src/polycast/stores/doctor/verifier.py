@@ -13,7 +13,7 @@ from polycast.events import decode_record
 from polycast.stores.doctor.report import Damage, Integrity
 from polycast.stores.sqlite.interning import InternedNames
 from polycast.stores.sqlite.log_rows import names_root
-from polycast.stores.sqlite.row_format import SEALED, fetch, fetch_one
+from polycast.stores.sqlite.row_format import CHECKSUMMED, fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ _ROWS = (
     "SELECT position, type, {root}, epoch, sequence, time, body FROM log "
     "WHERE position >= ? AND position < ? ORDER BY position LIMIT ?"
 )
-_SEALED_LETTERS = SEALED["letters"]
+_SEALED_LETTERS = CHECKSUMMED["letters"]
 _LETTERS = f"{_SEALED_LETTERS.select} WHERE number >= ? AND number < ? ORDER BY 1 LIMIT ?"
-_SEALED_STRETCHES = SEALED["stretches"]
+_SEALED_STRETCHES = CHECKSUMMED["stretches"]
 _STRETCHES = f"{_SEALED_STRETCHES.select} WHERE high >= ? AND high < ? ORDER BY 1 LIMIT ?"
-_CONTEXTS = SEALED["contexts"]
+_CONTEXTS = CHECKSUMMED["contexts"]
 _IN_PARTS = (_SEALED_LETTERS, _SEALED_STRETCHES)  # as they may be many, or long
 _FRONTIER = "SELECT high, (SELECT max(high) FROM stretches) FROM routing"
 _ALONE = (
@@ -97,7 +97,7 @@ class Verifier:
 
         Letters and stretches are read in parts.
         """
-        for table in SEALED.values():
+        for table in CHECKSUMMED.values():
             if table in _IN_PARTS or table.since > self._version:
                 continue
             self._progress(f"the table {table.table}", 0, 0)
@@ -248,7 +248,7 @@ class Verifier:
         try:
             frontier = fetch(self._connection, _FRONTIER)
             alone = fetch(self._connection, _ALONE)
-            routes, _ = SEALED["routes"].sort(self._connection)
+            routes, _ = CHECKSUMMED["routes"].sort(self._connection)
         except (apsw.Error, UnicodeDecodeError) as error:
             self._note("the state of the pipeline", str(error))
             self._complete = False

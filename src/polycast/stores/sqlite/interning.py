@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.stores.contract import EventType
-from polycast.stores.sqlite.row_format import SEALED, fetch_one
+from polycast.stores.sqlite.row_format import CHECKSUMMED, fetch_one
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import apsw
 
-    from polycast.stores.sqlite.row_format import Flaw, Sealed
+    from polycast.stores.sqlite.row_format import ChecksummedTable, Flaw
 
 __all__ = ["InternedNames", "Interner", "rooted"]
 
@@ -21,7 +21,7 @@ Source = tuple[str, int]
 Columns = tuple[list[int], list[int | None], list[int]]
 """Of types, of the types of root forms, of sources."""
 
-_TYPES, _EPOCHS = SEALED["types"], SEALED["epochs"]
+_TYPES, _EPOCHS = CHECKSUMMED["types"], CHECKSUMMED["epochs"]
 
 
 class InternedNames:
@@ -107,7 +107,7 @@ class Interner:
             number = self._new_sources[source] = self._number(_EPOCHS, which, source)
         return number
 
-    def _number(self, table: Sealed, which: str, named: tuple[Any, ...]) -> int:
+    def _number(self, table: ChecksummedTable, which: str, named: tuple[Any, ...]) -> int:
         rows = table.fetch(self._connection, self._connection.filename, which, named)
         if rows:
             return int(rows[0][0])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from polycast.errors import StoreDamagedError
 from polycast.stores.contract import CHANGES, ContextVersion, Effect, Routed, StoredRoute, Stretch
 from polycast.stores.range_checks import following
-from polycast.stores.sqlite.row_format import SEALED, SqlTables
+from polycast.stores.sqlite.row_format import CHECKSUMMED, SqlTables
 from polycast.stores.sqlite.versioned_rows import CONTEXTS, IN_EFFECT, LAST_TURN, ROUTES
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RoutingTransaction", "RoutingView"]
 
-_ROUTING, _STRETCHES = SEALED["routing"], SEALED["stretches"]
+_ROUTING, _STRETCHES = CHECKSUMMED["routing"], CHECKSUMMED["stretches"]
 
 # Without checksums, as it is asked often: whose cursor is damaged gets nothing more in any case.
 _AWAITED = """

@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
     import apsw
 
-__all__ = ["SEALED", "Flaw", "Sealed", "SqlTables", "fetch", "fetch_one", "insert_rows"]
+__all__ = [
+    "CHECKSUMMED",
+    "ChecksummedTable",
+    "Flaw",
+    "SqlTables",
+    "fetch",
+    "fetch_one",
+    "insert_rows",
+]
 
 Row = tuple[Any, ...]
 Flaw = tuple[str, str]
@@ -65,7 +73,7 @@ def _text(into: str, width: int, rows: int) -> str:
 # -- rows with a checksum --------------------------------------------------------------------------
 
 
-class Sealed:
+class ChecksummedTable:
     """A table whose rows carry a checksum of all their other columns.
 
     A key is part of its row: if it is damaged, the row is one of another name, and its checksum
@@ -156,7 +164,7 @@ class SqlTables:
                 self._path, place="a text of the state", why=str(error)
             ) from None
 
-    def checked(self, table: Sealed, rest: str, *values: Any) -> list[Row]:
+    def checked(self, table: ChecksummedTable, rest: str, *values: Any) -> list[Row]:
         """Rows of a table with checksums."""
         return table.fetch(self.connection, self._path, rest, values)
 
@@ -187,55 +195,59 @@ def _plain(value: Any) -> Any:
 
 _encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
-SEALED = {
+CHECKSUMMED = {
     table.table: table
     for table in (
-        Sealed(
+        ChecksummedTable(
             "subscriptions",
             "name, definition, start, cursor, durable, grouped, pinned, until, token, holder, "
             "lease",
             place="the subscription {0!r}",
         ),
-        Sealed(
+        ChecksummedTable(
             "flights",
             "name, position, publisher, holder, token, attempts, due, done",
             place="the flight of {0!r} at position {1!r}",
         ),
-        Sealed("members", "name, bus, looked", place="the member {1!r} of {0!r}"),
-        Sealed(
+        ChecksummedTable("members", "name, bus, looked", place="the member {1!r} of {0!r}"),
+        ChecksummedTable(
             "letters",
             "number, subscription, position, body, reason, attempts, time",
             place="dead letter {0!r}",
         ),
-        Sealed("documents", "kind, name, body", place="the document {1!r} of kind {0!r}"),
-        Sealed("publishers", "name, epoch", place="the last epoch of the publisher {0!r}"),
-        Sealed("epochs", "number, publisher, epoch", place="the epoch with number {0!r}"),
-        Sealed("types", "number, name, version, hash", place="the type with number {0!r}"),
-        Sealed(
+        ChecksummedTable("documents", "kind, name, body", place="the document {1!r} of kind {0!r}"),
+        ChecksummedTable(
+            "publishers", "name, epoch", place="the last epoch of the publisher {0!r}"
+        ),
+        ChecksummedTable("epochs", "number, publisher, epoch", place="the epoch with number {0!r}"),
+        ChecksummedTable(
+            "types", "number, name, version, hash", place="the type with number {0!r}"
+        ),
+        ChecksummedTable(
             "routing",
             "one, high, token, numbers",
             place="how far the pipeline has come",
             since=2,
         ),
-        Sealed(
+        ChecksummedTable(
             "routes",
             "number, name, definition, start, until",
             place="the route {0!r} of {1!r}",
             since=2,
         ),
-        Sealed(
+        ChecksummedTable(
             "stretches",
             "high, low, takers",
             place="the stretch from {1!r} to {0!r}",
             since=2,
         ),
-        Sealed(
+        ChecksummedTable(
             "contexts",
             "number, name, body, start, until",
             place="the version {0!r} of the context {1!r}",
             since=3,
         ),
-        Sealed(
+        ChecksummedTable(
             "answers", "client, number, body, time", place="the answer to client {0!r}", since=4
         ),
     )

@@ -24,7 +24,7 @@ from polycast.stores.contract import (
 )
 from polycast.stores.sqlite.interning import Interner
 from polycast.stores.sqlite.routing_state import RoutingTransaction, RoutingView
-from polycast.stores.sqlite.row_format import SEALED, insert_rows
+from polycast.stores.sqlite.row_format import CHECKSUMMED, insert_rows
 from polycast.typesystem import Description
 
 if TYPE_CHECKING:
@@ -36,9 +36,17 @@ if TYPE_CHECKING:
 
 __all__ = ["SqlTransaction", "SqlView"]
 
-_SUBSCRIPTIONS, _FLIGHTS, _MEMBERS = SEALED["subscriptions"], SEALED["flights"], SEALED["members"]
-_LETTERS, _DOCUMENTS, _PUBLISHERS = SEALED["letters"], SEALED["documents"], SEALED["publishers"]
-_ANSWERS = SEALED["answers"]
+_SUBSCRIPTIONS, _FLIGHTS, _MEMBERS = (
+    CHECKSUMMED["subscriptions"],
+    CHECKSUMMED["flights"],
+    CHECKSUMMED["members"],
+)
+_LETTERS, _DOCUMENTS, _PUBLISHERS = (
+    CHECKSUMMED["letters"],
+    CHECKSUMMED["documents"],
+    CHECKSUMMED["publishers"],
+)
+_ANSWERS = CHECKSUMMED["answers"]
 
 # By the index of what is not done: a row that has become done by damage is seen, and told.
 _UNDER_WAY = "INDEXED BY flights_under_way WHERE name = ? AND NOT done"

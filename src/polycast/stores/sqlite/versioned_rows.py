@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from msgspec.structs import astuple, replace
 
 from polycast.stores.contract import ContextVersion, StoredRoute
-from polycast.stores.sqlite.row_format import SEALED
+from polycast.stores.sqlite.row_format import CHECKSUMMED
 
 if TYPE_CHECKING:
     from polycast.stores.sqlite.row_format import SqlTables
@@ -25,7 +25,7 @@ class Versions(Generic[V]):
     """
 
     def __init__(self, table: str, kind: type[V]) -> None:
-        self._table = SEALED[table]
+        self._table = CHECKSUMMED[table]
         self._kind: type[V] = kind
         self._lasts = f"INDEXED BY {table}_that_last WHERE name = ? AND until IS NULL"
         self._starts = f"INDEXED BY {table}_by_start WHERE start"
