@@ -20,7 +20,7 @@ from polycast.stores.sqlite.row_format import fetch_one
 from polycast.stores.sqlite.schema import prepare
 from polycast.stores.sqlite.state import SqlTransaction
 from polycast.stores.sqlite.write_queue import Appending, Change
-from polycast.stores.sqlite.writer import Writer
+from polycast.stores.sqlite.writer import StoreWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +67,7 @@ class SqliteStore(Readable):
         watchers: list[Callable[[], None]] = []
         self._listener = Listener(self.path, self._readers, watchers)
         self._peers = Peers(self._listener.address)
-        self._writer = Writer(
+        self._writer = StoreWriter(
             connection,
             self.path,
             files=files,
@@ -174,7 +174,7 @@ class SqliteStore(Readable):
             yield connection
 
 
-def _abandon(writer: Writer, listener: Listener) -> None:
+def _abandon(writer: StoreWriter, listener: Listener) -> None:
     if writer.home.is_elsewhere():
         return
     listener.stop(wait=False)

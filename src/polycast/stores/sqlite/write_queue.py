@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from polycast.stores.contract import Draft
     from polycast.stores.sqlite.interning import Source, Type
 
-__all__ = ["Appending", "Change", "Job"]
+__all__ = ["Appending", "Change", "WriteJob"]
 
 T = TypeVar("T")
 
 _CHANGE = 100  # how many records a change counts as, where a group is measured
 
 
-class Job(Generic[T]):
+class WriteJob(Generic[T]):
     """Something to write, what became of it, and who waits to hear it."""
 
     __slots__ = ("error", "future", "result")
@@ -46,7 +46,7 @@ class Job(Generic[T]):
             self.future.set_exception(self.error)
 
 
-class Change(Job[T]):
+class Change(WriteJob[T]):
     """A function that changes the state, or lets go of records, in the writer's transaction."""
 
     __slots__ = ("work",)
@@ -59,7 +59,7 @@ class Change(Job[T]):
         self.work = work
 
 
-class Appending(Job[list[int]]):
+class Appending(WriteJob[list[int]]):
     """Drafts in the form in which they are inserted: what a run has in common is there once.
 
     It is made in the thread that submits, so that the writer has little to do per record.

@@ -22,7 +22,7 @@ from polycast.stores.sqlite.appender import Appender
 from polycast.stores.sqlite.forked_files import opened
 from polycast.stores.sqlite.interning import Interner
 from polycast.stores.sqlite.row_format import fetch
-from polycast.stores.sqlite.write_queue import Appending, Change, Job
+from polycast.stores.sqlite.write_queue import Appending, Change, WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from polycast.stores.sqlite.notifications import Peers
     from polycast.stores.sqlite.open_files import Files
 
-__all__ = ["Writer"]
+__all__ = ["StoreWriter"]
 
 _MOST_RECORDS = 10_000  # in one group
 _MOST_BYTES = 8_000_000
@@ -43,7 +43,7 @@ FROM counters
 """
 
 
-class Writer:
+class StoreWriter:
     """Takes all that waits, writes it in one transaction, and tells those who wait.
 
     While it syncs, the next group gathers. When nothing else waits, one job is a group of its own,
@@ -66,7 +66,7 @@ class Writer:
         self._peers, self._finish = peers, finish
         self._numbers = Interner(connection)
         self._appender = Appender(connection, path, self._numbers)
-        self._queue: SimpleQueue[Job[Any] | None] = SimpleQueue()
+        self._queue: SimpleQueue[WriteJob[Any] | None] = SimpleQueue()
         self._lock = threading.RLock()
         self._closed = self._ending = False
         self.home, self.is_over = Home("this store"), False
@@ -79,7 +79,7 @@ class Writer:
 
     # -- any thread --------------------------------------------------------------------------------
 
-    def put(self, job: Job[Any]) -> None:
+    def put(self, job: WriteJob[Any]) -> None:
         """Have something written; its future says what became of it."""
         self.home.check("writing to a store")
         with self._lock:
@@ -99,7 +99,7 @@ class Writer:
                 self._stop(error)
         return self.failure
 
-    def end(self, *last: Job[Any]) -> None:
+    def end(self, *last: WriteJob[Any]) -> None:
         """Write what was put before, then these, then end."""
         if self.home.is_elsewhere():
             return
@@ -143,8 +143,8 @@ class Writer:
             return self.failure is None
         return False
 
-    def _gather(self) -> list[Job[Any]]:
-        group: list[Job[Any]] = []
+    def _gather(self) -> list[WriteJob[Any]]:
+        group: list[WriteJob[Any]] = []
         records = size = 0
         job = self._queue.get()
         while job is not None:
@@ -160,7 +160,7 @@ class Writer:
         self._ending = True
         return group
 
-    def _write(self, group: list[Job[Any]]) -> None:
+    def _write(self, group: list[WriteJob[Any]]) -> None:
         unknown = False
         try:
             if self.failure is not None:
@@ -206,7 +206,7 @@ class Writer:
         self._appender.start(newest or 0, latest or 0.0)
         self._peers.refresh(self._connection, listening)
 
-    def _perform(self, group: list[Job[Any]]) -> None:
+    def _perform(self, group: list[WriteJob[Any]]) -> None:
         for kind, jobs in groupby(group, key=type):
             if kind is Appending:
                 appended = cast("list[Appending]", list(jobs))
@@ -239,7 +239,7 @@ class Writer:
                 self._connection.execute("ROLLBACK")
 
     def _fail(
-        self, group: Sequence[Job[Any]], error: BaseException, *, unknown: bool = False
+        self, group: Sequence[WriteJob[Any]], error: BaseException, *, unknown: bool = False
     ) -> None:
         """Accept nothing any more: nobody knows what a second sync after a failed one means."""
         if isinstance(error, StoreReplacedError) and self._files.may_be_completed():
