@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from polycast.stores.contract import View
-    from polycast.stores.sqlite.readonly_file import Guard, Peek
+    from polycast.stores.sqlite.readonly_file import Peek, UnlockedFiles
 
 __all__ = ["ReadOnlyStore", "looking", "translated"]
 
@@ -57,7 +57,7 @@ class ReadOnlyStore(Readable):
         connection: apsw.Connection,
         *,
         version: int | None,
-        guard: Guard | None = None,
+        guard: UnlockedFiles | None = None,
     ) -> None:
         super().__init__(path)
         self.connection, self._guard = connection, guard

@@ -11,7 +11,7 @@ import apsw
 from polycast.config import SystemClock
 from polycast.errors import NotAStoreError, StoreDamagedError
 from polycast.stores.sqlite.connections import connect, told
-from polycast.stores.sqlite.file_replacement import Target
+from polycast.stores.sqlite.file_replacement import CopyTarget
 from polycast.stores.sqlite.readonly_file import peek
 from polycast.stores.sqlite.row_format import fetch
 from polycast.stores.sqlite.schema import prepare, version_of
@@ -51,7 +51,7 @@ def back_up(
     with told(target), closing(source):
         if version_of(source, store) == 0:
             raise _no_store(store)
-        place = Target(store, target, force=force)
+        place = CopyTarget(store, target, force=force)
         with place.draft() as made:
             pages = _copy(source, made, progress)
             check_file(made)
@@ -84,7 +84,7 @@ def restore(
     """
     backup, target = os.fspath(backup), os.fspath(target)
     check_file(backup)
-    place = Target(backup, target, force=force)
+    place = CopyTarget(backup, target, force=force)
     with told(target), closing(connect(backup, write=False)) as source, place.draft() as made:
         _copy(source, made, None)
         _begin_anew(made, backup, int((clock or SystemClock()).time() * 1000))

@@ -18,13 +18,13 @@ from polycast.stores.sqlite.schema import sync_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Target"]
+__all__ = ["CopyTarget"]
 
 BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a file
 _WAIT = 1_000  # milliseconds for whoever is just reading the target
 
 
-class Target:
+class CopyTarget:
     """Where a copy of a source goes: to another file that is not there, unless by force.
 
     Links are followed, so what is replaced is a file, and never the link to it.

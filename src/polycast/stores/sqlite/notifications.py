@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from polycast.stores.sqlite.connections import Readers
 
-__all__ = ["Listener", "Peers", "answers"]
+__all__ = ["ChangeListener", "Peers", "answers"]
 
 LOOK_SECONDS = 0.05
 _LONGEST = 100  # bytes of a socket's path; the systems allow a few more
@@ -138,7 +138,7 @@ def answers(address: str, process: int) -> bool:
         return _send(sender, address, process)
 
 
-class Listener:
+class ChangeListener:
     """Hears from other stores, and has those called who watch this one."""
 
     def __init__(self, path: str, readers: Readers, watchers: list[Callable[[], None]]) -> None:

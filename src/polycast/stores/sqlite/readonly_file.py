@@ -17,12 +17,12 @@ import apsw
 from polycast.errors import StoreError
 from polycast.stores.sqlite.row_format import fetch
 
-__all__ = ["Guard", "Peek", "peek"]
+__all__ = ["Peek", "UnlockedFiles", "peek"]
 
 _BUSY = 5_000  # milliseconds
 
 
-class Guard:
+class UnlockedFiles:
     """Files that are read without locks, which nobody may write meanwhile."""
 
     def __init__(self, path: str) -> None:
@@ -53,13 +53,13 @@ class Peek(NamedTuple):
     """A connection that only reads, and what is to be checked after each read, if anything."""
 
     connection: apsw.Connection
-    guard: Guard | None
+    guard: UnlockedFiles | None
 
 
 def peek(path: str) -> Peek:
     """Open a file that is there; no other file is left beside it, and nothing is changed."""
     path = os.path.realpath(path)  # what SQLite keeps beside a file is where links lead
-    guard = Guard(path)
+    guard = UnlockedFiles(path)
     if _size(f"{path}-wal") and not os.path.exists(f"{path}-shm"):
         return Peek(_with_own_index(path), guard)  # copied with its log: nobody has it open
     connection = _settled(apsw.Connection(path, flags=_flags(path)))

@@ -13,7 +13,7 @@ from polycast.errors import WouldDeadlockError
 from polycast.locks import check_free, is_awaited
 from polycast.stores.local import bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import Readers, connect, told
-from polycast.stores.sqlite.notifications import Listener, Peers
+from polycast.stores.sqlite.notifications import ChangeListener, Peers
 from polycast.stores.sqlite.open_files import Files, identity_of
 from polycast.stores.sqlite.read_half import Readable
 from polycast.stores.sqlite.row_format import fetch_one
@@ -65,7 +65,7 @@ class SqliteStore(Readable):
         self._files = files
         self._readers = Readers(self.path, files, vfs=vfs)
         watchers: list[Callable[[], None]] = []
-        self._listener = Listener(self.path, self._readers, watchers)
+        self._listener = ChangeListener(self.path, self._readers, watchers)
         self._peers = Peers(self._listener.address)
         self._writer = StoreWriter(
             connection,
@@ -174,7 +174,7 @@ class SqliteStore(Readable):
             yield connection
 
 
-def _abandon(writer: StoreWriter, listener: Listener) -> None:
+def _abandon(writer: StoreWriter, listener: ChangeListener) -> None:
     if writer.home.is_elsewhere():
         return
     listener.stop(wait=False)
