@@ -10,7 +10,7 @@ import apsw
 
 from polycast.config import SystemClock
 from polycast.errors import NotAStoreError, StoreDamagedError
-from polycast.stores.sqlite.connections import connect, told
+from polycast.stores.sqlite.connections import connect, sqlite_errors
 from polycast.stores.sqlite.file_replacement import CopyTarget
 from polycast.stores.sqlite.readonly_file import peek
 from polycast.stores.sqlite.row_format import fetch
@@ -46,9 +46,9 @@ def back_up(
     """
     store, target = os.fspath(store), os.fspath(target)
     _check_source(store)
-    with told(store):
+    with sqlite_errors(store):
         source, guard = peek(store)
-    with told(target), closing(source):
+    with sqlite_errors(target), closing(source):
         if version_of(source, store) == 0:
             raise _no_store(store)
         place = CopyTarget(store, target, force=force)
@@ -85,7 +85,11 @@ def restore(
     backup, target = os.fspath(backup), os.fspath(target)
     check_file(backup)
     place = CopyTarget(backup, target, force=force)
-    with told(target), closing(connect(backup, write=False)) as source, place.draft() as made:
+    with (
+        sqlite_errors(target),
+        closing(connect(backup, write=False)) as source,
+        place.draft() as made,
+    ):
         _copy(source, made, None)
         _begin_anew(made, backup, int((clock or SystemClock()).time() * 1000))
         check_file(made)

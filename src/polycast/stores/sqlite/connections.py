@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from polycast.stores.sqlite.open_files import Files
 
-__all__ = ["Readers", "connect", "told"]
+__all__ = ["Readers", "connect", "sqlite_errors"]
 
 _waiting = threading.local()
 _KEPT = 8  # readers that wait for the next use
@@ -52,7 +52,7 @@ def connect(
     try:
         if write and connection.readonly("main"):
             raise NotAStoreError(path, why="this user may only read it", instead=_advice(path))
-        with told(path):
+        with sqlite_errors(path):
             connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
         connection.close()
@@ -61,7 +61,7 @@ def connect(
 
 
 @contextmanager
-def told(path: str) -> Iterator[None]:
+def sqlite_errors(path: str) -> Iterator[None]:
     """Have what SQLite complains of told as an error of the store."""
     try:
         yield

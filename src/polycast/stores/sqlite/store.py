@@ -12,7 +12,7 @@ from polycast.config import SystemClock
 from polycast.errors import WouldDeadlockError
 from polycast.locks import check_free, is_awaited
 from polycast.stores.local import bury_astray, describe_all, one_by_one
-from polycast.stores.sqlite.connections import Readers, connect, told
+from polycast.stores.sqlite.connections import Readers, connect, sqlite_errors
 from polycast.stores.sqlite.notifications import ChangeListener, Peers
 from polycast.stores.sqlite.open_files import Files, identity_of
 from polycast.stores.sqlite.read_half import Readable
@@ -55,7 +55,7 @@ class SqliteStore(Readable):
         before = identity_of(self.path)
         connection = connect(self.path, vfs=vfs, create=create)
         try:
-            with told(self.path):
+            with sqlite_errors(self.path):
                 prepare(connection, self.path, create=create)
                 connection.execute("PRAGMA synchronous = FULL")
                 files = Files(self.path, connection, before=before)
@@ -170,7 +170,7 @@ class SqliteStore(Readable):
     @contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:
         """A connection of its own for a while, within a read transaction."""
-        with told(self.path), self._readers.snapshot() as connection:
+        with sqlite_errors(self.path), self._readers.snapshot() as connection:
             yield connection
 
 
