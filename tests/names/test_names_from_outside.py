@@ -29,7 +29,7 @@ from polycast.routing.context_versions import ContextHistory
 from polycast.routing.recipients import Takers
 from polycast.routing.search import History, Search
 from polycast.stores import ContextVersion, Run, Transaction, open_store
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.typesystem import Attribute, Description, Member, Registry, TypeExpression, describe
 
 TEXT = SelectedType("builtins.str", 1, describe(str).hash)
@@ -114,7 +114,7 @@ def routed(path: str, event: object, *, imports: tuple[str, ...] = (MODULE,)) ->
 
 
 def worked(path: str, position: int, imports: tuple[str, ...]) -> Takers:
-    with looking(path) as store, store.view() as view:
+    with open_readonly(path) as store, store.view() as view:
         identity, effect = view.identity(), view.in_effect(position)
     piece = Piece(position, position + 1, *effect)
     (row,) = rows_of(path, identity, Shipment(imports), [piece])
@@ -196,7 +196,7 @@ def test_a_replay_has_none_either(
     path: str, trace: Path, modules: tuple[ModuleType, ...], filtering: str
 ) -> None:
     position, wanted = sent(path, filtering, trace)
-    with looking(path) as store:
+    with open_readonly(path) as store:
         History(Search((wanted,)), store, Names(modules)).findings(position, position + 1)
     assert not trace.exists()
 
@@ -226,7 +226,7 @@ def test_no_hostile_name_is_asked_by_a_replay(path: str) -> None:
     with pc.Bus(f"sqlite:///{path}") as bus:
         bus.publish("true")
     names = Names([hostile_shop])
-    with looking(path) as store:
+    with open_readonly(path) as store:
         for name in ["", *HOSTILE]:  # once, so that what is made once is made
             wanted = Definition("str", "strong_set", (TEXT,), where="?", function=name)
             with nothing_happens() if name else pytest.MonkeyPatch.context():

@@ -16,7 +16,7 @@ from polycast.pipeline.code_distribution import Shipment
 from polycast.pipeline.route_worker import Piece, Worker
 from polycast.routing import decode_takers
 from polycast.stores import Run, Store, open_store
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.typesystem import Attribute, Description, Member, TypeExpression, describe
 
 NUMBER = TypeExpression("class", "builtins.int")
@@ -113,7 +113,7 @@ def test_a_worker_of_the_pipeline_reads_it(path: Path, stars: int) -> None:
     store.describe([SLOT, TALK]).result(5)
     store.write(lambda tx: tx.begin_route("rated", wanted.encoded())).result(5)
     first = publish(store, "there", 1, PLAIN)
-    with looking(str(path)) as reading, reading.view() as view:
+    with open_readonly(str(path)) as reading, reading.view() as view:
         effect = view.in_effect(first)
     worker = Worker(str(path), Shipment())
     worker.follow(Piece(first, first + 1, *effect))

@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from polycast.stores import StoredReply, StoredSubscription
-from polycast.stores.doctor import looking
+from polycast.stores.doctor import open_readonly
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.schema import STEPS
 
@@ -123,7 +123,7 @@ def test_a_store_of_version_4_is_read_and_goes_on(tmp_path: Path, open_sqlite: O
     store = open_sqlite(path)
     answers = store.write(lambda tx: [tx.answer("client-1"), tx.answer("client-2")]).result(10)
     assert answers == [first, second]
-    with looking(path) as found, found.view() as view:
+    with open_readonly(path) as found, found.view() as view:
         bus = view.buses()[-1]
         assert (bus.publisher, bus.epoch) == ("abroad", 1)
         body = b'{"selector":"shop.Bill","lease":60.0}'

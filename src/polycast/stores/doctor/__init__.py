@@ -1,7 +1,7 @@
 """What is in a store and whether it is well: looked at without changing anything."""
 
 from polycast.stores.doctor.examination import examine
-from polycast.stores.doctor.readonly_store import ReadOnlyStore, looking
+from polycast.stores.doctor.readonly_store import ReadOnlyStore, open_readonly
 from polycast.stores.doctor.report import (
     BusFigures,
     Damage,
@@ -36,6 +36,6 @@ __all__ = [
     "TypeFigures",
     "buses_in",
     "examine",
-    "looking",
+    "open_readonly",
     "subscriptions_in",
 ]

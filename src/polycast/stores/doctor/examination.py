@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from polycast.config import SystemClock
 from polycast.stores.doctor.problems import problems_of
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.doctor.report import (
     LetterFigures,
     LogFigures,
@@ -59,7 +59,7 @@ def examine(
     `NotAStoreError` if there is none, or one that is too new; what else is wrong is in the report.
     """
     now = (clock if clock is not None else SystemClock()).time()
-    with looking(path, current=False) as store:
+    with open_readonly(path, current=False) as store:
         report = _begun(store, now)
         examination = _Examination(store, report)
         with store.snapshot():

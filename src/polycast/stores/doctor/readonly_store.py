@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polycast.stores.contract import View
     from polycast.stores.sqlite.readonly_file import Peek, UnlockedFiles
 
-__all__ = ["ReadOnlyStore", "looking", "translated"]
+__all__ = ["ReadOnlyStore", "open_readonly", "translated"]
 
 _INSTEAD = "Name the file of a store, as in events.db or sqlite:///events.db"
 
@@ -94,7 +94,7 @@ class ReadOnlyStore(Readable):
 
 
 @contextmanager
-def looking(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[ReadOnlyStore]:
+def open_readonly(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[ReadOnlyStore]:
     """Look at the store in a file; `NotAStoreError` if there is none that can be read here.
 
     With `current`, one of an older version is refused, too: its tables are not those of today.
