@@ -16,7 +16,7 @@ import msgspec
 from polycast.cli.formatting import clip, listed
 from polycast.cli.scalars import ACCEPTED, is_scalar, scalar_of, wire_form
 from polycast.cli.strict_parsing import why_unheld
-from polycast.events.encoder import Writer
+from polycast.events.encoder import ObjectEncoder
 from polycast.events.wire_forms import (
     CLASS,
     CONTAINERS,
@@ -309,7 +309,7 @@ class StrictJson:
 
     def _as_it_is(self, value: Any, declared: TypeExpression) -> Any:
         """A value of a program, and not of a person, as the codec writes it."""
-        lower = Writer("json", self._registry).way_of(declared)
+        lower = ObjectEncoder("json", self._registry).way_of(declared)
         return lower(value, set())
 
 

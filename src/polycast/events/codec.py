@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from polycast.errors import BadOptionError, NotDecodableError, NotSerialisableError, PolycastError
-from polycast.events.decoder import Reader
-from polycast.events.encoder import Writer
+from polycast.events.decoder import ObjectDecoder
+from polycast.events.encoder import ObjectEncoder
 from polycast.events.wire_forms import Malformed, Refused
 
 if TYPE_CHECKING:
@@ -120,10 +120,10 @@ class Codec:
         whole = partial(self.decode, registry=registry)
         return whole if quick is None else partial(_glanced, quick, whole)
 
-    def _reading(self, registry: Registry) -> Reader:
-        reader: Reader | None = registry.derived.get(self._reader)
+    def _reading(self, registry: Registry) -> ObjectDecoder:
+        reader: ObjectDecoder | None = registry.derived.get(self._reader)
         if reader is None:
-            reader = registry.derived[self._reader] = Reader(self.form, registry)
+            reader = registry.derived[self._reader] = ObjectDecoder(self.form, registry)
         return reader
 
     def _decoded_with_care(self, encoded: HasPayload, registry: Registry) -> Any:
@@ -144,7 +144,7 @@ class Codec:
     def _encoded_with_care(self, event: object, registry: Registry) -> tuple[Writing, bytes]:
         writer = registry.attached.get(self._writer)
         if writer is None:
-            writer = registry.attached.setdefault(self._writer, Writer(self.form, registry))
+            writer = registry.attached.setdefault(self._writer, ObjectEncoder(self.form, registry))
         try:
             writing = writer.writing(event)
             return writing, self._encode(writing.natural(event, set()))

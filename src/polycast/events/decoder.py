@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Lift = Callable[[Any], Any]
     Glance = Callable[[bytes], Any]
 
-__all__ = ["Reader"]
+__all__ = ["ObjectDecoder"]
 
 _OPEN = TypeExpression("any")
 # msgspec crashes if two threads are the first to use a type of nested Structs at once.
@@ -53,7 +53,7 @@ class _Reading(msgspec.Struct, frozen=True):
     lift: Callable[[type, Any], Any]
 
 
-class Reader:
+class ObjectDecoder:
     """Lifts data for one codec and one registry."""
 
     def __init__(self, form: Form, registry: Registry) -> None:

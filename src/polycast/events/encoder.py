@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Lower = Callable[[Any, set[int]], Any]
 
-__all__ = ["Writer", "Writing"]
+__all__ = ["ObjectEncoder", "Writing"]
 
 _OPEN = TypeExpression("any")
 
@@ -48,7 +48,7 @@ class Writing(msgspec.Struct, frozen=True):
     """The natural form of a whole event, generated where the class allows."""
 
 
-class Writer:
+class ObjectEncoder:
     """Lowers objects for one codec and one registry; `busy` holds what is being lowered."""
 
     def __init__(self, form: Form, registry: Registry) -> None:

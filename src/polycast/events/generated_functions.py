@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Source", "attribute_name"]
+__all__ = ["GeneratedFunction", "attribute_name"]
 
 
-class Source:
+class GeneratedFunction:
     """The source of a function while it is written, and the values its names stand for."""
 
     def __init__(self) -> None:
