@@ -11,7 +11,7 @@ import msgspec
 from polycast.errors import BadOptionError, NotDecodableError, NotSerialisableError, PolycastError
 from polycast.events.decoder import ObjectDecoder
 from polycast.events.encoder import ObjectEncoder
-from polycast.events.wire_forms import Malformed, Refused
+from polycast.events.wire_forms import Malformed, UnencodableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -80,7 +80,7 @@ class Codec:
         try:
             writing = registry.attached[self._writer].known[id(type(event))]
             payload = self._encode(writing.quick(event))
-        except (OverflowError, ValueError, RecursionError, LookupError, Refused):
+        except (OverflowError, ValueError, RecursionError, LookupError, UnencodableError):
             # A class that comes for the first time, or something that msgspec cannot write.
             writing, payload = self._encoded_with_care(event, registry)
         return Encoded(writing.name, writing.version, writing.hash, self.form, payload)
@@ -94,7 +94,7 @@ class Codec:
                 writing = registry.attached[self._writer].known[id(type(same[0]))]
                 quick, encode = writing.quick, self._encode
                 payloads = [encode(quick(event)) for event in same]
-            except (OverflowError, ValueError, RecursionError, LookupError, Refused):
+            except (OverflowError, ValueError, RecursionError, LookupError, UnencodableError):
                 each = [self._encoded_with_care(event, registry) for event in same]
                 writing, payloads = each[0][0], [payload for _, payload in each]
             runs.append(EncodedRun(writing.name, writing.version, writing.hash, payloads))
@@ -104,7 +104,7 @@ class Codec:
         """The event again, of the class known here or of one made from its description."""
         try:
             return registry.derived[self._reader].quick[encoded.hash](encoded.payload)
-        except (Malformed, Refused, *_DAMAGE):
+        except (Malformed, UnencodableError, *_DAMAGE):
             # A class that comes for the first time, or a mark somewhere.
             return self._decoded_with_care(encoded, registry)
 
@@ -135,7 +135,7 @@ class Codec:
             raise
         except Malformed as malformed:
             raise NotDecodableError(_title(encoded), why=str(malformed)) from None
-        except Refused as refused:
+        except UnencodableError as refused:
             raise NotDecodableError(_title(encoded), why=refused.why) from None
         except _DAMAGE as error:
             why = f"{type(error).__name__}: {error}"
@@ -148,7 +148,7 @@ class Codec:
         try:
             writing = writer.writing(event)
             return writing, self._encode(writing.natural(event, set()))
-        except Refused as refused:
+        except UnencodableError as refused:
             path = type(event).__name__ + "".join(reversed(refused.path))
             raise NotSerialisableError(refused.value, path=path, why=refused.why) from None
         except (OverflowError, ValueError, RecursionError) as error:
@@ -160,7 +160,7 @@ def _glanced(
 ) -> Any:
     try:
         return quick(encoded.payload)
-    except (Malformed, Refused, *_DAMAGE):  # a mark somewhere, or something is missing
+    except (Malformed, UnencodableError, *_DAMAGE):  # a mark somewhere, or something is missing
         return whole(encoded)
 
 

@@ -21,7 +21,7 @@ from polycast.events.wire_forms import (
     VALUE,
     VERSION,
     Malformed,
-    Refused,
+    UnencodableError,
     lift_scalar,
 )
 from polycast.forks import shared_lock
@@ -72,7 +72,7 @@ class ObjectDecoder:
             cls = self._registry.class_for(description.name, description.version, description.hash)
             same = describe(cls).hash == description.hash and not is_standard(cls)
             return (cls, anatomy_of(cls), description) if same else None
-        except (Malformed, Refused, NotDecodableError):
+        except (Malformed, UnencodableError, NotDecodableError):
             return None
 
     def lift(self, data: Any, name: str, version: int, digest: str) -> Any:
@@ -165,7 +165,7 @@ class ObjectDecoder:
         try:
             cls = self._registry.class_for(name, description.version, digest)
             twin = quick_glance(self, anatomy_of(cls), description, cls, sorted(names))
-        except (Refused, NotDecodableError):
+        except (UnencodableError, NotDecodableError):
             return None
         if twin is None:
             return None

@@ -17,7 +17,7 @@ from polycast.events.wire_forms import (
     SCALARS,
     VALUE,
     VERSION,
-    Refused,
+    UnencodableError,
     fits_natively,
     lower_scalar,
 )
@@ -87,7 +87,7 @@ class ObjectEncoder:
             cls = self._registry.class_for(name, version, None)
             known = (wire_name(cls), wire_version(cls)) == (name, version)
             return (cls, anatomy_of(cls)) if known and not is_standard(cls) else None
-        except (Refused, NotDecodableError):
+        except (UnencodableError, NotDecodableError):
             return None
 
     def _compiled(self, value: Any, cls: type) -> Writing:
@@ -96,11 +96,11 @@ class ObjectEncoder:
         if cls in self._open_natural:
             return _writing(describe(cls), self._open_natural[cls])
         if issubclass(cls, type):
-            raise Refused(value, "a class is no value")
+            raise UnencodableError(value, "a class is no value")
         try:
             anatomy = anatomy_of(cls)
-        except Refused as refused:
-            raise Refused(value, refused.why) from None
+        except UnencodableError as refused:
+            raise UnencodableError(value, refused.why) from None
         description = self._registry.bind(cls)
         if issubclass(cls, enum.Enum):
             flag = anatomy.kind == "flag"
@@ -127,7 +127,7 @@ class ObjectEncoder:
                 for name, part in extras.items():
                     state[name] = open_(part, busy)
                 return state
-            except Refused as refused:
+            except UnencodableError as refused:
                 refused.path.append(f".{name}")
                 raise
             finally:
@@ -290,16 +290,18 @@ _DEEPEST = 100  # what can be written must not be too deep to be read, on any st
 
 def _enter(value: Any, busy: set[int]) -> None:
     if id(value) in busy:
-        raise Refused(value, "it contains itself")
+        raise UnencodableError(value, "it contains itself")
     if len(busy) >= _DEEPEST:
-        raise Refused(value, f"it is nested more than {_DEEPEST} levels deep")
+        raise UnencodableError(value, f"it is nested more than {_DEEPEST} levels deep")
     busy.add(id(value))
 
 
 def _check_names(value: Any, state: dict[str, Any]) -> None:
     for name in state:
         if name.startswith("$"):
-            raise Refused(value, f"its attribute {name!r} looks like a mark of the wire format")
+            raise UnencodableError(
+                value, f"its attribute {name!r} looks like a mark of the wire format"
+            )
 
 
 def _each(value: Any, lower_item: Lower, busy: set[int], *, inside: Any = None) -> list[Any]:
@@ -308,7 +310,7 @@ def _each(value: Any, lower_item: Lower, busy: set[int], *, inside: Any = None) 
     try:
         for at, item in enumerate(value):  # noqa: B007 - the path of a failure needs it
             found.append(lower_item(item, busy))
-    except Refused as refused:
+    except UnencodableError as refused:
         refused.path.append(f"[{at}]" if inside is None else ".keys()")
         raise
     finally:
@@ -322,7 +324,7 @@ def _each_value(value: dict[Any, Any], lower_item: Lower, busy: set[int]) -> dic
     try:
         for key, item in value.items():
             found[key] = lower_item(item, busy)
-    except Refused as refused:
+    except UnencodableError as refused:
         refused.path.append(f"[{key!r}]")
         raise
     finally:

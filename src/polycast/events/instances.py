@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.events.wire_forms import EXTRAS, FIELDS_SET, INHERITED, PRIVATE, Malformed, Refused
+from polycast.events.wire_forms import (
+    EXTRAS,
+    FIELDS_SET,
+    INHERITED,
+    PRIVATE,
+    Malformed,
+    UnencodableError,
+)
 from polycast.typesystem import describe
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of
@@ -130,7 +137,7 @@ class Anatomy(msgspec.Struct, frozen=True):
 
 
 def anatomy_of(cls: type) -> Anatomy:
-    """How objects of a class are taken apart; `Refused` if they cannot be put together again."""
+    """How objects of a class are taken apart; `UnencodableError` if they cannot be put together again."""
     kind = kind_of(cls)
     if kind in ("dataclass", "attrs") and value_base(cls) is not object:
         kind = "value"
@@ -291,13 +298,15 @@ def _check_rebuildable(cls: Any, kind: str) -> None:
         return
     base: Any = value_base(cls) if kind == "value" else object
     if kind in ("class", "value") and is_standard_library(cls) and base is not BaseException:
-        raise Refused(cls, "objects of its class have no fields to send")
+        raise UnencodableError(cls, "objects of its class have no fields to send")
     if kind == "value" and base is object:
-        raise Refused(cls, f"its class extends {describe(cls).supertypes[0]}, and would lose that")
+        raise UnencodableError(
+            cls, f"its class extends {describe(cls).supertypes[0]}, and would lose that"
+        )
     try:
         base.__new__(cls)
     except TypeError:
-        raise Refused(cls, "its class cannot be rebuilt from attributes") from None
+        raise UnencodableError(cls, "its class cannot be rebuilt from attributes") from None
 
 
 def _slots(cls: type) -> tuple[str, ...]:

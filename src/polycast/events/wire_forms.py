@@ -35,7 +35,7 @@ __all__ = [
     "VALUE",
     "VERSION",
     "Malformed",
-    "Refused",
+    "UnencodableError",
     "fits_natively",
     "lift_scalar",
     "lower_moment",
@@ -55,7 +55,7 @@ _LEAST, _MOST = -(2**63), 2**64 - 1  # the integers that MessagePack has
 _LONGEST = 2_000  # bits that JSON gives as a number, whatever limit Python has for digits
 
 
-class Refused(Exception):
+class UnencodableError(Exception):
     """A value without a form; the path to it grows on the way out."""
 
     def __init__(self, value: object, why: str) -> None:
@@ -123,14 +123,16 @@ def _checked_text(value: Any) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Refused(value, "it has half of a surrogate pair, which UTF-8 does not") from None
+        raise UnencodableError(
+            value, "it has half of a surrogate pair, which UTF-8 does not"
+        ) from None
     return True
 
 
 def lower_moment(value: datetime.datetime | datetime.time) -> str:
     """ISO 8601, in the letters that msgspec uses too."""
     if value.tzinfo is not None and value.utcoffset() is None:
-        raise Refused(value, "its time zone gives it no offset")
+        raise UnencodableError(value, "its time zone gives it no offset")
     text = value.isoformat()
     return f"{text[:-6]}Z" if text.endswith("+00:00") else text
 
