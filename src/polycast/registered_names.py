@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUILT_IN",
-    "Names",
+    "RegisteredNames",
     "classes_called",
     "home_of",
     "imported",
@@ -48,7 +48,7 @@ class _Registered(NamedTuple):
         return f"{self.module}:{self.path}", f"{self.module}.{self.path}", self.path
 
 
-class Names:
+class RegisteredNames:
     """The functions and classes that names from outside may mean.
 
     A module registers the functions and classes that it defines itself: those that its `__all__`

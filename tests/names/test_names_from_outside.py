@@ -23,7 +23,7 @@ from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
 from polycast.pipeline.code_distribution import Shipment
 from polycast.pipeline.route_worker import Piece, rows_of
-from polycast.registered_names import BUILT_IN, Names
+from polycast.registered_names import BUILT_IN, RegisteredNames
 from polycast.routing import decode_takers
 from polycast.routing.context_versions import ContextHistory
 from polycast.routing.recipients import Takers
@@ -52,7 +52,7 @@ def trace(tmp_path: Path) -> Path:
 
 def registered(*modules: ModuleType) -> set[str]:
     """What names mean something, but for those of Python itself."""
-    return Names(modules)._known.keys() - BUILT_IN.keys()
+    return RegisteredNames(modules)._known.keys() - BUILT_IN.keys()
 
 
 def test_a_module_registers_what_it_defines() -> None:
@@ -79,7 +79,7 @@ def test_a_package_may_list_what_its_own_modules_define(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("modules", [(), (hostile_shop,), (hostile_shop, hostile_lists)])
 def test_no_hostile_name_is_in_the_table(modules: tuple[ModuleType, ...]) -> None:
-    names = Names(modules)
+    names = RegisteredNames(modules)
     with nothing_happens():
         for name in HOSTILE:
             assert names.get(name) is None
@@ -197,7 +197,7 @@ def test_a_replay_has_none_either(
 ) -> None:
     position, wanted = sent(path, filtering, trace)
     with open_readonly(path) as store:
-        History(Search((wanted,)), store, Names(modules)).findings(position, position + 1)
+        History(Search((wanted,)), store, RegisteredNames(modules)).findings(position, position + 1)
     assert not trace.exists()
 
 
@@ -225,7 +225,7 @@ def test_the_methods_of_a_registered_class_are_asked(path: str) -> None:
 def test_no_hostile_name_is_asked_by_a_replay(path: str) -> None:
     with pc.Bus(f"sqlite:///{path}") as bus:
         bus.publish("true")
-    names = Names([hostile_shop])
+    names = RegisteredNames([hostile_shop])
     with open_readonly(path) as store:
         for name in ["", *HOSTILE]:  # once, so that what is made once is made
             wanted = Definition("str", "strong_set", (TEXT,), where="?", function=name)
@@ -237,7 +237,7 @@ def test_no_hostile_name_is_asked_by_a_replay(path: str) -> None:
 # -- contexts --------------------------------------------------------------------------------------
 
 
-def is_whole(function: str, names: Names) -> bool:
+def is_whole(function: str, names: RegisteredNames) -> bool:
     """Whether a context with one rule, as a store may have it, is all there for who has names."""
     root = pc.Context("root", types=[hostile_shop.Sale])
     us = pc.Context("us", parent=root, types=[LocalSale])
@@ -254,7 +254,7 @@ def is_whole(function: str, names: Names) -> bool:
 
 
 def test_no_hostile_name_is_a_function_of_a_context_in_a_store() -> None:
-    names = Names([hostile_shop])
+    names = RegisteredNames([hostile_shop])
     assert is_whole(f"{MODULE}:double", names)
     with nothing_happens():
         assert [each for each in HOSTILE if is_whole(each, names)] == []

@@ -9,7 +9,7 @@ import msgspec
 from polycast.config import level_named
 from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition, Interest, definition_of, selector_for
-from polycast.registered_names import Names
+from polycast.registered_names import RegisteredNames
 from polycast.routing.stored_plan import DescribedSelector, RoutingPlan
 from polycast.stores import StoredRoute
 from polycast.typesystem import Registry, describe, describe_all
@@ -126,9 +126,9 @@ class History:
         self,
         search: Search,
         store: Store | Readable,
-        names: Names | None = None,
+        names: RegisteredNames | None = None,
     ) -> None:
-        names = names or Names()
+        names = names or RegisteredNames()
         self._search, self._store = search, store
         self._registry = Registry(classes=names.classes)
         for each in search.descriptions:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from polycast.contexts.declare.statements import Direction
     from polycast.contexts.declare.xml_reader import Declared, Element
-    from polycast.registered_names import Names
+    from polycast.registered_names import RegisteredNames
 
 __all__ = ["IDENTITY", "load"]
 
@@ -162,7 +162,7 @@ def _line_of(where: str, file: str) -> str:
 class _Names:
     """What names mean: what is registered, and for types the contexts above."""
 
-    def __init__(self, names: Names, parents: tuple[Context, ...]) -> None:
+    def __init__(self, names: RegisteredNames, parents: tuple[Context, ...]) -> None:
         self._names = names
         self._above = Vocabulary([cls for each in parents for cls in settle(each).types.types])
         above = (each for parent in parents for each in parent.lineage())
