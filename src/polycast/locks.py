@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LATEST",
-    "Bell",
-    "Outcome",
+    "InterruptibleEvent",
+    "InterruptibleFuture",
     "check_free",
     "interrupted",
     "is_awaited",
@@ -96,7 +96,7 @@ def is_awaited() -> bool:
     return threading.get_ident() in _awaited
 
 
-class Outcome(Future[T]):
+class InterruptibleFuture(Future[T]):
     """A future that may be waited for by what interrupts who waits for another one.
 
     Who waits has no lock meanwhile that whoever settles it would need.
@@ -134,7 +134,7 @@ def interrupted(operation: str) -> WouldDeadlockError:
     )
 
 
-class Bell:
+class InterruptibleEvent:
     """Like a `threading.Event`, but who rings it may be interrupted by who rings it, too."""
 
     def __init__(self) -> None:

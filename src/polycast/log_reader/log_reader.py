@@ -9,7 +9,7 @@ from itertools import dropwhile, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors.failures import STORE_FAILURES
-from polycast.locks import Bell
+from polycast.locks import InterruptibleEvent
 from polycast.log_reader.routed_ranges import Stretches
 from polycast.matching import wanted_from_afar
 from polycast.plain_text import log_of
@@ -57,7 +57,7 @@ class Feed:
     def __init__(self, store: Store, dispatcher: StoredDispatcher) -> None:
         self._store, self._dispatcher = store, dispatcher
         self._stretches = Stretches(store)
-        self._bell = Bell()
+        self._bell = InterruptibleEvent()
         self._lock = threading.RLock()
         self._lagging: dict[Mailbox, None] = {}
         self._covered: dict[Mailbox, tuple[object, list[int] | None]] = {}

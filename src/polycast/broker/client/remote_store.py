@@ -23,7 +23,7 @@ from polycast.errors import (
     StoreClosedError,
     WouldDeadlockError,
 )
-from polycast.locks import Outcome, check_free, is_awaited, others_wait
+from polycast.locks import InterruptibleFuture, check_free, is_awaited, others_wait
 from polycast.stores import Coverage, Draft, LogPage, Run
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _positions = msgspec.msgpack.Decoder(list[int])
 _hashes = msgspec.msgpack.Decoder(list[str] | None)
 
 
-class Promise(Outcome[T]):
+class Promise(InterruptibleFuture[T]):
     """What a broker will answer. Nobody waits for it for ever; it goes on being asked."""
 
     def __init__(self, within: float, unreachable: Callable[[float], Exception]) -> None:
@@ -163,7 +163,7 @@ class RemoteStore(Handlers):
         self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
     ) -> Future[list[int]]:
         """Append, all or none; the result comes when the broker has synced it."""
-        future: Future[list[int]] = Outcome()
+        future: Future[list[int]] = InterruptibleFuture()
         future.set_running_or_notify_cancel()
         try:
             runs = [_run_of(each) if isinstance(each, Draft) else each for each in drafts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.events import encode_record, record_encoder, rooted_encoder
-from polycast.locks import Outcome
+from polycast.locks import InterruptibleFuture
 from polycast.stores.contract import Run
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class WriteJob(Generic[T]):
     size: int
 
     def __init__(self) -> None:
-        self.future: Outcome[T] = Outcome()
+        self.future: InterruptibleFuture[T] = InterruptibleFuture()
         self.future.set_running_or_notify_cancel()  # what is submitted cannot be taken back
         self.error: BaseException | None = None
 
