@@ -30,7 +30,14 @@ from polycast.routing.recipients import Takers
 from polycast.routing.search import History, Search
 from polycast.stores import ContextVersion, Run, Transaction, open_store
 from polycast.stores.doctor.readonly_store import open_readonly
-from polycast.typesystem import Attribute, Description, Member, Registry, TypeExpression, describe
+from polycast.typesystem import (
+    AttributeDescription,
+    Description,
+    MemberDescription,
+    Registry,
+    TypeExpression,
+    describe,
+)
 
 TEXT = SelectedType("builtins.str", 1, describe(str).hash)
 SHELL = "hostile_package.tools.Shell"
@@ -156,7 +163,9 @@ def sent(path: str, filtering: str, trace: Path) -> tuple[int, Definition]:
     """An event that says that it holds an object of a class, and a subscription with a filter."""
     held = TypeExpression("class", SHELL)
     described = Description(
-        "evil.Event", attributes=(Attribute("x", held),), members=(Member("x", "field", held),)
+        "evil.Event",
+        attributes=(AttributeDescription("x", held),),
+        members=(MemberDescription("x", "field", held),),
     )
     wanted = Definition(
         "evil.Event",

@@ -17,25 +17,34 @@ from polycast.pipeline.route_worker import Piece, Worker
 from polycast.routing import decode_takers
 from polycast.stores import Run, Store, open_store
 from polycast.stores.doctor.readonly_store import open_readonly
-from polycast.typesystem import Attribute, Description, Member, TypeExpression, describe
+from polycast.typesystem import (
+    AttributeDescription,
+    Description,
+    MemberDescription,
+    TypeExpression,
+    describe,
+)
 
 NUMBER = TypeExpression("class", "builtins.int")
 TALK = Description(
     "later.Talk",
-    attributes=(Attribute("stars", NUMBER),),
-    members=(Member("stars", "field", NUMBER),),
+    attributes=(AttributeDescription("stars", NUMBER),),
+    members=(MemberDescription("stars", "field", NUMBER),),
 )
 KEYNOTE = Description(
     "later.Keynote",
     supertypes=("later.Talk",),
-    attributes=(Attribute("stars", NUMBER), Attribute("fee", NUMBER)),
-    members=(Member("stars", "field", NUMBER), Member("fee", "field", NUMBER)),
+    attributes=(AttributeDescription("stars", NUMBER), AttributeDescription("fee", NUMBER)),
+    members=(
+        MemberDescription("stars", "field", NUMBER),
+        MemberDescription("fee", "field", NUMBER),
+    ),
 )
 OF_TALK = TypeExpression("class", "later.Talk")
 SLOT = Description(
     "later.Slot",
-    attributes=(Attribute("talk", OF_TALK),),
-    members=(Member("talk", "field", OF_TALK),),
+    attributes=(AttributeDescription("talk", OF_TALK),),
+    members=(MemberDescription("talk", "field", OF_TALK),),
 )
 PLAIN = b'{"talk": {"stars": 1}}'
 SPECIAL = b'{"talk": {"$": "later.Keynote", "stars": 5, "fee": 9}}'

@@ -32,7 +32,7 @@ from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard_types import STANDARD
 
 if TYPE_CHECKING:
-    from polycast.typesystem import Attribute, Description, Registry
+    from polycast.typesystem import AttributeDescription, Description, Registry
 
 __all__ = ["Misfit", "StrictJson"]
 
@@ -292,7 +292,9 @@ class StrictJson:
         if missing and found.kind != "value":
             raise Misfit(path, f"{found.name} needs {listed(missing)}")
 
-    def _left_out(self, part: Attribute, found: Description, path: str) -> dict[str, Any]:
+    def _left_out(
+        self, part: AttributeDescription, found: Description, path: str
+    ) -> dict[str, Any]:
         """The default of an attribute that is not given."""
         if part.default is not msgspec.UNSET:
             try:

@@ -13,12 +13,18 @@ from polycast.typesystem.type_expressions import TypeExpression
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Attribute", "Constant", "Description", "Member", "difference"]
+__all__ = [
+    "AttributeDescription",
+    "ConstantDescription",
+    "Description",
+    "MemberDescription",
+    "difference",
+]
 
 DEEPEST = 100  # types or values in each other, as for the values of an event
 
 
-class Attribute(msgspec.Struct, frozen=True, omit_defaults=True):
+class AttributeDescription(msgspec.Struct, frozen=True, omit_defaults=True):
     """A field of the objects of a class."""
 
     name: str
@@ -28,7 +34,7 @@ class Attribute(msgspec.Struct, frozen=True, omit_defaults=True):
     """The default, if it is plain data; `UNSET` if there is none or it is not."""
 
 
-class Member(msgspec.Struct, frozen=True, omit_defaults=True):
+class MemberDescription(msgspec.Struct, frozen=True, omit_defaults=True):
     """What objects of a class offer under one name: a method, a property or a field."""
 
     name: str
@@ -47,7 +53,7 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
         return not self.name.startswith("_")
 
 
-class Constant(msgspec.Struct, frozen=True, omit_defaults=True):
+class ConstantDescription(msgspec.Struct, frozen=True, omit_defaults=True):
     """A member of an enum, with its value if that is plain data."""
 
     name: str
@@ -64,9 +70,9 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     """dataclass, attrs, struct, pydantic, namedtuple, enum, flag, protocol, value or class."""
     interface: bool = False
     supertypes: tuple[str, ...] = ()
-    attributes: tuple[Attribute, ...] = ()
-    members: tuple[Member, ...] = ()
-    constants: tuple[Constant, ...] = ()
+    attributes: tuple[AttributeDescription, ...] = ()
+    members: tuple[MemberDescription, ...] = ()
+    constants: tuple[ConstantDescription, ...] = ()
 
     def __post_init__(self) -> None:
         # Whoever reads it later may have less of a stack than whoever has read it first.
@@ -140,9 +146,9 @@ def _different_entry(what: str, before: tuple[Any, ...], now: tuple[Any, ...]) -
 
 
 def _shown(entry: Any) -> str:
-    if isinstance(entry, Constant):
+    if isinstance(entry, ConstantDescription):
         return repr(entry.value)
-    if isinstance(entry, Attribute):
+    if isinstance(entry, AttributeDescription):
         if entry.default is not msgspec.UNSET:
             return f"{entry.type} = {entry.default!r}"
         return f"{entry.type}{'' if entry.required else ' with a default'}"

@@ -43,7 +43,7 @@ from polycast.stores.group_claiming import (
     SettleRequest,
     outliving,
 )
-from polycast.typesystem import Attribute, Description, TypeExpression
+from polycast.typesystem import AttributeDescription, Description, TypeExpression
 from polycast.typesystem import GroupMember as Field
 
 MINE, THEIRS, NOBODYS = "mine", "theirs", "nobodys"
@@ -101,7 +101,7 @@ class Things:
 def described(owner: str, name: str = "Order") -> Description:
     return Description(
         f"{owner}.{name}",
-        attributes=(Attribute("amount", NUMBER),),
+        attributes=(AttributeDescription("amount", NUMBER),),
         members=(Field("amount", "field", NUMBER),),
     )
 
