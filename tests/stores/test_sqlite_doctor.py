@@ -14,9 +14,9 @@ from polycast.stores import StoredSubscription, Stretch
 from polycast.stores.doctor import (
     LogFigures,
     PinFigures,
-    Report,
     RetentionFigures,
     RoutingFigures,
+    StoreReport,
     examine,
 )
 from polycast.stores.doctor.problems import BEHIND, problems_of
@@ -197,7 +197,7 @@ def test_a_root_form_without_a_description_is_told(abroad: Path) -> None:
 
 
 def problems(behind: int, *, pins: bool = True, used: float = 0.1) -> list[str]:
-    report = Report("store.db", 100.0, 2, 2, 4096, 0)
+    report = StoreReport("store.db", 100.0, 2, 2, 4096, 0)
     report.routing = RoutingFigures(3, high=11, behind=behind, pins=pins)
     report.log = LogFigures(behind + 10, 1, behind + 10, 90.0, 99.0, [])
     report.pins = [PinFigures("pipeline", 11, behind), PinFigures("audit", 11, behind)]

@@ -17,10 +17,10 @@ from polycast.stores.doctor.report import (
     LetterFigures,
     LogFigures,
     PinFigures,
-    Problem,
-    Report,
     RetentionFigures,
     RoutingFigures,
+    StoreProblem,
+    StoreReport,
     SyncCost,
     TypeFigures,
 )
@@ -53,7 +53,7 @@ def examine(
     has_died: Callable[[OpenBus], bool] = lambda bus: False,
     sync_test: bool = True,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> Report:
+) -> StoreReport:
     """Look at all of a store, which may be open and written, and change nothing.
 
     `NotAStoreError` if there is none, or one that is too new; what else is wrong is in the report.
@@ -71,14 +71,14 @@ def examine(
     return report
 
 
-def _begun(store: ReadOnlyStore, now: float) -> Report:
+def _begun(store: ReadOnlyStore, now: float) -> StoreReport:
     version: int | None = None
     with suppress(Exception):  # the beginning of the file is damaged; that is told below
         version = fetch_one(store.connection, "PRAGMA user_version")
     wal = 0
     with suppress(OSError):
         wal = os.path.getsize(f"{store.path}-wal")
-    return Report(
+    return StoreReport(
         os.path.abspath(store.path), now, version, len(STEPS), os.path.getsize(store.path), wal
     )
 
@@ -86,17 +86,17 @@ def _begun(store: ReadOnlyStore, now: float) -> Report:
 class _Examination:
     """Fills a report, part by part; a part that cannot be read becomes a problem."""
 
-    def __init__(self, store: ReadOnlyStore, report: Report) -> None:
+    def __init__(self, store: ReadOnlyStore, report: StoreReport) -> None:
         self._store, self._report = store, report
         self._described: set[str] | None = None
-        self._unreadable: list[Problem] = report.problems
+        self._unreadable: list[StoreProblem] = report.problems
 
     def _part(self, what: str, read: Callable[[], T]) -> T | None:
         try:
             return read()
         except Exception as error:  # whatever a damaged file holds must not end the examination
             what, advice = f"{what} cannot be read: {error}", "Restore a back-up"
-            self._unreadable.append(Problem("damage", what, advice))
+            self._unreadable.append(StoreProblem("damage", what, advice))
             return None
 
     def look_at_state(self, now: float, has_died: Callable[[OpenBus], bool]) -> None:
@@ -174,7 +174,7 @@ class _Examination:
             if kind.hash not in self._described:
                 what = f"no description of {kind.name} version {kind.version} is kept"
                 advice = "Only processes that have the class can read its events"
-                self._unreadable.append(Problem("warning", what, advice))
+                self._unreadable.append(StoreProblem("warning", what, advice))
 
 
 def _routing(view: View, found: list[Pin]) -> RoutingFigures | None:

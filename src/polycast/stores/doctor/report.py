@@ -13,17 +13,17 @@ __all__ = [
     "LetterFigures",
     "LogFigures",
     "PinFigures",
-    "Problem",
-    "Report",
     "RetentionFigures",
     "RoutingFigures",
+    "StoreProblem",
+    "StoreReport",
     "SubscriptionFigures",
     "SyncCost",
     "TypeFigures",
 ]
 
 
-class Problem(msgspec.Struct, frozen=True):
+class StoreProblem(msgspec.Struct, frozen=True):
     """Something that is not as it should be, and what to do about it."""
 
     kind: Literal["damage", "warning"]
@@ -157,7 +157,7 @@ class RoutingFigures(msgspec.Struct, frozen=True):
     """Whether the log is kept for it."""
 
 
-class Report(msgspec.Struct):
+class StoreReport(msgspec.Struct):
     """All that was found; what could not be read is None or empty, and a problem says so."""
 
     path: str
@@ -176,7 +176,7 @@ class Report(msgspec.Struct):
     pins: list[PinFigures] = []
     retention: RetentionFigures | None = None
     letters: list[LetterFigures] = []
-    problems: list[Problem] = []
+    problems: list[StoreProblem] = []
 
     @property
     def state(self) -> Literal["healthy", "warnings", "damaged"]:
