@@ -69,7 +69,7 @@ class Place:
         return self.text if self.is_broker else f"sqlite:///{file_of(self.text)}"
 
     @contextmanager
-    def open_readonly(self) -> Iterator[Store]:
+    def looking(self) -> Iterator[Store]:
         """Read the store, which must be there; of a file nothing is changed."""
         if self.is_broker:
             with self.reached() as remote:

@@ -137,7 +137,7 @@ class Anatomy(msgspec.Struct, frozen=True):
 
 
 def anatomy_of(cls: type) -> Anatomy:
-    """How objects of a class are taken apart; `UnencodableError` if they cannot be put together again."""
+    """How objects of a class are taken apart; `UnencodableError` if they cannot be rebuilt."""
     kind = kind_of(cls)
     if kind in ("dataclass", "attrs") and value_base(cls) is not object:
         kind = "value"
