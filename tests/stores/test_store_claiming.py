@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from store_drafts import make_drafts
 
 from polycast.stores import Flight, GroupMember, MemoryStore, Store, StoredSubscription, Transaction
-from polycast.stores.group_claiming import (
+from polycast.stores.claims import (
     Candidate,
     ClaimOrder,
     ClaimRequest,

@@ -21,7 +21,7 @@ from polycast.plain_text import log_of
 from polycast.routing.search import place_of
 from polycast.routing.translation import Astray, context_of_letter, reason_of
 from polycast.stores import Flight, Stored
-from polycast.stores.group_claiming import OUTLIVING, outliving
+from polycast.stores.claims import OUTLIVING, outliving
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

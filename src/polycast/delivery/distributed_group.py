@@ -15,8 +15,7 @@ from polycast.delivery.groups import Group
 from polycast.errors import StoreError
 from polycast.plain_text import log_of
 from polycast.stores import Flight, GroupMember, Undecodable
-from polycast.stores.deadlines import Countdown
-from polycast.stores.group_claiming import (
+from polycast.stores.claims import (
     Candidate,
     ClaimOrder,
     ClaimRequest,
@@ -25,6 +24,7 @@ from polycast.stores.group_claiming import (
     take_claims,
     tidy,
 )
+from polycast.stores.deadlines import Countdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container

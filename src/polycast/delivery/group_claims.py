@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from polycast.delivery.cursors import TOKENS, StoreKeeper, letter_of
 from polycast.errors import NotSettledError
 from polycast.stores import GroupMember
-from polycast.stores.group_claiming import (
+from polycast.stores.claims import (
     SettledClaim,
     SettleRequest,
     Stale,

@@ -17,8 +17,8 @@ from polycast.errors import BrokerError, StoreDamagedError, StoreFailedError
 from polycast.matching import Definition
 from polycast.plain_text import log_of
 from polycast.stores import MARK, Mark
+from polycast.stores.claims import tidy
 from polycast.stores.deadlines import STEP, Countdown, wall_offset
-from polycast.stores.group_claiming import tidy
 from polycast.stores.processes import has_ended, signed, term_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from polycast.delivery.replay import REPLAYED, announced
 from polycast.errors import LeaseExpiredError, SubscriptionCancelledError, TakenOverError
 from polycast.events import decode_record
 from polycast.stores import Flight, Stored
-from polycast.stores.group_claiming import OUTLIVING, outliving
+from polycast.stores.claims import OUTLIVING, outliving
 
 if TYPE_CHECKING:
     from collections.abc import Callable

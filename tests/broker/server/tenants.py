@@ -36,7 +36,7 @@ from polycast.stores import (
     Transaction,
     View,
 )
-from polycast.stores.group_claiming import (
+from polycast.stores.claims import (
     OUTLIVING,
     ClaimRequest,
     SettledClaim,

@@ -36,7 +36,7 @@ from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
 from polycast.routing.translation import letter_name
 from polycast.stores import Flight, Letter, Run, StoredSubscription, Stray
-from polycast.stores.group_claiming import OUTLIVING
+from polycast.stores.claims import OUTLIVING
 from polycast.testing import Recorder
 from polycast.typesystem import describe
 

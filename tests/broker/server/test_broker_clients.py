@@ -23,7 +23,7 @@ from polycast.broker.server.run import Serving
 from polycast.broker.wire.frames import decode_from_broker, encode, frames
 from polycast.broker.wire.messages import PATH, PROTOCOL, Call, Hello, Limits, Refused, Welcome
 from polycast.matching import Definition
-from polycast.stores.group_claiming import SettleRequest, StoredProcedure
+from polycast.stores.claims import SettleRequest, StoredProcedure
 from polycast.testing import Recorder
 
 OpenBus = Callable[..., pc.Bus]

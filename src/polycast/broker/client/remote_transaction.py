@@ -14,7 +14,7 @@ from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.frames import encode_result
 from polycast.broker.wire.messages import Done, Step, Work
 from polycast.errors import BadFrameError, BrokerError
-from polycast.stores.group_claiming import ClaimRequest, SettleRequest, StoredProcedure
+from polycast.stores.claims import ClaimRequest, SettleRequest, StoredProcedure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from polycast.broker.server.usage import size_of
 from polycast.delivery.replay import REPLAYED
 from polycast.matching import Definition
 from polycast.routing.translation import context_of_letter
-from polycast.stores.group_claiming import OUTLIVING
+from polycast.stores.claims import OUTLIVING
 from polycast.typesystem.standard_types import STANDARD
 
 if TYPE_CHECKING:

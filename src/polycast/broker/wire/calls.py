@@ -18,8 +18,8 @@ import msgspec
 from polycast.broker.wire.frames import encode
 from polycast.errors import BadFrameError
 from polycast.events import Identity, Root
+from polycast.stores import claims as claiming
 from polycast.stores import contract
-from polycast.stores import group_claiming as claiming
 from polycast.typesystem import Description
 
 if TYPE_CHECKING:
