@@ -16,17 +16,10 @@ from polycast.errors import StoreError
 from polycast.events import Identity
 from polycast.matching import Interest, definition_of, topic
 from polycast.routing import encode_takers
-from polycast.stores.contract import (
-    Flight,
-    Letter,
-    Store,
-    Stored,
-    StoredSubscription,
-    Stretch,
-    Transaction,
-)
+from polycast.stores.contract import Store, Transaction
 from polycast.stores.doctor import examine
 from polycast.stores.memory import MemoryStore
+from polycast.stores.values import Flight, Letter, Stored, StoredSubscription, Stretch
 
 __all__ = ["CLASSES", "STATE", "Answers", "answers", "fill", "flip", "flips", "verdict"]
 

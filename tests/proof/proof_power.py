@@ -15,17 +15,9 @@ from proof_crash import Replay
 from proof_vfs import Note, Tape, TapeVFS
 
 from polycast.events import Identity, Record
-from polycast.stores.contract import (
-    Draft,
-    Flight,
-    GroupMember,
-    Letter,
-    Store,
-    StoredSubscription,
-    Transaction,
-    View,
-)
+from polycast.stores.contract import Store, Transaction, View
 from polycast.stores.memory import MemoryStore
+from polycast.stores.values import Draft, Flight, GroupMember, Letter, StoredSubscription
 
 __all__ = ["Figures", "Open", "examine", "losses", "record_run", "snapshot"]
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.stores.contract import (
+from polycast.stores.contract import Store, Transaction, View
+from polycast.stores.entry import Entry, Publisher, Receipt, Undecodable
+from polycast.stores.memory import MemoryStore
+from polycast.stores.memory_log import Recent
+from polycast.stores.retention import Pin, Retention, pins, retain, retention_of, tidy_routing
+from polycast.stores.values import (
     MARK,
     Advert,
     ContextVersion,
@@ -21,20 +26,13 @@ from polycast.stores.contract import (
     Routed,
     Run,
     Standing,
-    Store,
     Stored,
     StoredReply,
     StoredRoute,
     StoredSubscription,
     Stray,
     Stretch,
-    Transaction,
-    View,
 )
-from polycast.stores.entry import Entry, Publisher, Receipt, Undecodable
-from polycast.stores.memory import MemoryStore
-from polycast.stores.memory_log import Recent
-from polycast.stores.retention import Pin, Retention, pins, retain, retention_of, tidy_routing
 
 if TYPE_CHECKING:
     import os

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from polycast.errors import BadOptionError, HistoryGoneError
 
 if TYPE_CHECKING:
-    from polycast.stores.contract import LogPage
+    from polycast.stores.values import LogPage
 
 __all__ = ["end_of", "start_of"]
 

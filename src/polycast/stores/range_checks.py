@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polycast.stores.contract import Stretch
+    from polycast.stores.values import Stretch
 
 __all__ = ["following"]
 

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from polycast.config import Clock
-    from polycast.stores.contract import EventType, OpenBus, Store, View
+    from polycast.stores.contract import Store, View
     from polycast.stores.doctor.readonly_store import ReadOnlyStore
     from polycast.stores.retention import Pin
+    from polycast.stores.values import EventType, OpenBus
 
 __all__ = ["examine", "sync_cost"]
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import apsw
 
 from polycast.errors import NotAStoreError, StoreDamagedError, StoreError
-from polycast.stores.contract import ContextVersion, Routed, StoredRoute
 from polycast.stores.sqlite.read_half import Readable
 from polycast.stores.sqlite.readonly_file import peek
 from polycast.stores.sqlite.row_format import fetch_one
 from polycast.stores.sqlite.schema import STEPS, version_of
 from polycast.stores.sqlite.state import SqlView
+from polycast.stores.values import ContextVersion, Routed, StoredRoute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

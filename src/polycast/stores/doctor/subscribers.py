@@ -11,7 +11,8 @@ from polycast.stores.doctor.report import BusFigures, SubscriptionFigures
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from polycast.stores.contract import Flight, OpenBus, StoredSubscription, View
+    from polycast.stores.contract import View
+    from polycast.stores.values import Flight, OpenBus, StoredSubscription
 
 __all__ = ["OVERDUE", "buses_in", "subscriptions_in"]
 

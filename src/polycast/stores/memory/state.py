@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from polycast.stores.contract import (
-    CHANGES,
+from polycast.stores.contract import CHANGES
+from polycast.stores.range_checks import following
+from polycast.stores.values import (
     MARK,
     Advert,
     ContextVersion,
@@ -27,7 +28,6 @@ from polycast.stores.contract import (
     StoredSubscription,
     Stretch,
 )
-from polycast.stores.range_checks import following
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

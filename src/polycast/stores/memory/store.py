@@ -13,17 +13,17 @@ from polycast.config import SystemClock
 from polycast.errors import StoreClosedError
 from polycast.errors.failures import FAILURES
 from polycast.events import encode_record
-from polycast.stores.contract import Draft, EventType, LogPage, Run, Stored
 from polycast.stores.local import LocalStore, bury_astray, describe_all, one_by_one
 from polycast.stores.memory.state import MemoryState
-from polycast.stores.values import size_of_context
+from polycast.stores.values import Draft, EventType, LogPage, Run, Stored, size_of_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from polycast.config import Clock
     from polycast.events import Identity, Record, Root
-    from polycast.stores.contract import Stray, Transaction, View
+    from polycast.stores.contract import Transaction, View
+    from polycast.stores.values import Stray
     from polycast.typesystem import Description
 
 __all__ = ["MemoryStore"]

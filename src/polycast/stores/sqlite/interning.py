@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.stores.contract import EventType
 from polycast.stores.sqlite.row_format import CHECKSUMMED, fetch_one
+from polycast.stores.values import EventType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

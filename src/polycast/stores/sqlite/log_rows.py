@@ -12,15 +12,15 @@ import msgspec
 
 from polycast.errors import NotDecodableError, StoreDamagedError
 from polycast.events import decode_record
-from polycast.stores.contract import LogPage, Stored
 from polycast.stores.sqlite.interning import InternedNames, rooted
 from polycast.stores.sqlite.row_format import fetch_one
+from polycast.stores.values import LogPage, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from polycast.events import Identity, Record
-    from polycast.stores.contract import EventType
+    from polycast.stores.values import EventType
 
 __all__ = ["LogReader", "names_root", "plan_of_types"]
 

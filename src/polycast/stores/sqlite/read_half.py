@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import apsw
 
     from polycast.events import Identity
-    from polycast.stores.contract import EventType, LogPage, View
+    from polycast.stores.contract import View
+    from polycast.stores.values import EventType, LogPage
 
 __all__ = ["Readable"]
 

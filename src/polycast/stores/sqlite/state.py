@@ -9,8 +9,11 @@ from msgspec.structs import astuple, replace
 
 from polycast.errors import NotDecodableError, StoreDamagedError
 from polycast.events import decode_record, encode_record
-from polycast.stores.contract import (
-    CHANGES,
+from polycast.stores.contract import CHANGES
+from polycast.stores.sqlite.interning import Interner
+from polycast.stores.sqlite.routing_state import RoutingTransaction, RoutingView
+from polycast.stores.sqlite.row_format import CHECKSUMMED, insert_rows
+from polycast.stores.values import (
     MARK,
     Advert,
     Flight,
@@ -22,9 +25,6 @@ from polycast.stores.contract import (
     StoredReply,
     StoredSubscription,
 )
-from polycast.stores.sqlite.interning import Interner
-from polycast.stores.sqlite.routing_state import RoutingTransaction, RoutingView
-from polycast.stores.sqlite.row_format import CHECKSUMMED, insert_rows
 from polycast.typesystem import Description
 
 if TYPE_CHECKING:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     import apsw
 
     from polycast.config import Clock
-    from polycast.stores.contract import Draft, Run, Stray, Transaction
+    from polycast.stores.contract import Transaction
+    from polycast.stores.values import Draft, Run, Stray
     from polycast.typesystem import Description
 
 __all__ = ["SqliteStore"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec.structs import astuple, replace
 
-from polycast.stores.contract import ContextVersion, StoredRoute
 from polycast.stores.sqlite.row_format import CHECKSUMMED
+from polycast.stores.values import ContextVersion, StoredRoute
 
 if TYPE_CHECKING:
     from polycast.stores.sqlite.row_format import SqlTables

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.events import encode_record, record_encoder, rooted_encoder
 from polycast.locks import InterruptibleFuture
-from polycast.stores.contract import Run
+from polycast.stores.values import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import apsw
 
     from polycast.events import Root
-    from polycast.stores.contract import Draft
     from polycast.stores.sqlite.interning import Source, Type
+    from polycast.stores.values import Draft
 
 __all__ = ["Appending", "Change", "WriteJob"]
 
