@@ -14,17 +14,22 @@ from zlib import crc32
 
 import msgspec
 
-from polycast.errors import StoreDamagedError
+from polycast.errors import NotDecodableError, StoreDamagedError
+from polycast.events import decode_record
+from polycast.stores.contract import CHANGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import apsw
 
+    from polycast.events import Record
+
 __all__ = [
     "CHECKSUMMED",
     "ChecksummedTable",
     "Flaw",
+    "SqlChanges",
     "SqlTables",
     "fetch",
     "fetch_one",
@@ -168,13 +173,44 @@ class SqlTables:
         """Rows of a table with checksums."""
         return table.fetch(self.connection, self._path, rest, values)
 
+    def decoded(self, body: bytes, place: str) -> Record:
+        """The record with these bytes; `StoreDamagedError` if it cannot be read."""
+        try:
+            return decode_record(body)
+        except NotDecodableError as error:
+            raise StoreDamagedError(self._path, place=place, why=str(error)) from None
+
     def newest(self) -> int:
-        """The newest position."""
+        """Return the newest position; 0 if nothing was ever appended."""
         return self._one("SELECT max(position) FROM log") or 0
 
     def oldest(self) -> int:
-        """The oldest position kept."""
+        """Return the oldest position kept."""
         return self._one("SELECT min(position) FROM log") or 1
+
+    def revision(self) -> int:
+        """Return a number that grows whenever what routing depends on changes."""
+        return int(self._one("SELECT revision FROM counters"))
+
+
+class SqlChanges(SqlTables):
+    """What all changes to the tables need."""
+
+    def _changed(self) -> bool:
+        return self.connection.changes() > 0
+
+    def _number(self, many: int = 1) -> int:
+        """Reserve new numbers, and return the first."""
+        last: int = self._one("UPDATE counters SET numbers = numbers + ? RETURNING numbers", many)
+        return last - many + 1
+
+    def _revise(self, name: str | None = None) -> None:
+        """Raise the revision; `name` is the subscription that changed, if one did."""
+        sql = "UPDATE counters SET revision = revision + 1 RETURNING revision"
+        revision: int = self._one(sql)
+        if name is not None:
+            self._execute("INSERT INTO changes VALUES (?, ?)", (revision, name))
+            self._execute("DELETE FROM changes WHERE revision <= ?", (revision - CHANGES,))
 
 
 _PLAINLY: tuple[tuple[type, Callable[[Any], object]], ...] = (
