@@ -4,35 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.stores.contract import Store, Transaction, View
+from polycast.stores import contract, values
+from polycast.stores.contract import *
 from polycast.stores.entry import Entry, Publisher, Receipt, Undecodable
 from polycast.stores.memory import MemoryStore
 from polycast.stores.memory_log import Recent
 from polycast.stores.retention import Pin, Retention, pins, retain, retention_of, tidy_routing
-from polycast.stores.values import (
-    MARK,
-    Advert,
-    ContextVersion,
-    Coverage,
-    Draft,
-    Effect,
-    EventType,
-    Flight,
-    GroupMember,
-    Letter,
-    LogPage,
-    Mark,
-    OpenBus,
-    Routed,
-    Run,
-    Standing,
-    Stored,
-    StoredReply,
-    StoredRoute,
-    StoredSubscription,
-    Stray,
-    Stretch,
-)
+from polycast.stores.values import *
 
 if TYPE_CHECKING:
     import os
@@ -41,45 +19,22 @@ if TYPE_CHECKING:
     from polycast.stores.sqlite import SqliteStore
 
 __all__ = [
-    "MARK",
-    "Advert",
-    "ContextVersion",
-    "Coverage",
-    "Draft",
-    "Effect",
     "Entry",
-    "EventType",
-    "Flight",
-    "GroupMember",
-    "Letter",
-    "LogPage",
-    "Mark",
     "MemoryStore",
-    "OpenBus",
     "Pin",
     "Publisher",
     "Receipt",
     "Recent",
     "Retention",
-    "Routed",
-    "Run",
-    "Standing",
-    "Store",
-    "Stored",
-    "StoredReply",
-    "StoredRoute",
-    "StoredSubscription",
-    "Stray",
-    "Stretch",
-    "Transaction",
     "Undecodable",
-    "View",
     "open_store",
     "pins",
     "retain",
     "retention_of",
     "tidy_routing",
 ]
+__all__ += contract.__all__
+__all__ += values.__all__
 
 
 def open_store(
