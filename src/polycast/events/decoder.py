@@ -30,6 +30,7 @@ from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard_types import is_standard
 
 if TYPE_CHECKING:
+    from polycast.events.decoder_codegen import Twin
     from polycast.events.instances import Anatomy
     from polycast.events.wire_forms import Form
     from polycast.typesystem import Description
@@ -53,6 +54,42 @@ class _Reading(msgspec.Struct, frozen=True):
     lift: Callable[[type, Any], Any]
 
 
+class _Descriptions:
+    """The writers' descriptions, as far as they are known here."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._by_name: dict[tuple[str, int], Description] = {}
+
+    def hashed(self, name: str, version: int, digest: str) -> Description:
+        """The description with a hash; `Malformed` if it is not known."""
+        known = self._registry.described(digest)
+        if known is not None and known.name == name:
+            return known
+        here = self._registry.resolve(name, version=version)
+        if here is not None and describe(here).hash == digest:
+            return describe(here)
+        raise Malformed(
+            f"the description {digest!r} of {name!r} version {version} is not known here"
+        )
+
+    def named(self, name: str, version: int) -> Description:
+        """The description of a name and version; `Malformed` if it is not known."""
+        known = self._by_name.get((name, version))
+        if known is None:
+            known = self._by_name[name, version] = self._find(name, version)
+        return known
+
+    def _find(self, name: str, version: int) -> Description:
+        known = self._registry.describe(name, version=version)
+        if known is not None:
+            return known
+        here = self._registry.resolve(name, version=version)
+        if here is not None and wire_version(here) == version:
+            return describe(here)
+        raise Malformed(f"the description of {name!r} version {version} is not known here")
+
+
 class ObjectDecoder:
     """Lifts data for one codec and one registry."""
 
@@ -60,7 +97,7 @@ class ObjectDecoder:
         self._module: Any = msgspec.json if form == "json" else msgspec.msgpack
         self._registry = registry
         self._readings: dict[str, _Reading] = {}
-        self._names: dict[tuple[str, int], Description] = {}
+        self._descriptions = _Descriptions(registry)
         self.quick: dict[str, Callable[[bytes], Any]] = {}
         """What makes an event straight from its bytes, by the hash of its description."""
         self._glances: dict[str, dict[frozenset[str], Glance | None]] = {}
@@ -68,7 +105,7 @@ class ObjectDecoder:
     def regular(self, expression: TypeExpression) -> tuple[type, Anatomy, Description] | None:
         """The class an expression names, if it is the writer's and its objects can be rebuilt."""
         try:
-            description = self._nested(expression.name, expression.version)
+            description = self._descriptions.named(expression.name, expression.version)
             cls = self._registry.class_for(description.name, description.version, description.hash)
             same = describe(cls).hash == description.hash and not is_standard(cls)
             return (cls, anatomy_of(cls), description) if same else None
@@ -82,34 +119,8 @@ class ObjectDecoder:
         reading = self._readings.get(digest)
         cls = None if reading is None else reading.here()
         if reading is None or cls is None:
-            return self._read(self._description(name, version, digest), data)
+            return self._read(self._descriptions.hashed(name, version, digest), data)
         return reading.lift(cls, data)
-
-    def _description(self, name: str, version: int, digest: str) -> Description:
-        known = self._registry.described(digest)
-        if known is not None and known.name == name:
-            return known
-        here = self._registry.resolve(name, version=version)
-        if here is not None and describe(here).hash == digest:
-            return describe(here)
-        raise Malformed(
-            f"the description {digest!r} of {name!r} version {version} is not known here"
-        )
-
-    def _nested(self, name: str, version: int) -> Description:
-        found = self._names.get((name, version))
-        if found is None:
-            found = self._names[name, version] = self._named(name, version)
-        return found
-
-    def _named(self, name: str, version: int) -> Description:
-        known = self._registry.describe(name, version=version)
-        if known is not None:
-            return known
-        here = self._registry.resolve(name, version=version)
-        if here is not None and wire_version(here) == version:
-            return describe(here)
-        raise Malformed(f"the description of {name!r} version {version} is not known here")
 
     def _read(self, description: Description, data: Any) -> Any:
         reading = self._readings.get(description.hash)
@@ -137,9 +148,12 @@ class ObjectDecoder:
         twin = quick_lift(self, anatomy, description, (cls,))
         if twin is None:
             return
+        self.quick[description.hash] = self._from_bytes(twin)
+
+    def _from_bytes(self, twin: Twin) -> Callable[[bytes], Any]:
         with _BUILDING:
             read, lift = self._module.Decoder(twin.read).decode, twin.lift
-        self.quick[description.hash] = lambda payload: lift(read(payload))
+        return lambda payload: lift(read(payload))
 
     def glance(self, name: str, digest: str, names: frozenset[str]) -> Glance | None:
         """What makes of its bytes an event that has these attributes and no others.
@@ -167,11 +181,7 @@ class ObjectDecoder:
             twin = quick_glance(self, anatomy_of(cls), description, cls, sorted(names))
         except (UnencodableError, NotDecodableError):
             return None
-        if twin is None:
-            return None
-        with _BUILDING:
-            read, lift = self._module.Decoder(twin.read).decode, twin.lift
-        return lambda payload: lift(read(payload))
+        return None if twin is None else self._from_bytes(twin)
 
     def _object(
         self, anatomy: Anatomy, description: Description, adapter: _Adapter | None
@@ -226,13 +236,13 @@ class ObjectDecoder:
     def _natural(self, expression: TypeExpression) -> Lift | None:
         match expression.form:
             case "none":
-                return self._scalar(type(None))
+                return _scalar(type(None))
             case "union":
                 return self._union(expression)
             case "literal" if len(expression.arguments) == 1:
                 return self._natural(expression.arguments[0])
             case "class" if expression.name in SCALARS:
-                return self._scalar(SCALARS[expression.name])
+                return _scalar(SCALARS[expression.name])
             case "class" if expression.name in CONTAINERS:
                 return self._container(expression)
             case "class":
@@ -240,12 +250,9 @@ class ObjectDecoder:
             case _:
                 return None
 
-    def _scalar(self, cls: type) -> Lift:
-        return lambda data: lift_scalar(cls, data)
-
     def _declared(self, expression: TypeExpression) -> Lift:
         def lift(data: Any) -> Any:
-            return self._read(self._nested(expression.name, expression.version), data)
+            return self._read(self._descriptions.named(expression.name, expression.version), data)
 
         return lift
 
@@ -273,7 +280,7 @@ class ObjectDecoder:
             return CONTAINERS[name](map(self.open, data[VALUE]))
         if name in SCALARS:
             return lift_scalar(SCALARS[name], data[VALUE])
-        description = self._nested(name, version)
+        description = self._descriptions.named(name, version)
         if description.kind in ("enum", "flag"):
             return self._read(description, data[VALUE])
         fields = {key: part for key, part in data.items() if key not in _MARKS}
@@ -315,6 +322,10 @@ class _Adapter:
             if default is None:
                 raise Malformed(f"{self._title} has no field {name!r}, which has no default here")
             state[name] = default.make()
+
+
+def _scalar(cls: type) -> Lift:
+    return lambda data: lift_scalar(cls, data)
 
 
 def _array(data: Any) -> list[Any]:

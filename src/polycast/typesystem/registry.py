@@ -80,8 +80,8 @@ class Registry:
             return (
                 self._bound_class(name, version)
                 or (self._bound_class(current, version) if current else None)
-                or self._class_alive(name, version)
-                or (self._class_alive(current, version) if current else None)
+                or _class_alive(name, version, self._lent)
+                or (_class_alive(current, version, self._lent) if current else None)
             )
 
     def describe(self, name: str, *, version: int | None = None) -> Description | None:
@@ -210,13 +210,12 @@ class Registry:
             return None
         return alive[version] if version in alive else alive[max(alive)]
 
-    def _class_alive(self, name: str, version: int | None) -> type | None:
-        """A class nobody bound yet, but that this process has under the name."""
-        return _class_alive(name, version, self._lent)
-
 
 def _class_alive(name: str, version: int | None, lent: frozenset[type] | None) -> type | None:
-    """The same; nothing is imported. None for `lent` is any."""
+    """A class of this process that is not bound yet; nothing is imported for it.
+
+    Only the library's own classes and those in `lent` are accepted, unless that is None.
+    """
     found = [*named_classes(name), *_module_classes(name)]
     if lent is not None:
         found = [cls for cls in found if _is_own(cls) or cls in lent]

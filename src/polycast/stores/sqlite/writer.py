@@ -19,6 +19,7 @@ from polycast.errors import (
 from polycast.forks import Home
 from polycast.locks import others_wait
 from polycast.stores.sqlite.appender import Appender
+from polycast.stores.sqlite.checkpoints import Checkpoints
 from polycast.stores.sqlite.forked_files import opened
 from polycast.stores.sqlite.interning import Interner
 from polycast.stores.sqlite.row_format import fetch
@@ -34,7 +35,6 @@ __all__ = ["StoreWriter"]
 
 _MOST_RECORDS = 10_000  # in one group
 _MOST_BYTES = 8_000_000
-_CHECKPOINT = 1_000  # pages in the write-ahead log
 
 _END_OF_LOG = """
 SELECT listening, (SELECT max(position) FROM log),
@@ -70,10 +70,8 @@ class StoreWriter:
         self._lock = threading.RLock()
         self._closed = self._ending = False
         self.home, self.is_over = Home("this store"), False
-        self._wal, self._checkpoint_at = 0, _CHECKPOINT
-        self._frames = 0  # in the write-ahead log, if the last commit has written any
         self._thread = threading.Thread(target=self._run, name="polycast-store", daemon=True)
-        connection.set_wal_hook(self._note_wal)
+        self._checkpoints = Checkpoints(connection, files)
         opened(self, files)
         self._thread.start()
 
@@ -169,9 +167,9 @@ class StoreWriter:
             self._begin()
             self._perform(group)
             unknown = True
-            self._frames = 0
+            self._checkpoints.frames = 0
             self._connection.execute("COMMIT")
-            self._check()
+            self._checkpoints.check()
         except BaseException as error:
             self._undo()
             self._fail(group, error, unknown=unknown)
@@ -180,17 +178,10 @@ class StoreWriter:
         for job in group:
             job.settle()
         self._wake()
-        self._checkpoint()
-
-    def _check(self) -> None:
-        if self._frames:
-            self._files.check_commit(self._frames, self._count_frames)
-        else:  # nothing was written
-            self._files.check()
-
-    def _count_frames(self) -> int:
-        """How many there are in the write-ahead log, by the index that SQLite has of it."""
-        return self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0]
+        try:
+            self._checkpoints.run()  # after those who wait were told
+        except Exception as error:
+            self._fail([], error)
 
     def _begin(self) -> None:
         execute = self._connection.execute
@@ -271,26 +262,6 @@ class StoreWriter:
         dead = self._peers.notify()
         if dead:
             self.put(Change(lambda connection: self._peers.remove(connection, dead)))
-
-    def _note_wal(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        self._wal = self._frames = pages
-        return apsw.SQLITE_OK
-
-    def _checkpoint(self) -> None:
-        """Move what was written into the file, after those who wait were told."""
-        if self._wal < _CHECKPOINT:
-            self._checkpoint_at = _CHECKPOINT
-        if self._wal < self._checkpoint_at:
-            return
-        # A reader may hold it up; then it is tried again after as many pages more.
-        self._checkpoint_at = self._wal + _CHECKPOINT
-        try:
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            self._files.check_moved()
-        except apsw.BusyError:
-            pass
-        except Exception as error:
-            self._fail([], error)
 
 
 def _another(error: StoreFailedError, *, unknown: bool = False) -> StoreFailedError:
