@@ -1,4 +1,4 @@
-"""Where events are kept: a log in total order, and the state of who reads it."""
+"""Stores: a log of events in total order, and the state of everybody who reads it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ += values.__all__
 def open_store(
     path: str | os.PathLike[str], *, clock: Clock | None = None, create: bool = True
 ) -> SqliteStore:
-    """The store in a file, which is made if it is not there."""
+    """Open the store in a file; the file is created if it does not exist."""
     from polycast.stores.sqlite import SqliteStore  # SQLite is loaded only where it is used
 
     return SqliteStore(path, clock=clock, create=create)

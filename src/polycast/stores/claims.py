@@ -1,6 +1,6 @@
-"""How the members of a group claim events in a store, and what becomes of what they have claimed.
+"""Claims: how the members of a group share its events among themselves.
 
-What a member asks is data, so that a store that is elsewhere does it in one transaction there.
+Requests are plain data, so that a remote store can run each of them in one transaction.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ __all__ = [
     "tidy",
 ]
 
-OUTLIVING = "outliving"  # the kind of the documents with events that the log has let go of
+OUTLIVING = "outliving"  # the kind of documents with events that are no longer in the log
 _HELD = -1  # before every position
 R = TypeVar("R")
-Stale = list[tuple[int, int]]  # claims that were taken away before: position and token
+Stale = list[tuple[int, int]]  # claims that were lost to another member: position and token
 
 
 class SettledClaim(msgspec.Struct, frozen=True):
-    """What became of a claim: it is done, or else free for others from a time on."""
+    """The outcome of a claim: the event is done, or free for others from `due` on."""
 
     position: int
     token: int
@@ -51,25 +51,25 @@ class SettledClaim(msgspec.Struct, frozen=True):
     attempts: int = 0
     due: float = 0.0
     letter: Letter | None = None
-    """Why it is done without having been handled."""
+    """The dead letter, if the event is done without having been handled."""
 
 
 class SettleRequest(msgspec.Struct, frozen=True):
-    """What became of some claims of a group."""
+    """Request to settle claims of a group."""
 
     name: str
     settled: list[SettledClaim]
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """An event that a member wants, and by whom it is."""
+    """An event that a member wants, and its publisher."""
 
     position: int
     publisher: str
 
 
 class ClaimRequest(msgspec.Struct, frozen=True):
-    """What the members of a group in one bus would have, so many of it; settled claims first."""
+    """Request to claim up to `room` events for the members in one bus, after settling others."""
 
     name: str
     bus: int
@@ -77,57 +77,57 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     room: int
     settled: list[SettledClaim]
     offers: list[Flight]
-    """What others have let go of."""
+    """Free flights: others have released them."""
     has_tried: bool
-    """Whether they hold one that has been tried before."""
+    """Whether the members hold an event that has been attempted before."""
     candidates: list[Candidate]
-    """What nobody may have claimed yet, in the order of the log."""
+    """Events that may be unclaimed, in the order of the log."""
     beyond: int
-    """The first position after these that they have not looked at, or where what they want is."""
+    """The first position after the candidates where there may be an event that they want."""
     floor: int
-    """Where they joined: before it, others have seen to everything."""
+    """The position where they joined; other members handle everything before it."""
 
 
 class ClaimResult(msgspec.Struct, frozen=True):
-    """What was claimed, and which candidates somebody has."""
+    """The claimed events, and the candidates that somebody has claimed."""
 
     got: list[Flight] = []
     passed: list[int] = []
     stale: Stale = []
     is_member: bool = False
-    """False if the bus had counted as dead; then nothing else was done."""
+    """False if the bus was removed as dead; then nothing else was done."""
     others: bool = False
     """Whether there are members in other buses."""
 
 
 class StoredProcedure(ABC, Generic[R]):
-    """Work whose whole is data: it is asked for, done where the store is, and heard of.
+    """Work with plain data as argument and result, which a remote store runs where the data is.
 
     A store of this process calls it like any other work.
     """
 
     can_wait = False
-    """Whether others that were asked for later may be done before it, and may make it needless."""
+    """Whether procedures submitted later may run before it, and may make it unnecessary."""
 
     @abstractmethod
     def asked(self) -> Any:
-        """What is to be done, as of now. In the thread that writes."""
+        """Return the argument, as of now. Called in the writer thread."""
 
     def needless(self, asked: Any) -> R | None:
-        """The reply, if nothing has to be done."""
+        """Return the result if there is nothing to do, else None."""
         del asked
         return None
 
     @abstractmethod
     def done(self, tx: Transaction, asked: Any) -> R:
-        """Do it."""
+        """Run it in a transaction, and return the result."""
 
     @abstractmethod
     def heard(self, reply: R) -> None:
-        """It is done for good. In the thread that writes, before any other work."""
+        """Take note of the committed result. Called in the writer thread, before other work."""
 
     def __call__(self, tx: Transaction) -> R:
-        """Do it in a store of this process."""
+        """Run it in a store of this process."""
         asked = self.asked()
         reply = self.needless(asked)
         if reply is not None:
@@ -141,11 +141,11 @@ class StoredProcedure(ABC, Generic[R]):
 
 
 def settle(tx: Transaction, asked: SettleRequest) -> Stale:
-    """Write down what became of claims; those that had been taken away are let be."""
+    """Record the outcome of claims; return those that had been lost to another member."""
     if not asked.settled:
         return []
-    found = tx.flights_at(asked.name, [claim.position for claim in asked.settled])
-    current = {flight.position: flight for flight in found}
+    flights = tx.flights_at(asked.name, [claim.position for claim in asked.settled])
+    current = {flight.position: flight for flight in flights}
     stale: Stale = []
     new: list[Flight] = []
     letters: list[Letter] = []
@@ -175,12 +175,12 @@ def _after(flight: Flight, settled: SettledClaim) -> Flight:
 
 
 def outliving(name: str, position: int) -> str:
-    """The name of the document with an event that a subscription gets once more."""
+    """Return the name of the document with an event that a subscription gets again."""
     return f"{name}/{position}"
 
 
 def forget_outliving(tx: Transaction, name: str, positions: Iterable[int]) -> None:
-    """These have been handled."""
+    """Remove the documents of events that have been handled."""
     oldest = tx.oldest()
     for position in positions:
         if position < oldest:
@@ -191,11 +191,11 @@ def forget_outliving(tx: Transaction, name: str, positions: Iterable[int]) -> No
 
 
 def take_claims(tx: Transaction, asked: ClaimRequest) -> ClaimResult:
-    """Take what is free, then what nobody has claimed yet."""
+    """Claim free flights, then events that nobody has claimed yet."""
     members, kept = tx.members(asked.name), tx.subscription(asked.name)
     if kept is None or all(member.bus != asked.bus for member in members):
-        return ClaimResult()  # it had counted as dead; it will join again
-    # What was passed on is in the way of what comes after it.
+        return ClaimResult()  # it was removed as dead, and will join again
+    # Settled first: events that were released hold back those after them.
     stale = settle(tx, SettleRequest(asked.name, asked.settled))
     under_way = () if asked.order == "none" else tx.under_way(asked.name)
     order = ClaimOrder(asked.order, under_way, asked.bus)
@@ -213,16 +213,16 @@ def take_claims(tx: Transaction, asked: ClaimRequest) -> ClaimResult:
 
 
 def _free(tx: Transaction, asked: ClaimRequest, order: ClaimOrder) -> list[Flight]:
-    """What others have let go of, one at a time if it may be what killed them."""
+    """Claim what others have released; only one at a time that may have killed its holder."""
     got: list[Flight] = []
     if not asked.offers or asked.room <= 0:
         return got
-    found = tx.flights_at(asked.name, [flight.position for flight in asked.offers])
-    there, has_tried = {flight.position: flight for flight in found}, asked.has_tried
+    flights = tx.flights_at(asked.name, [flight.position for flight in asked.offers])
+    current, has_tried = {flight.position: flight for flight in flights}, asked.has_tried
     for flight in asked.offers:
         tried = flight.attempts > 0 and has_tried
         if (
-            there.get(flight.position) == flight
+            current.get(flight.position) == flight
             and flight.holder is None
             and not flight.done
             and len(got) < asked.room
@@ -243,13 +243,13 @@ def _new(
     order: ClaimOrder,
     got: list[Flight],
 ) -> set[int]:
-    """Claim what nobody has, as far as there is room; the candidates that somebody has now."""
+    """Claim unclaimed events while there is room; return the candidates that are claimed now."""
     ahead = [
         candidate.position for candidate in asked.candidates if candidate.position >= kept.cursor
     ]
     taken = {flight.position for flight in tx.flights_at(asked.name, ahead)} if ahead else set()
-    known = [candidate.position for candidate in asked.candidates]
-    passed = {position for position in known if position < kept.cursor or position in taken}
+    positions = [candidate.position for candidate in asked.candidates]
+    passed = {position for position in positions if position < kept.cursor or position in taken}
     token = tx.revision() + 1
     for candidate in asked.candidates:
         if len(got) >= asked.room:
@@ -264,12 +264,12 @@ def _new(
 
 
 class ClaimOrder:
-    """What order forbids to claim: what comes after something that somebody else has."""
+    """The ordering rule: nothing may overtake an earlier event that somebody else has claimed."""
 
     def __init__(self, order: str, under_way: Iterable[Flight], bus: int) -> None:
         self._order = order
         others = () if order == "none" else under_way
-        self._first: dict[str, int] = {}  # by publisher, of what others may have before it
+        self._first: dict[str, int] = {}  # the first event of each publisher that others may have
         for flight in others:
             if flight.holder != bus:
                 source = self._source(flight.publisher)
@@ -280,21 +280,21 @@ class ClaimOrder:
         return "" if self._order == "total" else publisher
 
     def allows(self, publisher: str, flight: Flight | None) -> bool:
-        """Whether an event of a publisher may be claimed; or a flight that is free."""
+        """Whether a publisher's new event, or a free flight of it, may be claimed."""
         first = self._first.get(self._source(publisher))
         if first is None:
             return True
-        # Of those that are free the first comes first; what somebody holds has to end before.
+        # Free flights are claimed in order; one that is held must be settled before all later ones.
         return flight is not None and flight.position <= first
 
 
 def tidy(tx: Transaction, kept: StoredSubscription) -> None:
-    """Forget what all members of a group have looked past; a group without any may be over."""
+    """Remove what all members have looked past; a group without members may end."""
     forget_before(tx, kept, [member.looked for member in tx.members(kept.name)])
 
 
 def forget_before(tx: Transaction, kept: StoredSubscription, looked: Sequence[int]) -> None:
-    """Forget what all members have looked past, who have looked so far."""
+    """Remove done flights before the least advanced member, and move the cursor there."""
     if looked:
         tx.land_before(kept.name, min(looked))
         tx.move(kept.name, token=kept.token, cursor=max(kept.cursor, min(looked)))

@@ -1,4 +1,4 @@
-"""What is the same in all stores of this process: whoever reads sees everything at once."""
+"""What all stores of this process have in common: reads are complete and immediate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LocalStore", "bury_astray", "describe_all", "one_by_one"]
 
 
 def describe_all(tx: Transaction, descriptions: Sequence[Description]) -> None:
-    """Keep some descriptions."""
+    """Store descriptions."""
     for description in descriptions:
         tx.describe(description)
 
@@ -31,7 +31,7 @@ def bury_astray(
     astray: Sequence[Stray],
     now: float,
 ) -> None:
-    """Keep letters of drafts that were appended and cannot leave their context."""
+    """Store dead letters for appended drafts that cannot leave their context."""
     for stray in astray:
         name, position = stray.subscription, positions[stray.number]
         if not tx.count_letters(subscription=name, at=position):
@@ -40,13 +40,13 @@ def bury_astray(
 
 
 def one_by_one(drafts: Sequence[Draft | Run]) -> list[Draft]:
-    """The drafts of runs, too."""
+    """Return single drafts, with each run split into its own."""
     parts = [draft.drafts() if isinstance(draft, Run) else [draft] for draft in drafts]
     return [draft for part in parts for draft in part]
 
 
 class LocalStore(ABC):
-    """Nothing is left out, so nobody has to be told what is wanted."""
+    """A store that omits nothing from reads, so it need not know what is wanted."""
 
     is_tended = False
     is_up = True
@@ -54,7 +54,7 @@ class LocalStore(ABC):
     is_remote = False
 
     def check_wait(self, operation: str) -> None:
-        """Refuse what interrupted this thread where it must not be: here nothing waits for it."""
+        """Raise `WouldDeadlockError` in a signal handler or finaliser that interrupts the store."""
         check_free(operation)
 
     @abstractmethod
@@ -71,15 +71,15 @@ class LocalStore(ABC):
         """The first records from a position on."""
 
     def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> LogPage:
-        """The first records from a position on."""
+        """Read the first records from a position on."""
         return self.read(start, limit=limit, size=size)
 
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
-        """Nothing is left out from the first position on."""
+        """Accept the declaration: nothing is omitted anyway."""
         del name, definitions
         return Coverage(1)
 
     def asked(self, name: str) -> list[PushedFilter]:
-        """Nobody else asks filters."""
+        """Return nothing: filters are evaluated by the subscriber only."""
         del name
         return []

@@ -1,4 +1,4 @@
-"""Which stretches may be kept after those that are."""
+"""Validation of the pipeline's stretches before they are stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["following"]
 
 
 def following(stretches: Sequence[Stretch], high: int, end: int) -> list[Stretch]:
-    """Those of them that are new, each next to the one before; see `Transaction.advance`."""
+    """Return the new ones among some stretches; `ValueError` unless they continue at `high`."""
     new: list[Stretch] = []
     for stretch in stretches:
         if stretch.high <= high:
