@@ -165,12 +165,12 @@ class ObjectDecoder:
             return known[names]
         except KeyError:
             pass
-        made = self._glanced(name, digest, names)
+        glance = self._glanced(name, digest, names)
         with _BUILDING:
             while len(known) >= _MOST_GLANCES:
                 del known[next(iter(known))]
-            known[names] = made
-        return made
+            known[names] = glance
+        return glance
 
     def _glanced(self, name: str, digest: str, names: frozenset[str]) -> Glance | None:
         description = self._registry.described(digest)

@@ -64,12 +64,12 @@ class ObjectEncoder:
     def writing(self, value: Any) -> Writing:
         """How this object is written; its class is bound if it was not."""
         cls = type(value)
-        found = self.known.get(id(cls))
-        if found is None:
-            found = self._compiled(value, cls)
+        known = self.known.get(id(cls))
+        if known is None:
+            known = self._compiled(value, cls)
             self._alive[id(cls)] = weakref.ref(cls, self._forgetting(id(cls)))
-            self.known[id(cls)] = found
-        return found
+            self.known[id(cls)] = known
+        return known
 
     def _forgetting(self, key: int) -> Callable[[Any], None]:
         known, alive = self.known, self._alive
@@ -306,30 +306,30 @@ def _check_names(value: Any, state: dict[str, Any]) -> None:
 
 def _each(value: Any, lower_item: Lower, busy: set[int], *, inside: Any = None) -> list[Any]:
     _enter(value, busy)
-    at, found = 0, []
+    at, lowered = 0, []
     try:
         for at, item in enumerate(value):  # noqa: B007 - the path of a failure needs it
-            found.append(lower_item(item, busy))
+            lowered.append(lower_item(item, busy))
     except UnencodableError as refused:
         refused.path.append(f"[{at}]" if inside is None else ".keys()")
         raise
     finally:
         busy.discard(id(value))
-    return found
+    return lowered
 
 
 def _each_value(value: dict[Any, Any], lower_item: Lower, busy: set[int]) -> dict[Any, Any]:
     _enter(value, busy)
-    key, found = None, {}
+    key, lowered = None, {}
     try:
         for key, item in value.items():
-            found[key] = lower_item(item, busy)
+            lowered[key] = lower_item(item, busy)
     except UnencodableError as refused:
         refused.path.append(f"[{key!r}]")
         raise
     finally:
         busy.discard(id(value))
-    return found
+    return lowered
 
 
 def _has_plain_keys(value: dict[Any, Any]) -> bool:

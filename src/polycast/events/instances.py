@@ -126,9 +126,9 @@ class Anatomy(msgspec.Struct, frozen=True):
             return {INHERITED: names} if names else {}
         return {}
 
-    def _add_dynamic(self, state: dict[str, Any], found: dict[str, Any]) -> None:
-        if len(found) > len(state) or not found.keys() <= state.keys():
-            for name, value in found.items():
+    def _add_dynamic(self, state: dict[str, Any], held: dict[str, Any]) -> None:
+        if len(held) > len(state) or not held.keys() <= state.keys():
+            for name, value in held.items():
                 if name not in state and not self._is_apart(name):
                     state[name] = value
 
@@ -167,8 +167,8 @@ def sets_plainly(cls: Any, name: str) -> bool:
     """Whether setting an attribute only stores it, where rebuilding would."""
     if cls.__setattr__ is not object.__setattr__:
         return False
-    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
-    return isinstance(found, types.MemberDescriptorType) or not hasattr(type(found), "__set__")
+    member = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+    return isinstance(member, types.MemberDescriptorType) or not hasattr(type(member), "__set__")
 
 
 def value_base(cls: type) -> type:
@@ -247,9 +247,9 @@ def rebuild_value(cls: Any, anatomy: Anatomy, plain: Any, state: dict[str, Any])
 def _declared(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     state = {}
     for name in names:
-        found = getattr(value, name, _MISSING)
-        if found is not _MISSING:
-            state[name] = found
+        part = getattr(value, name, _MISSING)
+        if part is not _MISSING:
+            state[name] = part
     return state
 
 
@@ -314,8 +314,8 @@ def _slots(cls: type) -> tuple[str, ...]:
         name
         for base in cls.__mro__
         if _is_python_class(base)
-        for name, found in base.__dict__.items()
-        if isinstance(found, types.MemberDescriptorType) and not _is_special(name)
+        for name, member in base.__dict__.items()
+        if isinstance(member, types.MemberDescriptorType) and not _is_special(name)
     )
 
 
@@ -340,8 +340,8 @@ def _computed(cls: type) -> list[str]:
     return [
         name
         for base in cls.__mro__
-        for name, found in base.__dict__.items()
-        if isinstance(found, functools.cached_property)
+        for name, member in base.__dict__.items()
+        if isinstance(member, functools.cached_property)
     ]
 
 

@@ -24,11 +24,11 @@ _descriptions: weakref.WeakKeyDictionary[type, Description] = weakref.WeakKeyDic
 
 def describe(cls: type) -> Description:
     """The description of a class, made once."""
-    found = _descriptions.get(cls)
-    if found is None:
-        found = cls.__dict__.get(DESCRIPTION) or _made(cls)
-        _descriptions[cls] = found
-    return found
+    description = _descriptions.get(cls)
+    if description is None:
+        description = cls.__dict__.get(DESCRIPTION) or _made(cls)
+        _descriptions[cls] = description
+    return description
 
 
 def describe_all(cls: type) -> tuple[Description, ...]:

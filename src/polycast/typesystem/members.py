@@ -39,18 +39,18 @@ _SETTINGS = frozenset(("model_config",))  # pydantic puts it into every model
 def members_of(cls: type, *, standard: bool = False) -> tuple[MemberDescription, ...]:
     """The public and special members, inherited ones included, sorted by name."""
     hints = hints_of(cls)
-    found: dict[str, MemberDescription] = {}
+    members: dict[str, MemberDescription] = {}
     for base in reversed(_bodies(cls, standard=standard)):
         for name, value in base.__dict__.items():
             if _counts(name) and not isinstance(value, type):
-                found[name] = _member(name, value, base, hints)
+                members[name] = _member(name, value, base, hints)
         for name in annotated_names(base):
             if _counts(name) and not _is_initial(hints.get(name)):
-                found.setdefault(name, _field(name, hints))
+                members.setdefault(name, _field(name, hints))
     for name in declared_defaults(cls):
         if _counts(name):
-            found[name] = _field(name, hints)
-    return tuple(found[name] for name in sorted(found))
+            members[name] = _field(name, hints)
+    return tuple(members[name] for name in sorted(members))
 
 
 def member_hints(cls: type) -> list[Any]:

@@ -55,8 +55,8 @@ class Registry:
 
     def bind(self, cls: type) -> Description:
         """Bind a class, and all it mentions, to their names; `NameClashError` if one is taken."""
-        found = self._bound.get(cls)
-        return found if found is not None else self._bind_all(cls)
+        description = self._bound.get(cls)
+        return description if description is not None else self._bind_all(cls)
 
     def add(self, description: Description) -> None:
         """Learns a description from elsewhere; the first for a name and version stands for it."""
@@ -99,8 +99,8 @@ class Registry:
         if name in STANDARD:
             return [describe(STANDARD[name])]
         with self._lock:
-            found = self._described.get(name) or self._described.get(self._aliases.get(name, ""))
-            return list((found or {}).values())
+            known = self._described.get(name) or self._described.get(self._aliases.get(name, ""))
+            return list((known or {}).values())
 
     def described(self, digest: str) -> Description | None:
         """The description with a hash."""
@@ -118,9 +118,9 @@ class Registry:
 
     def class_for(self, name: str, version: int, digest: str | None) -> type:
         """The class of this process behind a name, else one made from the description."""
-        found = self.resolve(name, version=version)
-        if found is not None:
-            return found
+        cls = self.resolve(name, version=version)
+        if cls is not None:
+            return cls
         known = self._hashed.get(digest) if digest else self.describe(name, version=version)
         if known is None or name not in known.names:  # that of another class says nothing
             raise NotDecodableError(
@@ -132,18 +132,18 @@ class Registry:
     def made(self, description: Description) -> type:
         """The class made at run time from a description; one per description."""
         with self._lock:
-            found = self._made.get(description.hash)
-            if found is None:
+            cls = self._made.get(description.hash)
+            if cls is None:
                 if len(self._making) >= MOST_ABOVE:
                     why = f"it has more than {MOST_ABOVE} supertypes one above the other"
                     raise NotDecodableError(description.name, why=why)
                 self._making.add(description.name)
                 try:
-                    found = make_class(description, self._known_bases(description))
+                    cls = make_class(description, self._known_bases(description))
                 finally:
                     self._making.discard(description.name)
-                self._made[description.hash] = found
-            return found
+                self._made[description.hash] = cls
+            return cls
 
     def made_apart(self, description: Description) -> type:
         """The same of a description that is not to be known here; one at each call."""
@@ -151,8 +151,8 @@ class Registry:
             return make_class(description, self._known_bases(description))
 
     def _known_bases(self, description: Description) -> tuple[type, ...]:
-        found = [self._known_base(name) for name in description.supertypes]
-        return tuple(dict.fromkeys(base for base in found if base is not None))
+        bases = [self._known_base(name) for name in description.supertypes]
+        return tuple(dict.fromkeys(base for base in bases if base is not None))
 
     def _known_base(self, name: str) -> type | None:
         known = self.resolve(name)
@@ -216,18 +216,18 @@ def _class_alive(name: str, version: int | None, lent: frozenset[type] | None) -
 
     Only the library's own classes and those in `lent` are accepted, unless that is None.
     """
-    found = [*named_classes(name), *_module_classes(name)]
+    classes = [*named_classes(name), *_module_classes(name)]
     if lent is not None:
-        found = [cls for cls in found if _is_own(cls) or cls in lent]
-    if not found:
+        classes = [cls for cls in classes if _is_own(cls) or cls in lent]
+    if not classes:
         return None
-    exact = [cls for cls in found if wire_version(cls) == version]
-    return exact[0] if exact else max(found, key=wire_version)
+    exact = [cls for cls in classes if wire_version(cls) == version]
+    return exact[0] if exact else max(classes, key=wire_version)
 
 
 def _module_classes(name: str) -> list[type]:
-    found = classes_called(name)
-    return [cls for cls in found if wire_name(cls) == name and _is_event_like(cls)]
+    classes = classes_called(name)
+    return [cls for cls in classes if wire_name(cls) == name and _is_event_like(cls)]
 
 
 def _is_event_like(cls: type) -> bool:

@@ -1,4 +1,4 @@
-"""What is in a store and whether it is well: an examination that changes nothing."""
+"""The doctor: a read-only examination of a store's contents and integrity."""
 
 from polycast.stores.doctor import report
 from polycast.stores.doctor.examination import examine

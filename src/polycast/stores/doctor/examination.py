@@ -1,4 +1,4 @@
-"""The examination of a store: everything is looked at as far as it can be read."""
+"""The examination of a store: everything is read as far as it can be."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = ["examine", "sync_cost"]
 
 T = TypeVar("T")
 
-_SYNCS, _SYNC_SECONDS = 20, 2.0  # as many as that, unless they take too long
+_SYNCS, _SYNC_SECONDS = 20, 2.0  # how many syncs, unless they take longer in total
 
 
 def examine(
@@ -55,9 +55,9 @@ def examine(
     sync_test: bool = True,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> StoreReport:
-    """Look at all of a store, which may be open and written, and change nothing.
+    """Examine a store, which may be open and written meanwhile, without changing anything.
 
-    `NotAStoreError` if there is none, or one that is too new; what else is wrong is in the report.
+    Raises `NotAStoreError` for no store, or one that is too new; the report has all other problems.
     """
     now = (clock if clock is not None else SystemClock()).time()
     with open_readonly(path, current=False) as store:
@@ -74,7 +74,7 @@ def examine(
 
 def _begun(store: ReadOnlyStore, now: float) -> StoreReport:
     version: int | None = None
-    with suppress(Exception):  # the beginning of the file is damaged; that is told below
+    with suppress(Exception):  # the beginning of the file is damaged; reported below
         version = fetch_one(store.connection, "PRAGMA user_version")
     wal = 0
     with suppress(OSError):
@@ -85,7 +85,7 @@ def _begun(store: ReadOnlyStore, now: float) -> StoreReport:
 
 
 class _Examination:
-    """Fills a report, part by part; a part that cannot be read becomes a problem."""
+    """Fills a report part by part; a part that cannot be read becomes a problem."""
 
     def __init__(self, store: ReadOnlyStore, report: StoreReport) -> None:
         self._store, self._report = store, report
@@ -101,7 +101,7 @@ class _Examination:
             return None
 
     def look_at_state(self, now: float, has_died: Callable[[OpenBus], bool]) -> None:
-        """All but the log, of one moment."""
+        """Read everything but the log, in one snapshot."""
         report, store = self._report, cast("Store", self._store)
         with store.view() as view:
             report.buses = (
@@ -116,11 +116,13 @@ class _Examination:
                 or []
             )
             report.retention = self._part("the rule of retention", self._retention)
-            found = self._part("what holds the log back", lambda: pins(store)) or []
+            held_by = self._part("what holds the log back", lambda: pins(store)) or []
             report.pins = [
-                PinFigures(pin.name, pin.position, pin.behind) for pin in found if pin.pinned
+                PinFigures(pin.name, pin.position, pin.behind) for pin in held_by if pin.pinned
             ]
-            report.routing = self._part("the state of the pipeline", lambda: _routing(view, found))
+            report.routing = self._part(
+                "the state of the pipeline", lambda: _routing(view, held_by)
+            )
             report.letters = self._part("the list of dead letters", self._letters) or []
             described = self._part("the descriptions of classes", view.descriptions)
             if described is not None:
@@ -132,7 +134,7 @@ class _Examination:
         return RetentionFigures(rule.age, rule.size, rule.delivered, used)
 
     def _letters(self) -> list[LetterFigures]:
-        # Each row is verified later; here, one that is damaged must only be no hindrance.
+        # All rows are verified later; here, a damaged one must only do no harm.
         sql = (
             "SELECT subscription, reason, count(*) FROM letters "
             "WHERE typeof(subscription) = 'text' AND typeof(reason) = 'text' "
@@ -143,7 +145,7 @@ class _Examination:
     # -- the log -----------------------------------------------------------------------------------
 
     def verify(self, progress: Callable[[str, int, int], None]) -> None:
-        """Read every record; what is counted is what was read."""
+        """Read and count every record."""
         counts: Counter[int] = Counter()
         verifier = Verifier(self._store.connection, progress, version=self._report.version)
         self._report.integrity = verifier.verify(counts)
@@ -154,7 +156,7 @@ class _Examination:
             ends = "SELECT position, time FROM log ORDER BY position"
             oldest = fetch(connection, f"{ends} LIMIT 1")
             newest = fetch(connection, f"{ends} DESC LIMIT 1")
-            names = InternedNames()  # those that are damaged are told where all rows are verified
+            names = InternedNames()  # damaged ones are reported where all rows are verified
             names.load(connection)
         types = [
             TypeFigures(named.name, named.version, named.hash, counts[number])
@@ -178,17 +180,17 @@ class _Examination:
                 self._unreadable.append(StoreProblem("warning", what, advice))
 
 
-def _routing(view: View, found: list[Pin]) -> RoutingFigures | None:
+def _routing(view: View, held_by: list[Pin]) -> RoutingFigures | None:
     routed, end = view.routed(), view.newest() + 1
     names = {route.name for route in view.routes() if route.until is None}
     if not names and not routed.token:
         return None
-    pinned = any(pin.name == PIPELINE and pin.position == routed.high for pin in found)
+    pinned = any(pin.name == PIPELINE and pin.position == routed.high for pin in held_by)
     return RoutingFigures(len(names), routed.high, max(0, end - routed.high), pinned)
 
 
 def sync_cost(path: str) -> SyncCost | None:
-    """Write and sync a page of a file beside the store, some times; None if that cannot be."""
+    """Measure syncs of a page to a file beside the store; None if that is impossible."""
     took: list[float] = []
     folder, name = os.path.split(os.path.abspath(path))
     try:

@@ -1,4 +1,4 @@
-"""What of a report somebody should see to, in words, each with what to do."""
+"""The problems in a report, each with advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a store without being able to change it, whoever writes to it meanwhile."""
+"""A read-only store, which others may write meanwhile."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _FirstView(_SecondView):
 
 
 class ReadOnlyStore(Readable):
-    """The half of a store that reads, over one connection. Nothing in the file is changed by it."""
+    """The reading half of a store, over one connection; it never changes the file."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ReadOnlyStore(Readable):
 
     @contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:
-        """What is read within it is of one moment; one within another is the same."""
+        """Lend the connection for reads of one moment; nested snapshots share it."""
         if self.connection.in_transaction:
             yield self.connection
             return
@@ -88,16 +88,16 @@ class ReadOnlyStore(Readable):
             self._guard.check()
 
     def changes(self) -> int:
-        """A number that is another one after anybody has written."""
+        """Return a number that changes whenever anybody writes."""
         self._check()
         return int(fetch_one(self.connection, "PRAGMA data_version"))
 
 
 @contextmanager
 def open_readonly(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[ReadOnlyStore]:
-    """Look at the store in a file; `NotAStoreError` if there is none that can be read here.
+    """Open the store in a file for reading; `NotAStoreError` if there is none.
 
-    With `current`, one of an older version is refused, too: its tables are not those of today.
+    With `current`, an older version is refused, too, as it lacks tables of the current one.
     """
     path = os.fspath(path)
     connection, guard = _opened(path)
@@ -155,7 +155,7 @@ def _version(connection: apsw.Connection, path: str) -> int | None:
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Errors of SQLite become errors of stores."""
+    """Translate errors of SQLite into errors of stores."""
     try:
         yield
     except (apsw.CorruptError, apsw.NotADBError) as error:

@@ -1,4 +1,4 @@
-"""What an examination of a store has found, as plain data."""
+"""The report of an examination, as plain data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LogFigures(msgspec.Struct, frozen=True):
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """What is not what was written."""
+    """A place where the data differs from what was written."""
 
     place: str
     why: str
@@ -68,7 +68,7 @@ class Integrity(msgspec.Struct, frozen=True):
     damages: list[Damage]
     """The first of them."""
     file: list[str]
-    """What SQLite says about the file, unless it is well."""
+    """The problems that SQLite reports about the file."""
 
 
 class SyncCost(msgspec.Struct, frozen=True):
@@ -158,7 +158,7 @@ class RoutingFigures(msgspec.Struct, frozen=True):
 
 
 class StoreReport(msgspec.Struct):
-    """All that was found; what could not be read is None or empty, and a problem says so."""
+    """All findings; a part that could not be read is None or empty, and a problem says so."""
 
     path: str
     time: float

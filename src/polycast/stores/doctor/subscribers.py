@@ -1,4 +1,4 @@
-"""Who is subscribed to a store, how far each has come, and which buses are alive."""
+"""The subscriptions of a store with their progress, and the buses that are alive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OVERDUE", "buses_in", "subscriptions_in"]
 
-OVERDUE = 60.0  # seconds after which an attempt that is due has not merely been delayed
+OVERDUE = 60.0  # seconds after which a due attempt counts as overdue
 
 
 class _Defined(msgspec.Struct):
@@ -51,8 +51,8 @@ def subscriptions_in(
     """Every durable subscription and group, the one with the greatest lag first."""
     alive = {bus.id for bus in buses if bus.alive}
     end = view.newest() + 1
-    found = [_figures(view, kept, alive, end, now) for kept in view.subscriptions()]
-    return sorted(found, key=lambda figures: (-figures.lag, figures.name))
+    listed = [_figures(view, kept, alive, end, now) for kept in view.subscriptions()]
+    return sorted(listed, key=lambda figures: (-figures.lag, figures.name))
 
 
 def _figures(
@@ -85,7 +85,7 @@ def _figures(
 
 
 def _is_overdue(flight: Flight, now: float) -> bool:
-    """Whether it should have been tried some time ago; what never failed is due at no time."""
+    """Whether a retry is overdue; what never failed is not due at any time."""
     return 0 < flight.due <= now - OVERDUE and flight.holder is None
 
 

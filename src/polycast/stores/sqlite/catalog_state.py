@@ -38,14 +38,14 @@ class SqlCatalog(SqlTables):
     def _description(self, digest: str, body: bytes) -> Description:
         place = f"the description {digest}"
         try:
-            found = _decode_description(body)
+            description = _decode_description(body)
         except (msgspec.DecodeError, TypeError, ValueError) as error:
             raise StoreDamagedError(self._path, place=place, why=str(error)) from None
-        if found.hash != digest:
+        if description.hash != digest:
             raise StoreDamagedError(
-                self._path, place=place, why=f"its bytes have the hash {found.hash}"
+                self._path, place=place, why=f"its bytes have the hash {description.hash}"
             )
-        return found
+        return description
 
     def buses(self) -> list[OpenBus]:
         sql = "SELECT id, publisher, epoch, until, address, process FROM buses ORDER BY id"

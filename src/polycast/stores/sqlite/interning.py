@@ -1,4 +1,4 @@
-"""The numbers that stand in the log for types and for the openings of publishers."""
+"""Interning: the log has numbers in place of types and of publishers' epochs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _TYPES, _EPOCHS = CHECKSUMMED["types"], CHECKSUMMED["epochs"]
 
 
 class InternedNames:
-    """What the numbers in the log stand for; shared by all readers of a store.
+    """The meaning of the numbers in the log; all readers of a store share it.
 
-    A number never changes its meaning, so what was read once is true for good.
+    A number never changes its meaning, so what was read once stays true.
     """
 
     def __init__(self) -> None:
@@ -36,8 +36,8 @@ class InternedNames:
         self.flaws: dict[str, Flaw] = {}  # damaged types; by place, as they are seen repeatedly
 
     def load(self, connection: apsw.Connection) -> None:
-        """Read those that are new. What is damaged stands for nothing: its records are refused."""
-        # Several threads may be here at once; an update is one step for all others.
+        """Read new numbers. Damaged rows are skipped, so records with their numbers are refused."""
+        # Several threads may load at once; each update is atomic.
         new = "WHERE number > ?"
         rows, flaws = _TYPES.sort(connection, new, (max(self.types, default=0),))
         self.types.update({number: EventType(*named) for number, *named in rows})
@@ -47,9 +47,9 @@ class InternedNames:
 
 
 class Interner:
-    """The writer's side: numbers for names, new ones where there are none yet.
+    """The writer's side: finds the number of a name, or assigns a new one.
 
-    New ones count only once they are committed: `keep_new` and `forget_new` say which it was.
+    New numbers count only once committed: then call `keep_new`, else `forget_new`.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -62,7 +62,7 @@ class Interner:
     def known(
         self, types: Sequence[Type], roots: Sequence[Type | None], sources: Sequence[Source]
     ) -> Columns:
-        """The numbers of these; `KeyError` if one is not committed."""
+        """Return the numbers of names; `KeyError` if one is not committed yet."""
         return (
             list(map(self._types.__getitem__, types)),
             [None if root is None else self._types[root] for root in roots],
@@ -72,7 +72,7 @@ class Interner:
     def given(
         self, types: Sequence[Type], roots: Sequence[Type | None], sources: Sequence[Source]
     ) -> Columns:
-        """The numbers of these, new ones for those that have none."""
+        """Return the numbers of names, assigning new ones where needed."""
         pairs = [
             (self._type(kind), self._root(root)) for kind, root in zip(types, roots, strict=True)
         ]
@@ -80,13 +80,13 @@ class Interner:
         return [kind for kind, _ in pairs], [root for _, root in pairs], numbers
 
     def keep_new(self) -> None:
-        """The new ones are committed."""
+        """Keep new numbers after a commit."""
         self._types.update(self._new_types)
         self._sources.update(self._new_sources)
         self.forget_new()
 
     def forget_new(self) -> None:
-        """The new ones may have been undone."""
+        """Forget new numbers after a rollback."""
         self._new_types.clear()
         self._new_sources.clear()
 
@@ -118,7 +118,7 @@ class Interner:
 
 
 def rooted(connection: apsw.Connection, types: Sequence[int]) -> list[int]:
-    """Those of some types that are the type of a root form of another type."""
+    """Return those types that occur as root forms of other types."""
     there = "SELECT 1 FROM log INDEXED BY log_by_root WHERE root"
     if fetch_one(connection, f"{there} IS NOT NULL LIMIT 1") is None:  # as without contexts
         return []

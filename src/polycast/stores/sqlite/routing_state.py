@@ -69,12 +69,12 @@ class SqlRouting(SqlTables):
     def stretches(self, start: int, *, limit: int) -> list[Stretch]:
         rest = "WHERE high > ? ORDER BY high LIMIT ?"
         rows = self.checked(_STRETCHES, rest, start, max(limit, 0))
-        found = [Stretch(low, high, takers) for high, low, takers in rows]
-        for one, other in pairwise(found):
+        stretches = [Stretch(low, high, takers) for high, low, takers in rows]
+        for one, other in pairwise(stretches):
             if one.high != other.low:
                 place, why = f"position {one.high}", f"the next stretch begins at {other.low}"
                 raise StoreDamagedError(self._path, place=place, why=why)
-        return found
+        return stretches
 
     def awaited(self) -> int:
         high, first = self.routed().high, self._one(_AWAITED)

@@ -1,10 +1,10 @@
-"""Rows out of and into the file; many go in with one statement.
+"""Reading and writing rows; one statement inserts many.
 
-A statement lets other threads run while it works, and must wait for its turn afterwards. One
-statement per row would wait as often as there are rows.
+A statement releases the interpreter lock while it works, and must acquire it again afterwards: one
+statement per row would wait once per row.
 
-The rows of most tables carry a checksum. SQLite has none: a bit that the disk has changed makes
-another cursor, or another document, and nothing complains.
+The rows of most tables carry a checksum. SQLite has none: a bit flipped by the disk makes another
+cursor, or another document, and nothing complains.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ _texts: dict[tuple[str, int, int], str] = {}
 
 
 def fetch(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-    """All rows."""
+    """Return all rows."""
     return connection.execute(sql, values).fetchall()
 
 
 def fetch_one(connection: apsw.Connection, sql: str, *values: Any) -> Any:
-    """The first column of the only row; None if there is no row."""
-    found = connection.execute(sql, values).fetchall()
-    return found[0][0] if found else None
+    """Return the first column of the only row; None if there is no row."""
+    rows = connection.execute(sql, values).fetchall()
+    return rows[0][0] if rows else None
 
 
 def insert_rows(
     connection: apsw.Connection, into: str, values: Sequence[Any], *, width: int
 ) -> None:
-    """Insert rows of so many values; `into` is the statement up to VALUES."""
+    """Insert rows of `width` values; `into` is the statement up to VALUES."""
     start = 0
     for size in _SIZES:
         step = size * width
@@ -81,10 +81,10 @@ def _text(into: str, width: int, rows: int) -> str:
 class ChecksummedTable:
     """A table whose rows carry a checksum of all their other columns.
 
-    A key is part of its row: if it is damaged, the row is one of another name, and its checksum
-    does not fit that name. Whoever looks for the old name finds nothing. SQLite's own
-    `integrity_check` finds only a key that is no longer in order, or not the one in an index. So
-    the doctor reads all rows, and tells those that do not fit.
+    A key is part of its row: if it is damaged, the row has another name, which its checksum does
+    not match, and a lookup by the old name finds nothing. SQLite's own `integrity_check` finds only
+    a key that is out of order, or differs from an index. So the doctor reads all rows, and reports
+    those that do not match.
     """
 
     def __init__(self, table: str, columns: str, *, place: str, since: int = 1) -> None:
@@ -93,23 +93,23 @@ class ChecksummedTable:
         self.select = f"SELECT {columns}, checksum FROM {table}"
         self.width = columns.count(",") + 2  # with the checksum
         self._put = f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * self.width)})"
-        self._place = place  # how a row is called, by its first columns
+        self._place = place  # a format for the name of a row, by its first columns
 
     def seal(self, *values: Any) -> Row:
-        """The row of these values.
+        """Return the row of these values, with its checksum.
 
-        They must be what SQLite will give back: no flag but 0 or 1, no int where a float is kept.
+        They must be what SQLite gives back: 0 or 1 for a flag, no int in place of a float.
         """
         return (*values, crc32(_encode(values)))
 
     def put(self, connection: apsw.Connection, *values: Any) -> None:
-        """Put a row in place of what has its key."""
+        """Store a row, replacing the one with its key."""
         connection.execute(self._put, self.seal(*values))
 
     def fetch(
         self, connection: apsw.Connection, path: str, rest: str = "", values: Sequence[Any] = ()
     ) -> list[Row]:
-        """The rows without their checksums; `StoreDamagedError` if one is not what was written."""
+        """Return rows without their checksums; `StoreDamagedError` if one does not match."""
         rows, flaws = self.sort(connection, rest, values)
         if flaws:
             place, why = flaws[0]
@@ -119,7 +119,7 @@ class ChecksummedTable:
     def sort(
         self, connection: apsw.Connection, rest: str = "", values: Sequence[Any] = ()
     ) -> tuple[list[Row], list[Flaw]]:
-        """The rows that are what was written, and what is wrong with the others."""
+        """Return the sound rows, and what is wrong with the others."""
         sql = f"{self.select} {rest}"
         flaws: list[Flaw] = []
         try:
@@ -132,7 +132,7 @@ class ChecksummedTable:
         return good, flaws
 
     def flaw(self, row: Row) -> Flaw | None:
-        """What is wrong with a row as `select` gives it."""
+        """Return what is wrong with a row as `select` returns it."""
         found, computed = row[-1], crc32(_encode(row[:-1]))
         if found == computed:
             return None
@@ -140,7 +140,7 @@ class ChecksummedTable:
         return self._place.format(*row), why
 
     def _readable(self, cursor: apsw.Cursor, flaws: list[Flaw]) -> Iterator[Row]:
-        """Each row but those with a text that is none; SQLite gives these, too."""
+        """Yield all rows except those whose text is not UTF-8, which SQLite returns, too."""
         while True:
             try:
                 yield next(cursor)
@@ -161,7 +161,7 @@ class SqlTables:
         return fetch_one(self.connection, sql, *values)
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
-        """Rows of a table without checksums."""
+        """Return rows of a table without checksums."""
         try:
             return fetch(self.connection, sql, values)
         except UnicodeDecodeError as error:
@@ -170,11 +170,11 @@ class SqlTables:
             ) from None
 
     def checked(self, table: ChecksummedTable, rest: str, *values: Any) -> list[Row]:
-        """Rows of a table with checksums."""
+        """Return rows of a table with checksums, verified."""
         return table.fetch(self.connection, self._path, rest, values)
 
     def decoded(self, body: bytes, place: str) -> Record:
-        """The record with these bytes; `StoreDamagedError` if it cannot be read."""
+        """Decode a record; `StoreDamagedError` if it is damaged."""
         try:
             return decode_record(body)
         except NotDecodableError as error:
@@ -194,7 +194,7 @@ class SqlTables:
 
 
 class SqlChanges(SqlTables):
-    """What all changes to the tables need."""
+    """What all changes to tables share: revisions and numbers."""
 
     def _changed(self) -> bool:
         return self.connection.changes() > 0
@@ -222,7 +222,7 @@ _PLAINLY: tuple[tuple[type, Callable[[Any], object]], ...] = (
 
 
 def _plain(value: Any) -> Any:
-    """What SQLite makes of the subclasses that it takes."""
+    """Return the plain value that SQLite stores for an object of a subclass."""
     for kind, plainly in _PLAINLY:
         if isinstance(value, kind):
             return plainly(value)
@@ -288,4 +288,4 @@ CHECKSUMMED = {
         ),
     )
 }
-"""The tables of which a damaged row would mislead."""
+"""The tables where a damaged row would mislead."""

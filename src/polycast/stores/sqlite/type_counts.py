@@ -1,4 +1,4 @@
-"""How many records of some types there are, and where so many of them end: by the index alone."""
+"""Counts of records by type, from the index alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["count_records", "skip_records"]
 
 _MOST = 100  # types in one statement
 _RANGE = "position >= ? AND position < ?"
-# What is of one of the types itself is counted by that.
+# A record that has one of the types itself is counted by that.
 _OTHERWISE = "type NOT IN (SELECT value FROM json_each(?))"
 _ONE_TYPE = f"SELECT position FROM log WHERE type = ? AND {_RANGE}"
 _ONE_ROOT = f"SELECT position FROM log WHERE root = ? AND {_RANGE} AND {_OTHERWISE}"
@@ -27,7 +27,7 @@ _ONE_ROOT = f"SELECT position FROM log WHERE root = ? AND {_RANGE} AND {_OTHERWI
 def count_records(
     connection: apsw.Connection, types: Sequence[int] | None, low: int, high: int
 ) -> int:
-    """How many records of some types, or of all, are in `[low, high)`; or an upper bound."""
+    """Count the records of some types, or all, in `[low, high)`; or return an upper bound."""
     if types is None or len(types) > _MOST:
         return max(high - low, 0)
     marks = ", ".join("?" * len(types))
@@ -42,7 +42,7 @@ def count_records(
 def skip_records(
     connection: apsw.Connection, types: Sequence[int] | None, low: int, high: int, count: int
 ) -> int:
-    """The end of the first so many records in `[low, high)`; at most so many are before it."""
+    """Return a position that at most `count` of the records in `[low, high)` come before."""
     if types is None or len(types) > _MOST:
         return min(low + count, high)
     if not types:

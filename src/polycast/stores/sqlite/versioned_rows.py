@@ -1,4 +1,4 @@
-"""Rows that are in effect from one position of the log to another: routes and contexts."""
+"""Rows in effect from one position of the log to another: routes and contexts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ V = TypeVar("V", StoredRoute, ContextVersion)
 
 
 class Versions(Generic[V]):
-    """A table with number, name, a body, start and until.
+    """A table with number, name, body, start and until.
 
-    It is read by its indexes, not by its rows: a row that has another end by damage is seen, and
-    told.
+    It is read by its indexes, not by its rows, so a row whose end was changed by damage is found
+    and reported.
     """
 
     def __init__(self, table: str, kind: type[V]) -> None:
@@ -35,32 +35,32 @@ class Versions(Generic[V]):
         return [self._kind(*row) for row in state.checked(self._table, rest, *values)]
 
     def lasting(self, state: SqlTables, name: str) -> V | None:
-        """The one of a name from now on."""
+        """Return the version of a name that is in effect from now on."""
         return next(iter(self._read(state, self._lasts, name)), None)
 
     def all(self, state: SqlTables, *, at: int | None) -> list[V]:
-        """All of them, or those in effect at a position, by number."""
+        """List all versions, or those in effect at a position, by number."""
         if at is None:
             return self._read(state, "ORDER BY number")
-        # Those that have ended are few: they are forgotten when nobody needs them any more.
+        # Few have ended: they are removed when nobody needs them any more.
         begun = self._read(state, f"{self._starts} <= ?", at)
         there = [version for version in begun if version.until is None or at < version.until]
         return sorted(there, key=lambda version: version.number)
 
     def turns(self, state: SqlTables, low: int, high: int) -> set[int]:
-        """The positions between two, both exclusive, at which one begins or ends."""
+        """Return the positions between two, both exclusive, where a version begins or ends."""
         begin = self._read(state, f"{self._starts} > ? AND start < ?", low, high)
         end = self._read(state, f"{self._ends} > ? AND until < ?", low, high)
         ends = {version.until for version in end if version.until is not None}
         return {version.start for version in begin} | ends
 
     def put(self, state: SqlTables, version: V) -> V:
-        """Put one in place of what has its number."""
+        """Store a version, replacing the one of its number."""
         self._table.put(state.connection, *astuple(version))
         return version
 
     def end(self, state: SqlTables, name: str, end: int) -> bool:
-        """End the one of a name at the end of the log; whether there was one."""
+        """End the current version of a name at the end of the log; return whether there was one."""
         version = self.lasting(state, name)
         if version is None:
             return False
@@ -72,8 +72,8 @@ class Versions(Generic[V]):
         return True
 
     def forget(self, state: SqlTables, before: int) -> None:
-        """Remove those that ended at a position or earlier."""
-        if self._read(state, f"{self._ends} <= ?", before):  # none has ended by damage only
+        """Remove versions that ended at a position or earlier."""
+        if self._read(state, f"{self._ends} <= ?", before):  # checks that damage has not ended one
             sql = f"DELETE FROM {self._table.table} WHERE until <= ?"
             state.connection.execute(sql, (before,))
 
@@ -83,7 +83,7 @@ CONTEXTS = Versions("contexts", ContextVersion)
 
 _THERE = "WHERE start <= ?1 AND (until IS NULL OR ?1 < until)"
 
-# Without checksums, as it is asked for each batch: who reads the rows themselves is told.
+# Without checksums, as it runs for every batch; reading the rows themselves finds damage.
 IN_EFFECT = f"""
 SELECT * FROM (SELECT count(*), max(number) FROM routes {_THERE})
 CROSS JOIN (SELECT count(*), max(number) FROM contexts {_THERE})

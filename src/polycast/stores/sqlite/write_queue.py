@@ -1,4 +1,4 @@
-"""What is waiting to be written: records to append, and changes to make."""
+"""The jobs of the writer thread: records to append, and changes to the state."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ __all__ = ["Appending", "Change", "WriteJob"]
 
 T = TypeVar("T")
 
-_CHANGE = 100  # how many records a change counts as, where a group is measured
+_CHANGE = 100  # records that a change counts as when the size of a group is measured
 
 
 class WriteJob(Generic[T]):
-    """Something to write, what became of it, and who waits to hear it."""
+    """Something to write, with its outcome and the future of those who wait."""
 
     __slots__ = ("error", "future", "result")
 
     result: T
-    records: int  # by which groups are measured
+    records: int  # the size of groups is measured by both
     size: int
 
     def __init__(self) -> None:
         self.future: InterruptibleFuture[T] = InterruptibleFuture()
-        self.future.set_running_or_notify_cancel()  # what is submitted cannot be taken back
+        self.future.set_running_or_notify_cancel()  # a submitted job cannot be cancelled
         self.error: BaseException | None = None
 
     def settle(self) -> None:
-        """Tell who waits."""
+        """Resolve the future."""
         if self.error is None:
             self.future.set_result(self.result)
         else:
@@ -47,7 +47,7 @@ class WriteJob(Generic[T]):
 
 
 class Change(WriteJob[T]):
-    """A function that changes the state, or lets go of records, in the writer's transaction."""
+    """A function that changes the state, or truncates the log, in the writer's transaction."""
 
     __slots__ = ("work",)
 
@@ -60,9 +60,9 @@ class Change(WriteJob[T]):
 
 
 class Appending(WriteJob[list[int]]):
-    """Drafts in the form in which they are inserted: what a run has in common is there once.
+    """Drafts, encoded for insertion; what the events of a run have in common is there once.
 
-    It is made in the thread that submits, so that the writer has little to do per record.
+    The submitting thread encodes them, so that the writer has little to do per record.
     """
 
     __slots__ = (
@@ -82,9 +82,9 @@ class Appending(WriteJob[list[int]]):
         super().__init__()
         self.drafts = tuple(drafts)
         self.also: Callable[[apsw.Connection, list[int]], None] | None = None
-        """What changes with it; told the positions."""
+        """Called with the positions, in the same transaction."""
         self.types: list[Type] = []
-        self.roots: list[Type | None] = []  # of root forms, where these are others
+        self.roots: list[Type | None] = []  # of root forms that have another type
         self.sources: list[Source] = []
         self.sequences: list[range] = []
         for draft in self.drafts:
@@ -97,7 +97,7 @@ class Appending(WriteJob[list[int]]):
         self.records = sum(map(len, self.sequences))
 
     def one_by_one(self) -> Iterator[tuple[Type, Type | None, Source, int, bytes]]:
-        """Type, that of the root form, source, sequence and bytes of each record."""
+        """Yield type, root type, source, sequence and bytes of each record."""
         bodies = iter(self.bodies)
         about = zip(self.types, self.roots, self.sources, self.sequences, strict=True)
         for kind, root, source, sequences in about:
@@ -105,10 +105,10 @@ class Appending(WriteJob[list[int]]):
                 yield kind, root, source, sequence, next(bodies)
 
     def encode(self, moment: float) -> None:
-        """Make the bytes of the records as they are at a moment."""
+        """Encode the records as appended at a moment."""
         self.moment = moment
         self.bodies: list[bytes] = []
-        encoders: dict[Any, Callable[..., bytes]] = {}  # types may take turns
+        encoders: dict[Any, Callable[..., bytes]] = {}  # for events of alternating types
         for draft in self.drafts:
             if not isinstance(draft, Run):
                 self.bodies.append(encode_record(draft.at(moment)))

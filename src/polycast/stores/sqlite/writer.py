@@ -1,4 +1,4 @@
-"""The one thread of a store that writes: it commits in groups, as large as the load makes them."""
+"""The writer thread of a store: it commits in groups, whose size grows with the load."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ FROM counters
 
 
 class StoreWriter:
-    """Takes all that waits, writes it in one transaction, and tells those who wait.
+    """Group commit: writes all queued jobs in one transaction, then settles their futures.
 
-    While it syncs, the next group gathers. When nothing else waits, one job is a group of its own,
-    so that nobody waits for company.
+    While it syncs, the next group gathers in the queue. A job that is alone there is written at
+    once.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class StoreWriter:
     # -- any thread --------------------------------------------------------------------------------
 
     def put(self, job: WriteJob[Any]) -> None:
-        """Have something written; its future says what became of it."""
+        """Queue a job; its future has the outcome."""
         self.home.check("writing to a store")
         with self._lock:
             if not self._closed and self.failure is None:
@@ -89,7 +89,7 @@ class StoreWriter:
         job.settle()
 
     def look(self) -> StoreFailedError | None:
-        """Why nothing can be written any more, if that is so by now."""
+        """Check the files; return why nothing can be written any more, if that is so."""
         if self.failure is None and not self._closed:
             try:
                 self._files.check()
@@ -98,7 +98,7 @@ class StoreWriter:
         return self.failure
 
     def end(self, *last: WriteJob[Any]) -> None:
-        """Write what was put before, then these, then end."""
+        """Write what is queued, then the last jobs, then end the thread."""
         if self.home.is_elsewhere():
             return
         with self._lock:
@@ -108,12 +108,12 @@ class StoreWriter:
                     self._queue.put(job)
 
     def join(self) -> None:
-        """Wait for the end."""
+        """Wait for the thread to end."""
         if not self.is_current() and not self.home.is_elsewhere():
             self._thread.join()
 
     def is_current(self) -> bool:
-        """Whether this is the thread that writes, which must not wait for itself."""
+        """Whether this is the writer thread, which must not wait for itself."""
         return threading.current_thread() is self._thread
 
     # -- the writer's thread -----------------------------------------------------------------------
@@ -124,10 +124,10 @@ class StoreWriter:
                 group = self._gather()
                 if group:
                     self._write(group)
-                group = []  # nothing is held while it waits
+                group = []  # keep nothing alive while waiting
         self._finish()
         self._peers.close()
-        if not self._may_tidy():  # the file is left as it is
+        if not self._may_tidy():  # leave the file as it is
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         with suppress(apsw.Error, OSError):
             self._connection.close()
@@ -135,7 +135,7 @@ class StoreWriter:
         self.is_over = True
 
     def _may_tidy(self) -> bool:
-        """Whether the files are its own: SQLite would remove by name what others have put there."""
+        """Whether the files are its own: SQLite would remove by name what others put there."""
         with suppress(StoreReplacedError):
             self._files.check()
             return self.failure is None
@@ -189,7 +189,7 @@ class StoreWriter:
             try:
                 execute("BEGIN IMMEDIATE")
                 break
-            except apsw.BusyError:  # somebody else writes for long: that is no failure of the disk
+            except apsw.BusyError:  # another process writes for long: no failure of the disk
                 if self._closed:
                     raise
         self._files.begin()
@@ -232,9 +232,9 @@ class StoreWriter:
     def _fail(
         self, group: Sequence[WriteJob[Any]], error: BaseException, *, unknown: bool = False
     ) -> None:
-        """Accept nothing any more: nobody knows what a second sync after a failed one means."""
+        """Stop accepting writes: after a failed sync, a second one proves nothing."""
         if isinstance(error, StoreReplacedError) and self._files.may_be_completed():
-            with suppress(apsw.Error):  # what was acknowledged before is only in the lost log
+            with suppress(apsw.Error):  # earlier acknowledged writes are only in the lost log
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
         is_damage = isinstance(error, apsw.CorruptError | apsw.NotADBError | StoreDamagedError)
         damage = str(error) if is_damage else None
@@ -246,11 +246,11 @@ class StoreWriter:
             if damage is not None:
                 job.error = StoreDamagedError(self._path, place="an unknown place", why=damage)
             job.settle()
-        self._wake()  # so that all look at the failure
+        self._wake()  # so that all watchers notice the failure
 
     def _stop(self, why: StoreFailedError) -> None:
         with self._lock:
-            # What comes later is certainly not stored, whatever became of this group.
+            # Later jobs are certainly not stored, whatever became of this group.
             self.failure = self.failure or _another(why)
 
     # -- after a commit ----------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class StoreWriter:
 
 
 def _another(error: StoreFailedError, *, unknown: bool = False) -> StoreFailedError:
-    """An error of its own for each: who raises it adds to it where it was raised."""
+    """Copy an error, as each `raise` adds its traceback to it."""
     if isinstance(error, StoreReplacedError):
         return StoreReplacedError(error.path, error.was, error.now, unknown=unknown)
     return StoreFailedError(error.path, why=error.why, unknown=unknown)
