@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.errors.root import PolycastError, listed, shown
+from polycast.errors.root import PolycastError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,8 +113,3 @@ class ContextConflictError(ContextError):
             "declaration, another name, or replace=True, which is in effect for all from the next "
             f"event on. The differences:{lines}"
         )
-
-
-def known_names(names: Iterable[str]) -> str:
-    """For messages: the contexts there are."""
-    return listed(sorted(names)) or "none"

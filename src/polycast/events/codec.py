@@ -24,7 +24,7 @@ __all__ = ["JSON", "MSGPACK", "Codec", "Encoded", "EncodedRun", "HasPayload", "c
 
 
 class HasPayload(Protocol):
-    """What decoding needs to know: a `Record` has it, an `Encoded` too."""
+    """What decoding needs: a `Record` has it, and so has an `Encoded`."""
 
     @property
     def name(self) -> str:
@@ -44,7 +44,7 @@ class HasPayload(Protocol):
 
 
 class Encoded(msgspec.Struct, frozen=True, gc=False):
-    """An event as bytes, with what names its class."""
+    """An event as bytes, with the name of its class."""
 
     name: str
     version: int
@@ -63,7 +63,7 @@ class EncodedRun(msgspec.Struct, frozen=True, gc=False):
 
 
 class Codec:
-    """One way to write events: every supported class, and nothing sliced off."""
+    """A codec for events of every supported class, without loss."""
 
     def __init__(self, form: Form) -> None:
         self.form: Form = form
@@ -76,17 +76,17 @@ class Codec:
         return f"Codec({self.form!r})"
 
     def encode(self, event: object, *, registry: Registry) -> Encoded:
-        """The bytes of an event; binds its class, and those of all it holds, in the registry."""
+        """Encode an event; its class, and those of all its parts, are bound in the registry."""
         try:
             writing = registry.attached[self._writer].known[id(type(event))]
             payload = self._encode(writing.quick(event))
         except (OverflowError, ValueError, RecursionError, LookupError, UnencodableError):
-            # A class that comes for the first time, or something that msgspec cannot write.
+            # The first event of its class, or something that msgspec cannot write.
             writing, payload = self._encoded_with_care(event, registry)
         return Encoded(writing.name, writing.version, writing.hash, self.form, payload)
 
     def encode_runs(self, events: Iterable[object], *, registry: Registry) -> list[EncodedRun]:
-        """The bytes of several events, those of one class that follow each other together."""
+        """Encode several events; consecutive ones of one class are grouped."""
         runs: list[EncodedRun] = []
         for _, alike in groupby(events, type):
             same = list(alike)
@@ -101,17 +101,17 @@ class Codec:
         return runs
 
     def decode(self, encoded: HasPayload, *, registry: Registry) -> Any:
-        """The event again, of the class known here or of one made from its description."""
+        """Decode an event, to its class or one made from its description."""
         try:
             return registry.derived[self._reader].quick[encoded.hash](encoded.payload)
         except (Malformed, UnencodableError, *_DAMAGE):
-            # A class that comes for the first time, or a mark somewhere.
+            # The first event of its class, or a mark somewhere.
             return self._decoded_with_care(encoded, registry)
 
     def glance(
         self, encoded: HasPayload, names: frozenset[str], *, registry: Registry
     ) -> Callable[[HasPayload], Any]:
-        """What decodes events of one class as far as somebody asks for these attributes.
+        """Return a decoder for some attributes of the events of one class.
 
         If all of the class was made from descriptions, other attributes are left unread: they are
         `UNSET`, and nobody notices if they are broken. Any other event is decoded as a whole.
@@ -184,7 +184,7 @@ MSGPACK = Codec("msgpack")
 
 
 def codec_for(form: str) -> Codec:
-    """The codec a record names."""
+    """Return the codec that a record names."""
     if form not in ("json", "msgpack"):
         raise BadOptionError.choice("codec", form, ("json", "msgpack"))
     return JSON if form == "json" else MSGPACK

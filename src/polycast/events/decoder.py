@@ -1,4 +1,4 @@
-"""Plain data to objects, by what the writer's description says."""
+"""Decoding: plain data to objects, by the writer's description."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _OPEN = TypeExpression("any")
 # msgspec crashes if two threads are the first to use a type of nested Structs at once.
 _BUILDING = shared_lock()
 _MARKS = frozenset((CLASS, VERSION))
-_MOST_GLANCES = 64  # for one class: those who ask come and go
+_MOST_GLANCES = 64  # kept for one class
 
 
 class _Reading(msgspec.Struct, frozen=True):
-    """How objects of one description are read; the class is held weakly, as the registry does."""
+    """How objects of one description are decoded; the class is held weakly."""
 
     here: weakref.ref[type]
     lift: Callable[[type, Any], Any]
@@ -91,7 +91,7 @@ class _Descriptions:
 
 
 class ObjectDecoder:
-    """Lifts data for one codec and one registry."""
+    """Converts plain data to objects, for one codec and one registry."""
 
     def __init__(self, form: Form, registry: Registry) -> None:
         self._module: Any = msgspec.json if form == "json" else msgspec.msgpack
@@ -99,11 +99,11 @@ class ObjectDecoder:
         self._readings: dict[str, _Reading] = {}
         self._descriptions = _Descriptions(registry)
         self.quick: dict[str, Callable[[bytes], Any]] = {}
-        """What makes an event straight from its bytes, by the hash of its description."""
+        """Functions that decode an event straight from its bytes, by the description's hash."""
         self._glances: dict[str, dict[frozenset[str], Glance | None]] = {}
 
     def regular(self, expression: TypeExpression) -> tuple[type, Anatomy, Description] | None:
-        """The class an expression names, if it is the writer's and its objects can be rebuilt."""
+        """Return the class that an expression names, if it is the writer's and can be rebuilt."""
         try:
             description = self._descriptions.named(expression.name, expression.version)
             cls = self._registry.class_for(description.name, description.version, description.hash)
@@ -113,7 +113,7 @@ class ObjectDecoder:
             return None
 
     def lift(self, data: Any, name: str, version: int, digest: str) -> Any:
-        """The event in this data, of the class its record names."""
+        """Return the event in some data, of the class its record names."""
         if name in SCALARS or name in CONTAINERS:
             return self.way_of(TypeExpression("class", name))(data)
         reading = self._readings.get(digest)
@@ -156,9 +156,9 @@ class ObjectDecoder:
         return lambda payload: lift(read(payload))
 
     def glance(self, name: str, digest: str, names: frozenset[str]) -> Glance | None:
-        """What makes of its bytes an event that has these attributes and no others.
+        """Return a function that decodes only some attributes of an event.
 
-        None if events of that description can only be made as a whole.
+        None if events of that description can only be decoded as a whole.
         """
         known = self._glances.setdefault(digest, {})
         try:
@@ -221,7 +221,7 @@ class ObjectDecoder:
         return lift
 
     def way_of(self, expression: TypeExpression) -> Lift:
-        """How values declared with a type are lifted, whatever they are."""
+        """Return the function that decodes values declared with a type."""
         natural = self._natural(expression)
         if natural is None:
             return self.open
@@ -264,7 +264,7 @@ class ObjectDecoder:
         return lambda data: None if data is None else inner(data)
 
     def open(self, data: Any) -> Any:
-        """The value of data that says itself what it is."""
+        """Decode data without a declared type: marks say what it is."""
         cls = type(data)
         if cls is dict:
             if CLASS in data:
@@ -307,7 +307,7 @@ class ObjectDecoder:
 
 
 class _Adapter:
-    """Fits the fields of another version of a class: by name, with defaults for what is missing."""
+    """Adapts fields of another version of a class: by name, with defaults for missing ones."""
 
     def __init__(self, anatomy: Anatomy, description: Description) -> None:
         self._here = frozenset(anatomy.names)

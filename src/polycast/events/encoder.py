@@ -1,4 +1,4 @@
-"""Objects to plain data: natural where the declared type says enough, marked where it does not."""
+"""Encoding: objects to plain data, natural where the declared type determines it, else marked."""
 
 from __future__ import annotations
 
@@ -38,31 +38,34 @@ _OPEN = TypeExpression("any")
 
 
 class Writing(msgspec.Struct, frozen=True):
-    """How objects of one class are written."""
+    """How objects of one class are encoded."""
 
     name: str
     version: int
     hash: str
     natural: Lower
     quick: Callable[[Any], Any]
-    """The natural form of a whole event, generated where the class allows."""
+    """Encodes a whole event; generated code where the class allows."""
 
 
 class ObjectEncoder:
-    """Lowers objects for one codec and one registry; `busy` holds what is being lowered."""
+    """Converts objects to plain data, for one codec and one registry.
+
+    `busy` has the ids of the objects being converted, to detect cycles.
+    """
 
     def __init__(self, form: Form, registry: Registry) -> None:
         self.form = form
         self._registry = registry
         self.known: dict[int, Writing] = {}
-        """By the id of the class, which is the fastest way that keeps no class alive."""
+        """By the id of the class: the fastest key that keeps no class alive."""
         self._alive: dict[int, weakref.ref[type]] = {}
         self._open_natural: dict[type, Lower] = {
             cls: self._container(TypeExpression("class", name)) for name, cls in CONTAINERS.items()
         }
 
     def writing(self, value: Any) -> Writing:
-        """How this object is written; its class is bound if it was not."""
+        """Return how an object is encoded; its class is bound if it was not."""
         cls = type(value)
         known = self.known.get(id(cls))
         if known is None:
@@ -81,7 +84,7 @@ class ObjectEncoder:
         return forget
 
     def regular(self, expression: TypeExpression) -> tuple[type, Anatomy] | None:
-        """The class an expression names, if its objects can be rebuilt."""
+        """Return the class that an expression names, if its objects can be rebuilt."""
         name, version = expression.name, expression.version
         try:
             cls = self._registry.class_for(name, version, None)
@@ -111,7 +114,7 @@ class ObjectEncoder:
         return _writing(description, natural, quick_lower(self, anatomy, (cls,)))
 
     def walk(self, anatomy: Anatomy, description: Description) -> Lower:
-        """How objects of a class are lowered, attribute by attribute."""
+        """Return the function that encodes objects of a class attribute by attribute."""
         declared = {part.name: self.way_of(part.type) for part in description.attributes}
         open_ = self._open
 
@@ -152,7 +155,7 @@ class ObjectEncoder:
         return lower
 
     def way_of(self, expression: TypeExpression) -> Lower:
-        """How values declared with a type are lowered, whatever they are."""
+        """Return the function that encodes values declared with a type."""
         match expression.form:
             case "none":
                 return self._scalar(type(None))
@@ -285,7 +288,7 @@ class ObjectEncoder:
 
 _SCALARS = frozenset(SCALARS.values())
 _NUMBERS = frozenset((int, float))
-_DEEPEST = 100  # what can be written must not be too deep to be read, on any stack
+_DEEPEST = 100  # levels, so that every reader can decode it on its stack
 
 
 def _enter(value: Any, busy: set[int]) -> None:

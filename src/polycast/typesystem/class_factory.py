@@ -1,4 +1,4 @@
-"""Classes made from descriptions, for who lacks the real ones.
+"""Classes made from descriptions, for processes without the real ones.
 
 Without a known supertype, or with msgspec Structs as supertypes, the class is a Struct. A supertype
 of another kind is derived from in that kind's own way, so that `isinstance` holds and equality,

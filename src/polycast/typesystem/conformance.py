@@ -1,4 +1,4 @@
-"""Conformance decided from descriptions alone (TPS, section 3), for who has no classes."""
+"""Conformance decided from descriptions alone, without classes (TPS, section 3)."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _descends(description: Description, target: Description, lookup: Lookup) -> 
 
 
 class _Structure:
-    """One structural comparison; types that mention themselves are taken to fit meanwhile."""
+    """One structural comparison; recursive types are assumed to conform meanwhile."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup

@@ -1,4 +1,4 @@
-"""What is known of an event type without its class: plain data, the same in every process."""
+"""Descriptions of event types: plain data, the same in every process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AttributeDescription(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MemberDescription(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What objects of a class offer under one name: a method, a property or a field."""
+    """A member of a class: a method, a property or a field."""
 
     name: str
     kind: str
@@ -75,7 +75,7 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     constants: tuple[ConstantDescription, ...] = ()
 
     def __post_init__(self) -> None:
-        # Whoever reads it later may have less of a stack than whoever has read it first.
+        # A later reader may have less stack than the first.
         parts: list[Any] = [*(attribute.type for attribute in self.attributes)]
         parts += [member.type for member in self.members if member.type is not None]
         parts += [attribute.default for attribute in self.attributes]
@@ -110,7 +110,7 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
 
 
 def _inside(part: Any) -> Iterable[Any]:
-    """What a type or a value consists of."""
+    """Return the parts of a type or a value."""
     if isinstance(part, TypeExpression):
         return (*part.arguments, *part.literals)
     if isinstance(part, dict):
@@ -119,13 +119,13 @@ def _inside(part: Any) -> Iterable[Any]:
 
 
 def difference(one: Description, other: Description) -> str:
-    """The first thing in which two descriptions of one name differ, in words."""
+    """Describe the first difference between two descriptions of one name."""
     if one.supertypes != other.supertypes:
         return f"supertypes {_listed(one.supertypes)} before, {_listed(other.supertypes)} now"
     for what in ("attributes", "members", "constants"):
-        found = _different_entry(what[:-1], getattr(one, what), getattr(other, what))
-        if found:
-            return found
+        change = _different_entry(what[:-1], getattr(one, what), getattr(other, what))
+        if change:
+            return change
     for field in ("kind", "interface", "aliases"):
         before, now = getattr(one, field), getattr(other, field)
         if before != now:

@@ -1,4 +1,4 @@
-"""The members of a class: what its objects offer to those who hold one."""
+"""The members of a class: the methods, properties and fields of its objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["member_hints", "members_of"]
 _EMPTY = inspect.Signature.empty
 _COROUTINE: Any = Coroutine
 
-# The methods a Protocol may ask for besides named ones: what operators and statements call.
+# The special methods that a Protocol may require: what operators and statements call.
 _SPECIAL = frozenset(
     f"__{name}__"
     for name in (  # noqa: SIM905
@@ -32,7 +32,7 @@ _SPECIAL = frozenset(
     ).split()
 )
 
-_OVERLOADED: Any = typing.overload(lambda: None)  # what the decorator leaves in place of a function
+_OVERLOADED: Any = typing.overload(lambda: None)  # replaces every overloaded function
 _SETTINGS = frozenset(("model_config",))  # pydantic puts it into every model
 
 
@@ -119,7 +119,7 @@ def _returned(function: Any, owner: type) -> TypeExpression | None:
 
 
 def _overloaded(name: str, owner: type, *, bound: bool) -> MemberDescription:
-    """A method that a Protocol declares in several forms: who has it takes all of them."""
+    """An overloaded method of a Protocol: an implementation must accept all its forms."""
     where = types.SimpleNamespace(
         __module__=owner.__module__, __qualname__=f"{owner.__qualname__}.{name}"
     )

@@ -1,4 +1,4 @@
-"""The names of one bus: which class, and which description, stands behind each."""
+"""The names of one bus: the class and the description of each."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Registry"]
 
-MOST_ABOVE = 50  # classes that are made, each as a supertype of the one before
+MOST_ABOVE = 50  # nested supertypes that are made for one class
 
 OWN = "polycast.events.structured_event"
 """The module of the classes of events that the library itself has."""
 
 
 class Registry:
-    """Binds wire names to classes, weakly, and to descriptions, for good; safe among threads.
+    """Binds wire names to classes, weakly, and to descriptions, for good; thread-safe.
 
-    A name that nobody has bound may mean a class of this process. With `classes`, only one of
-    these: whoever runs filters of others, as a broker or a pipeline does, must not lend them the
-    classes that the program happens to have.
+    A name that nobody has bound may resolve to any class of this process, or with `classes`, only
+    to one of these: a broker or a pipeline, which runs filters of others, must not expose other
+    classes of its process to them.
     """
 
     def __init__(self, *, classes: Iterable[type] | None = None) -> None:
@@ -49,9 +49,9 @@ class Registry:
         self._made: dict[str, type] = {}
         self._making: set[str] = set()
         self.derived: dict[str, Any] = {}
-        """What others computed from these names; emptied when a name comes to mean more."""
+        """Caches of other modules; emptied when a name gets another meaning."""
         self.attached: dict[str, Any] = {}
-        """What others keep beside these names, for as long as the names last."""
+        """Data of other modules that lives as long as the registry."""
 
     def bind(self, cls: type) -> Description:
         """Bind a class, and all it mentions, to their names; `NameClashError` if one is taken."""
@@ -59,7 +59,7 @@ class Registry:
         return description if description is not None else self._bind_all(cls)
 
     def add(self, description: Description) -> None:
-        """Learns a description from elsewhere; the first for a name and version stands for it."""
+        """Add a description from elsewhere; the first for a name and version is used."""
         with self._lock:
             if description.hash not in self._hashed:
                 doubtful = self._is_known(description)
@@ -72,7 +72,7 @@ class Registry:
                     self.derived = {}
 
     def resolve(self, name: str, *, version: int | None = None) -> type | None:
-        """The class behind a name or alias: of that version if there is one, else the newest."""
+        """Return the class of a name or alias: of that version if there is one, else the newest."""
         if name in STANDARD:
             return STANDARD[name]
         with self._lock:
@@ -117,7 +117,7 @@ class Registry:
         return len(self._hashed)
 
     def class_for(self, name: str, version: int, digest: str | None) -> type:
-        """The class of this process behind a name, else one made from the description."""
+        """Return the class of this process for a name, else one made from the description."""
         cls = self.resolve(name, version=version)
         if cls is not None:
             return cls
@@ -130,7 +130,7 @@ class Registry:
         return self.made(known)
 
     def made(self, description: Description) -> type:
-        """The class made at run time from a description; one per description."""
+        """Return the class made from a description; one per description."""
         with self._lock:
             cls = self._made.get(description.hash)
             if cls is None:
@@ -146,7 +146,7 @@ class Registry:
             return cls
 
     def made_apart(self, description: Description) -> type:
-        """The same of a description that is not to be known here; one at each call."""
+        """Make a new class from a description that is not added here."""
         with self._lock:
             return make_class(description, self._known_bases(description))
 
@@ -231,7 +231,7 @@ def _module_classes(name: str) -> list[type]:
 
 
 def _is_event_like(cls: type) -> bool:
-    # A name from the wire must not bring to life what was never meant to be an event.
+    # A name from the wire must not resolve to a class that was never meant to be an event.
     if issubclass(cls, enum.Enum):
         return True
     if is_standard_library(cls) or hasattr(cls, "__del__") or issubclass(cls, type):

@@ -16,10 +16,11 @@ import msgspec
 
 from polycast.errors import NotDecodableError, StoreDamagedError
 from polycast.events import decode_record
+from polycast.events.instances import PLAIN
 from polycast.stores.contract import CHANGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import apsw
 
@@ -213,19 +214,11 @@ class SqlChanges(SqlTables):
             self._execute("DELETE FROM changes WHERE revision <= ?", (revision - CHANGES,))
 
 
-_PLAINLY: tuple[tuple[type, Callable[[Any], object]], ...] = (
-    (int, int.__int__),
-    (float, float.__float__),
-    (str, str.__str__),
-    (bytes, lambda value: bytes(memoryview(value))),
-)
-
-
 def _plain(value: Any) -> Any:
     """Return the plain value that SQLite stores for an object of a subclass."""
-    for kind, plainly in _PLAINLY:
+    for kind, plain in PLAIN.items():
         if isinstance(value, kind):
-            return plainly(value)
+            return plain(value)
     raise TypeError(f"{type(value).__name__} cannot be kept in a store")
 
 

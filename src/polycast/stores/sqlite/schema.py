@@ -14,7 +14,7 @@ from polycast.errors import NotAStoreError
 from polycast.stores.sqlite.row_format import fetch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["APPLICATION", "BUSY_SECONDS", "STEPS", "prepare", "sync_directory", "version_of"]
 
@@ -229,15 +229,11 @@ def _upgrade(connection: apsw.Connection, path: str, steps: Sequence[str]) -> No
 
 
 def _use_wal(connection: apsw.Connection) -> None:
-    _patiently(lambda: fetch(connection, "PRAGMA journal_mode = WAL"))
-
-
-def _patiently(ask: Callable[[], object]) -> None:
     """Retry while other connections are busy: changing the journal mode does not wait by itself."""
     deadline, pause = time.monotonic() + BUSY_SECONDS, threading.Event()
     while True:
         try:
-            ask()
+            fetch(connection, "PRAGMA journal_mode = WAL")
             return
         except apsw.BusyError:
             if time.monotonic() > deadline:
