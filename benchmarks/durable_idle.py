@@ -28,7 +28,7 @@ from tables import Table
 import polycast as pc
 from polycast.config import level_named
 from polycast.matching import Interest, definition_of, selector_for
-from polycast.stores import Kept, Transaction, open_store, retain
+from polycast.stores import StoredSubscription, Transaction, open_store, retain
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def _fill(path: Path, count: int) -> None:
 
     def save(tx: Transaction, numbers: range) -> None:
         for number in numbers:
-            tx.save(Kept(_name(number), definition, 1, 1, token=number + 1))
+            tx.save(StoredSubscription(_name(number), definition, 1, 1, token=number + 1))
 
     with closing(open_store(path)) as store:
         for first in range(0, count, TOGETHER):

@@ -21,7 +21,7 @@ from polycast.pipeline import Pipeline, session
 from polycast.pipeline.route_worker import COLUMNS
 from polycast.pipeline.sink import Sink, rows_in
 from polycast.pipeline.spark_session import LEAN
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 
 HERE = Path(__file__).parent
 PATIENCE = 300.0  # seconds after which something must be wrong
@@ -186,7 +186,7 @@ def run_shape(
 
 def _run_shape(spark: Any, path: Path, shape: str, batch: int, longest: float, least: int) -> Run:
     run, done = Run(), threading.Event()
-    with looking(str(path)) as store:
+    with open_readonly(str(path)) as store:
         end = store.newest() + 1
 
     def seen(kept: Kept) -> None:

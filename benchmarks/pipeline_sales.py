@@ -18,7 +18,7 @@ from ready10 import SYMBOLS, Equal, OneOf, Predicate, Range, Subscription, filte
 import polycast as pc
 from polycast.config import level_named
 from polycast.matching import Interest, definition_of, selector_for
-from polycast.stores import Kept, Transaction, open_store
+from polycast.stores import StoredSubscription, Transaction, open_store
 from polycast.typesystem import Registry
 
 TAKERS = 12  # subscriptions that want an event, in the mean
@@ -118,7 +118,7 @@ def make_store(path: Path, subscribed: int, published: int) -> None:
             tx.describe(description)
         start = tx.newest() + 1
         for number, definition in enumerate(definitions):
-            tx.save(Kept(f"s{number}", definition, start, start))
+            tx.save(StoredSubscription(f"s{number}", definition, start, start))
             tx.begin_route(f"s{number}", definition)
 
     store = open_store(str(path))

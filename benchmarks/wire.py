@@ -37,7 +37,7 @@ from polycast.config import level_named
 from polycast.events import JSON, MSGPACK, Codec, Identity, Record, decode_record, encode_record
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.routing import RoutingPlan
-from polycast.stores import Route, Stored
+from polycast.stores import Stored, StoredRoute
 from polycast.typesystem import Description, Registry
 
 FIELDS = {
@@ -224,7 +224,7 @@ def _plan(cls: type, here: Registry, name: str) -> RoutingPlan:
     interest = Interest(selector_for(cls), lifted, level_named("sorted_set"))
     view: Any = _View(here)
     plan = RoutingPlan(Registry())
-    plan.move_to([Route(1, name, definition_of(interest).encoded(), 0)], view)
+    plan.move_to([StoredRoute(1, name, definition_of(interest).encoded(), 0)], view)
     return plan
 
 

@@ -18,7 +18,7 @@ from itertools import islice
 import numpy as np
 
 import polycast as pc
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from supply_chain import us
 from supply_chain.byhand import handwork
 from supply_chain.events import Event, root
@@ -84,7 +84,7 @@ class Publishers:
     def _turn(self) -> None:
         """The US have a new rate; the store says from which position on."""
         self._federations["us"].replace(us.new_quarter)
-        with looking(self._job.url.removeprefix("sqlite:///")) as store, store.view() as view:
+        with open_readonly(self._job.url.removeprefix("sqlite:///")) as store, store.view() as view:
             self.turned = [each.start for each in view.contexts() if each.name == "us"][-1]
         rates = f"{us.DOLLARS_FOR_A_EURO} to {us.IN_THE_NEW_QUARTER} dollars for a euro"
         say(changed=f"the US replace their context: from {rates}, from position {self.turned:,} on")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import polycast as pc
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from supply_chain.changes import Change, changes
 from supply_chain.digests import EVERY, digest, picture
 from supply_chain.events import Event, Shipment, root
@@ -169,7 +169,7 @@ def main() -> None:
     federation = pc.Federation(root, imports=[module_of(party)])
     own: dict[str, Any] = {"publisher": f"subscribers-{party}", "context": context_of(party)}
     own |= {"federation": federation}
-    with pc.Bus(wanted.url, **own) as bus, looking(path) as store:
+    with pc.Bus(wanted.url, **own) as bus, open_readonly(path) as store:
         subscribers = Subscribers(wanted, bus, store)
         for number, wish in enumerate(ours, 1):
             subscribers.subscribe(wish)

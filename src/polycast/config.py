@@ -1,4 +1,4 @@
-"""What a bus and a subscription can be told: levels, policies, clocks."""
+"""Configuration of buses and subscriptions: levels, policies, clocks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FOREVER = 1e10  # seconds; what is longer is a mistake
 
 
 class Clock(Protocol):
-    """Where time comes from; pass your own to turn it by hand."""
+    """The source of time; pass your own to control it in tests."""
 
     def time(self) -> float:
         """Seconds since the epoch, by the wall clock."""
@@ -69,7 +69,7 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a subscription is promised (DAC figure 19)."""
+    """A delivery guarantee (DAC figure 19)."""
 
     name: LevelName
     reliable: bool

@@ -1,7 +1,7 @@
-"""Which process something is of: after `os.fork()` the child has a copy of what is the parent's.
+"""Detection of forks: after `os.fork()` the child has copies of the parent's objects.
 
-The threads, the connections and the locks behind it are the parent's, so nothing works there any
-more, and letting go of it there must not be felt by the parent.
+Their threads, connections and locks belong to the parent, so they no longer work in the child, and
+releasing them there must not affect the parent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _note() -> None:
 
 
 class Home:
-    """The process in which something was opened."""
+    """The process that something was opened in."""
 
     __slots__ = ("_forks", "_what")
 
@@ -42,13 +42,13 @@ class Home:
         return self._forks != _Forks.count
 
     def check(self, operation: str) -> None:
-        """Refuse what is asked in a child."""
+        """Raise `ForkedError` in a child."""
         if self._forks != _Forks.count:
             raise ForkedError(operation, self._what)
 
 
 def in_child(function: Callable[[], None]) -> None:
-    """Have something done in each process that is forked from this one, before all else."""
+    """Call a function first thing in every process forked from this one."""
     if hasattr(os, "register_at_fork"):  # not on Windows, where nobody forks
         os.register_at_fork(after_in_child=function)
 
@@ -57,7 +57,7 @@ _locks: WeakSet[Any] = WeakSet()
 
 
 def shared_lock() -> threading.RLock:
-    """A lock of what a child may go on with: nobody else has it there."""
+    """Return a lock that a child may continue to use: it is free there."""
     lock = threading.RLock()
     _locks.add(lock)
     return lock
@@ -65,7 +65,7 @@ def shared_lock() -> threading.RLock:
 
 def _free_locks() -> None:
     for lock in list(_locks):
-        if not lock._is_owned():  # whoever has it is a thread of the parent
+        if not lock._is_owned():  # its owner is a thread of the parent
             lock._at_fork_reinit()
 
 

@@ -1,7 +1,7 @@
-"""Locks for code that may be interrupted, in its own thread, by code that wants the same locks.
+"""Locks for code that signal handlers and finalisers may interrupt in its own thread.
 
-A signal handler and a finaliser run in the midst of anything, also where a lock is held; waiting
-for it there would be waiting for oneself. An `RLock` knows who has it, so that can be told.
+They run at any point, even while the thread holds a lock; waiting for that lock would be a
+deadlock. An `RLock` knows its owner, so this can be detected.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LATEST",
-    "Bell",
-    "Outcome",
+    "InterruptibleEvent",
+    "InterruptibleFuture",
     "check_free",
     "interrupted",
     "is_awaited",
@@ -34,18 +34,18 @@ T = TypeVar("T")
 
 
 def owner_test(lock: Any) -> Callable[[], bool]:
-    """What tells whether this thread has an `RLock`; it costs about as much as a lock."""
+    """Return the test whether this thread owns an `RLock`; a call costs about as much as a lock."""
     test: Callable[[], bool] = lock._is_owned
     return test
 
 
 def is_mine(lock: Any) -> bool:
-    """Whether this thread has an `RLock`."""
+    """Whether this thread owns an `RLock`."""
     return bool(lock._is_owned())
 
 
 def check_free(operation: str, *locks: Any) -> None:
-    """Refuse what was called in the midst of something that has one of these locks."""
+    """Raise `WouldDeadlockError` if this thread was interrupted while it owned one of the locks."""
     if is_inside():
         raise interrupted(operation)
     for lock in locks:
@@ -54,9 +54,9 @@ def check_free(operation: str, *locks: Any) -> None:
 
 
 class _Latest(threading.local):
-    """The lock that a thread was about to take last, of those that are not within others.
+    """The outermost lock that a thread noted last, before acquiring it.
 
-    It is not taken back: whether the thread has the lock is asked of the lock.
+    The note stays afterwards: the lock itself says whether the thread owns it.
     """
 
     lock: Any = None
@@ -66,13 +66,13 @@ LATEST = _Latest()
 
 
 def is_inside() -> bool:
-    """Whether this thread has the lock that it noted last."""
+    """Whether this thread owns the lock that it noted last."""
     lock = LATEST.lock
     return lock is not None and bool(lock._is_owned())
 
 
 def note(lock: Any) -> None:
-    """Note a lock that is about to be taken, perhaps within another one."""
+    """Note a lock that is about to be acquired, unless within another one."""
     if not is_inside():
         LATEST.lock = lock
 
@@ -82,7 +82,7 @@ _awaited: set[int] = set()  # threads
 
 @contextmanager
 def others_wait() -> Iterator[None]:
-    """While this thread does what other threads wait for: it must not wait for any of them."""
+    """Mark this thread as one that other threads wait for, which must not wait for them."""
     me = threading.get_ident()
     _awaited.add(me)
     try:
@@ -92,14 +92,14 @@ def others_wait() -> Iterator[None]:
 
 
 def is_awaited() -> bool:
-    """Whether others wait for what this thread does."""
+    """Whether other threads wait for this thread."""
     return threading.get_ident() in _awaited
 
 
-class Outcome(Future[T]):
-    """A future that may be waited for by what interrupts who waits for another one.
+class InterruptibleFuture(Future[T]):
+    """A future that an interrupting signal handler may wait for, too.
 
-    Who waits has no lock meanwhile that whoever settles it would need.
+    A waiting thread holds no lock that the thread which resolves the future needs.
     """
 
     def __init__(self) -> None:
@@ -108,24 +108,24 @@ class Outcome(Future[T]):
         self._gate.acquire()
 
     def _invoke_callbacks(self) -> None:
-        self._gate.release()  # it is settled, and those who are called now may ask how
+        self._gate.release()  # it is resolved, and callbacks may read the result
         super()._invoke_callbacks()  # type: ignore[misc]
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait for it."""
+        """Wait for the result."""
         if not self._gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
             raise TimeoutError
         self._gate.release()
         return super().result(0)
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Have something called when it has come."""
+        """Call a function when the future is resolved."""
         note(self._condition)
         super().add_done_callback(fn)
 
 
 def interrupted(operation: str) -> WouldDeadlockError:
-    """The error for what interrupts the bus in its own thread."""
+    """Return the error for calls that interrupt the bus in its own thread."""
     return WouldDeadlockError(
         operation,
         why="it was called by a signal handler or a finaliser that has interrupted the bus in this "
@@ -134,24 +134,24 @@ def interrupted(operation: str) -> WouldDeadlockError:
     )
 
 
-class Bell:
-    """Like a `threading.Event`, but who rings it may be interrupted by who rings it, too."""
+class InterruptibleEvent:
+    """Like a `threading.Event`, but `set` may interrupt itself in the same thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.RLock())
         self._rung = False
 
     def set(self) -> None:
-        """Ring it."""
+        """Set the event."""
         with self._changed:
             self._rung = True
             self._changed.notify_all()
 
     def clear(self) -> None:
-        """It has been heard."""
+        """Reset the event."""
         self._rung = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is rung."""
+        """Wait until the event is set."""
         with self._changed:
             return self._changed.wait_for(lambda: self._rung, timeout)

@@ -1,4 +1,4 @@
-"""Counts of what happened, for one subscription and for a whole bus; what fails each time."""
+"""Counters of a subscription and of a bus, and failures of user functions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from polycast.plain_text import plain
 
 __all__ = ["Counts", "Trials"]
 
-FEW = 3  # failures in a row that may be chance
+FEW = 3  # consecutive failures that may be chance
 _LONGEST = 200  # characters of an error
 
 
 @dataclass(slots=True)
 class Counts:
-    """What became of events. Changed under the lock of who owns it."""
+    """Outcomes of events. Its owner's lock protects it."""
 
     delivered: int = 0
     failed: int = 0
@@ -33,31 +33,31 @@ class Counts:
 
 
 class Trials:
-    """How a function of a user does, from its first failure on. Changed under its owner's lock."""
+    """Failures of a user function, counted from the first. Its owner's lock protects it."""
 
     __slots__ = ("_few", "asked", "error", "failed", "row")
 
     def __init__(self, few: int = FEW) -> None:
         self._few = few
         self.asked = self.failed = 0
-        self.row = 0  # failures since it has worked
+        self.row = 0  # consecutive failures
         self.error = ""  # the last, in one line
 
     def fail(self, error: BaseException) -> None:
-        """It has failed once more."""
+        """Count a failure."""
         self.asked += 1
         self.failed += 1
         self.row += 1
         self.error = _in_one_line(error)
 
     def work(self, times: int = 1) -> None:
-        """It has worked."""
+        """Count successes."""
         self.asked += times
         self.row = 0
 
     @property
     def are_vain(self) -> bool:
-        """Whether it fails each time, of late."""
+        """Whether it currently fails each time."""
         return self.row >= self._few
 
     def __str__(self) -> str:

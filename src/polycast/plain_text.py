@@ -1,4 +1,4 @@
-"""Text from outside, made safe to print and to log: what a terminal would obey is shown instead."""
+"""Text from outside, made safe to print and to log: control characters are escaped."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _BUT_LINES = re.compile(f"(?![\n\t]){_OBEYED.pattern}")
 
 
 def plain(text: str) -> str:
-    """One line in which nothing is obeyed: ESC is shown as \\x1b, a new line as \\n."""
+    """Escape all control characters in a text: ESC becomes \\x1b, a new line \\n."""
     return _OBEYED.sub(_shown, text)
 
 
 def plain_lines(text: str) -> str:
-    """Our own lines with text from outside in them: new lines and tabs stay."""
+    """Escape control characters except new lines and tabs, for our own text with foreign parts."""
     return _BUT_LINES.sub(_shown, text)
 
 
 def plain_json(document: str) -> str:
-    """The same JSON, in which nothing is obeyed either: encoders leave C1 and the like as it is."""
+    """Escape control characters in JSON: encoders leave C1 and the like as they are."""
     return _BUT_LINES.sub(_shown_in_json, document)
 
 
@@ -47,13 +47,13 @@ def _shown_in_json(found: re.Match[str]) -> str:
 
 
 class PlainFilter(logging.Filter):
-    """Makes of each record one plain line, and of its exception plain lines, each indented.
+    """Makes each record one plain line, and its exception plain, indented lines.
 
-    So what is at the beginning of a line was always said by this program.
+    So what begins a line always comes from this program.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Change the record; it is always logged."""
+        """Escape the record; it is always logged."""
         record.msg, record.args = plain(_message(record)), None
         if isinstance(record.exc_info, tuple) and not record.exc_text:
             record.exc_text = indent(plain_lines(_trace(*record.exc_info)), "  ")
@@ -61,9 +61,9 @@ class PlainFilter(logging.Filter):
 
 
 def log_of(name: str) -> logging.Logger:
-    """The logger of that name; what is logged there is plain, whoever handles it."""
+    """Return the logger of a name; it escapes records for all handlers."""
     logger = logging.getLogger(name)
-    if not any(isinstance(each, PlainFilter) for each in logger.filters):
+    if not any(isinstance(known, PlainFilter) for known in logger.filters):
         logger.addFilter(PlainFilter())
     return logger
 
@@ -71,7 +71,7 @@ def log_of(name: str) -> logging.Logger:
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception as error:  # an object whose str() fails does not end who logs it
+    except Exception as error:  # a failing str() of an object must not break logging
         return f"{record.msg} ({type(error).__name__} while it was put into words)"
 
 

@@ -1,7 +1,7 @@
-"""What names mean: the one place where a name becomes a function or a class.
+"""Registered names: the one place where a name becomes a function or a class.
 
-A name that came from outside (a store, a wire, a file) is looked up in a table that whoever runs
-the program has filled at start, and nowhere else: nothing is imported for it, no dots are followed.
+A name from outside (a store, the wire, a file) is looked up in a table that the operator of the
+program filled at start, and nowhere else: nothing is imported for it, and no dots are followed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUILT_IN",
-    "Names",
+    "RegisteredNames",
     "classes_called",
     "home_of",
     "imported",
@@ -27,16 +27,16 @@ __all__ = [
     "placed_at",
 ]
 
-# Of Python itself: they take one value, give another, and do nothing else.
+# Functions of Python itself that take one value, return another, and do nothing else.
 BUILT_IN: dict[str, Callable[..., Any]] = {
-    f"builtins:{each.__name__}": each for each in (abs, bool, float, int, len, round, str)
+    f"builtins:{kind.__name__}": kind for kind in (abs, bool, float, int, len, round, str)
 }
-MOST_TOLD = 100  # names that are missed, and told of in a log
+MOST_TOLD = 100  # unknown names that are logged
 _log = log_of("polycast")
 
 
 class _Registered(NamedTuple):
-    """A function or a class, and how it may be called."""
+    """A function or a class, and the names it is registered by."""
 
     module: str
     path: str
@@ -44,12 +44,12 @@ class _Registered(NamedTuple):
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """Of which the first is how stores have it; a file may leave out the module."""
+        """The names it has: the first in stores; files may leave out the module."""
         return f"{self.module}:{self.path}", f"{self.module}.{self.path}", self.path
 
 
-class Names:
-    """The functions and classes that names from outside may mean.
+class RegisteredNames:
+    """The functions and classes that names from outside can refer to.
 
     A module registers the functions and classes that it defines itself: those that its `__all__`
     lists, else the public ones; and the public methods of these classes. Of a package, `__all__`
@@ -62,8 +62,8 @@ class Names:
         modules: Iterable[ModuleType | str] = (),
         functions: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
-        given = [imported(each) if isinstance(each, str) else each for each in modules]
-        self.modules: dict[str, ModuleType] = {each.__name__: each for each in given}
+        given = [imported(module) if isinstance(module, str) else module for module in modules]
+        self.modules: dict[str, ModuleType] = {module.__name__: module for module in given}
         self.functions: dict[str, Callable[..., Any]] = dict(functions or {})
         self._known: dict[str, Any] = dict(BUILT_IN)
         self._spelled: dict[str, list[Any]] = {}
@@ -76,22 +76,22 @@ class Names:
 
     def get(self, name: str) -> Callable[..., Any] | None:
         """The function that is registered by a name such as `shop.rules:is_urgent`, if any is."""
-        found: Callable[..., Any] | None = self._known.get(name)
-        if found is None and (self.modules or self.functions):
+        value: Callable[..., Any] | None = self._known.get(name)
+        if value is None and (self.modules or self.functions):
             self._tell(name)
-        return found
+        return value
 
     @property
     def classes(self) -> frozenset[type]:
         """The classes that are registered: events from outside may be of these, and no others."""
-        return frozenset(each for each in self._known.values() if isinstance(each, type))
+        return frozenset(value for value in self._known.values() if isinstance(value, type))
 
     def spelled(self, name: str) -> list[Any]:
-        """What a name in a file may mean: with its module or without, with dots only."""
+        """Return what a name in a file may refer to: with or without its module, dots only."""
         return self._spelled.get(name, [])
 
     def why_not(self, name: str) -> str:
-        """Why a name means nothing: what is registered, and how more can be."""
+        """Explain why a name is unknown: what is registered, and how to register more."""
         home = self._foreign.get(name)
         if home is not None:
             why = f"{name!r:.200} is defined in {home}, which is not registered"
@@ -107,9 +107,9 @@ class Names:
         )
 
     def near(self, name: str) -> str:
-        """For messages: what somebody may have meant who spelt it so."""
-        found = difflib.get_close_matches(name[:200], self._spelled, n=1, cutoff=0.8)
-        return f"; did you mean {found[0]!r}?" if found else ""
+        """Suggest the nearest registered name, for messages."""
+        matches = difflib.get_close_matches(name[:200], self._spelled, n=1, cutoff=0.8)
+        return f"; did you mean {matches[0]!r}?" if matches else ""
 
     def homes(self, name: str) -> str | None:
         """The module from which the modules only import what has that name."""
@@ -120,10 +120,10 @@ class Names:
     def _register(self, module: ModuleType) -> None:
         homes = frozenset(self.modules)
         for name, value in _own(module):
-            for each in (_Registered(module.__name__, name, value), *_home(module, value)):
-                self._enter(*each.spellings, value=value)
+            for registered in (_Registered(module.__name__, name, value), *_home(module, value)):
+                self._enter(*registered.spellings, value=value)
                 if isinstance(value, type):
-                    self._enter_class(each, homes | {value.__module__})
+                    self._enter_class(registered, homes | {value.__module__})
         for name, value in vars(module).items():
             if name not in self._spelled and callable(value):
                 home = _text(value, "__module__") or type(value).__module__
@@ -131,30 +131,30 @@ class Names:
 
     def _enter_class(self, registered: _Registered, homes: frozenset[str]) -> None:
         for name, value in methods_of(registered.value, homes).items():
-            each = _Registered(registered.module, f"{registered.path}.{name}", value)
-            self._enter(*each.spellings, value=value)
+            inner = _Registered(registered.module, f"{registered.path}.{name}", value)
+            self._enter(*inner.spellings, value=value)
             if isinstance(value, type):
-                self._enter_class(each, homes)
+                self._enter_class(inner, homes)
 
     def _enter(self, *spellings: str, value: Any) -> None:
         self._known[spellings[0]] = value
-        for each in dict.fromkeys(spellings):
-            self._spelled.setdefault(each, []).append(value)
+        for spelling in dict.fromkeys(spellings):
+            self._spelled.setdefault(spelling, []).append(value)
 
     def _tell(self, name: str) -> None:
-        """Once for each name, and not for ever: names come from others."""
+        """Log an unknown name once; limited, as names come from outside."""
         if name not in self._missed and len(self._missed) < MOST_TOLD:
             self._missed.add(name)
             _log.warning("%s", self.why_not(name))
 
 
 def _own(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """What a module defines: all that it lists, else what has a public name.
+    """Yield what a module defines: what its `__all__` lists, else all public names.
 
-    What it only imports is not its own, whatever it lists; what its own modules define is.
+    What it only imports does not count, unless its own submodules define it.
     """
     space, listed = vars(module), vars(module).get("__all__")
-    for name in [each for each in space if each[:1] != "_"] if listed is None else listed:
+    for name in [name for name in space if name[:1] != "_"] if listed is None else listed:
         value = space.get(name)
         home = _text(value, "__module__") or ""
         is_below = listed is not None and home.startswith(f"{module.__name__}.")
@@ -163,14 +163,14 @@ def _own(module: ModuleType) -> Iterator[tuple[str, Any]]:
 
 
 def _home(module: ModuleType, value: Any) -> list[_Registered]:
-    """Under which name stores have what a module lists, but does not define itself."""
+    """Return the name in stores of what a module lists, but does not define itself."""
     home = home_of(value)
     known = home is None or home[0] == module.__name__
     return [] if known or home is None else [_Registered(*home, value)]
 
 
 def _is_defined_in(value: Any, module: str) -> bool:
-    """Whether it is a function or class of a module; an object that can be called is neither."""
+    """Whether it is a function or class of a module, and not just a callable object."""
     if not callable(value) or isinstance(value, ModuleType):
         return False
     return _text(value, "__module__") == module and _text(value, "__qualname__") is not None
@@ -178,10 +178,10 @@ def _is_defined_in(value: Any, module: str) -> bool:
 
 def _text(value: Any, name: str) -> str | None:
     try:
-        found = getattr(value, name, None)
-    except Exception:  # an object that stands for another one, which is not there
+        text = getattr(value, name, None)
+    except Exception:  # a proxy whose object does not exist
         return None
-    return found if isinstance(found, str) else None
+    return text if isinstance(text, str) else None
 
 
 def methods_of(cls: type, homes: frozenset[str]) -> dict[str, Any]:
@@ -189,12 +189,12 @@ def methods_of(cls: type, homes: frozenset[str]) -> dict[str, Any]:
 
     What it inherits counts if the class that has it is of these modules, too.
     """
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for base in cls.__mro__:
         for name, value in vars(base).items():
             if not name.startswith("_"):
-                found.setdefault(name, _method(cls, base, value, homes))
-    return {name: value for name, value in found.items() if value is not None}
+                members.setdefault(name, _method(cls, base, value, homes))
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _method(cls: type, base: type, value: Any, homes: frozenset[str]) -> Any:
@@ -212,7 +212,7 @@ def _method(cls: type, base: type, value: Any, homes: frozenset[str]) -> Any:
 
 
 def imported(name: str) -> ModuleType:
-    """A module that whoever runs the program has named: never one that somebody else has."""
+    """Import a module that the operator of the program named, and never anybody else."""
     return importlib.import_module(name)
 
 
@@ -220,15 +220,15 @@ def imported(name: str) -> ModuleType:
 
 
 def placed_at(module: str | None, path: str) -> Any:
-    """What a loaded module has at the path that something of this process says it is at."""
-    found: Any = sys.modules.get(module or "")
+    """Return what a loaded module has at a dotted path."""
+    value: Any = sys.modules.get(module or "")
     for word in path.split("."):
-        found = getattr(found, word, None)
-    return found
+        value = getattr(value, word, None)
+    return value
 
 
 def home_of(found: Any) -> tuple[str, str] | None:
-    """The module of a function or class, and its name in there; None if it has none."""
+    """Return the module of a function or class, and its name there; None if it has none."""
     module, path = _text(found, "__module__") or "", _text(found, "__qualname__") or ""
     owner = getattr(found, "__self__", None)
     if isinstance(owner, type):  # a class method is of the class that it was taken from

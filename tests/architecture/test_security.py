@@ -94,7 +94,9 @@ SQL_PARTS = {
     "polycast/stores/sqlite/log_rows.py": {"_ROW"},
     "polycast/stores/sqlite/row_format.py": {"table", "columns", "', '.join('?' * self.width)"},
     "polycast/stores/sqlite/schema.py": {"pragma", "APPLICATION", "done + 1"},
-    "polycast/stores/sqlite/state.py": {"table", "which"},
+    "polycast/stores/sqlite/catalog_state.py": {"which"},
+    "polycast/stores/sqlite/delivery_state.py": {"which"},
+    "polycast/stores/sqlite/state.py": {"table"},
     "polycast/stores/sqlite/versioned_rows.py": {"self._table.table", "_THERE"},
 }
 """What is put into the text of SQL: names of tables and columns of ours, and marks for values."""

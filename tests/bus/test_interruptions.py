@@ -18,7 +18,7 @@ import pytest
 import polycast as pc
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
-from polycast.locks import Bell, Outcome
+from polycast.locks import InterruptibleEvent, InterruptibleFuture
 
 PROGRAM = Path(__file__).with_name("interrupted_program.py")
 DEADLINE = 90.0
@@ -142,7 +142,7 @@ def test_what_interrupts_a_subscription_is_refused_by_name(live: pc.Bus, use: An
 
 
 def test_a_bell_may_be_rung_while_it_is_rung() -> None:
-    bell = Bell()
+    bell = InterruptibleEvent()
     with bell._changed:
         bell.set()
     assert bell.wait(0)
@@ -151,7 +151,7 @@ def test_a_bell_may_be_rung_while_it_is_rung() -> None:
 
 
 def test_an_outcome_is_told_those_who_ask_in_its_own_callbacks() -> None:
-    outcome: Outcome[int] = Outcome()
+    outcome: InterruptibleFuture[int] = InterruptibleFuture()
     told: list[int] = []
     outcome.add_done_callback(lambda done: told.append(done.result()))
     with pytest.raises(TimeoutError):

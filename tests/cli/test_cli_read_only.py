@@ -17,7 +17,7 @@ from shop_events import Sale, url
 
 import polycast as pc
 from polycast.errors import StoreError
-from polycast.stores.doctor import looking
+from polycast.stores.doctor import open_readonly
 
 READING = [
     ["doctor", "PLACE", "--no-sync-test"],
@@ -215,7 +215,7 @@ def make_other(path: Path) -> None:
 def test_a_store_that_is_written_while_it_is_read_without_locks_is_not_believed(
     copied: Path,
 ) -> None:
-    with looking(copied) as store:
+    with open_readonly(copied) as store:
         assert store.newest() == 11
         log = Path(f"{copied}-wal")
         log.write_bytes(log.read_bytes() + b"more")

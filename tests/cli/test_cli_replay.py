@@ -21,7 +21,7 @@ from polycast.delivery.replay import MOST
 from polycast.errors import BadOptionError, PipelineError
 from polycast.routing.search import History, search_for
 from polycast.stores import open_store
-from polycast.stores.doctor import looking
+from polycast.stores.doctor import open_readonly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def received(store: Path, what: Any = Sale, name: str = "billing", **options: An
 
 
 def in_flight(store: Path, name: str = "billing") -> list[int]:
-    with looking(store) as found, found.view() as view:
+    with open_readonly(store) as found, found.view() as view:
         return [each.position for each in view.flights(name)]
 
 
@@ -438,7 +438,7 @@ def test_spark_finds_what_a_loop_finds(run: Any, store: Path, spark: SparkSessio
         {"to": "billing"},
         {"to": "refunds", "where": lambda refund: refund.number == 0},
     ]
-    with looking(store) as found:
+    with open_readonly(store) as found:
         for case in cases:
             with found.view() as view:
                 search = search_for(view, **case, most=MOST)

@@ -20,8 +20,8 @@ from wire_trip import CODECS, Keynote, Talk, round_trip
 
 from polycast.errors import NotDecodableError, NotSerialisableError
 from polycast.events import JSON, MSGPACK, Codec, Encoded
-from polycast.events.decoder import Reader
-from polycast.events.encoder import Writer
+from polycast.events.decoder import ObjectDecoder
+from polycast.events.encoder import ObjectEncoder
 from polycast.typesystem import Registry, describe
 
 
@@ -31,7 +31,7 @@ def module(codec: Codec) -> Any:
 
 def walked(codec: Codec, event: Any, registry: Registry) -> bytes:
     """The bytes of an event without generated code."""
-    writing = Writer(codec.form, registry).writing(event)
+    writing = ObjectEncoder(codec.form, registry).writing(event)
     data: bytes = module(codec).encode(writing.natural(event, set()))
     return data
 
@@ -39,7 +39,9 @@ def walked(codec: Codec, event: Any, registry: Registry) -> bytes:
 def read_by_walking(codec: Codec, encoded: Encoded, registry: Registry) -> Any:
     """The event in these bytes, or why there is none, without generated code."""
     data = module(codec).decode(encoded.payload)
-    return Reader(codec.form, registry).lift(data, encoded.name, encoded.version, encoded.hash)
+    return ObjectDecoder(codec.form, registry).lift(
+        data, encoded.name, encoded.version, encoded.hash
+    )
 
 
 @CODECS

@@ -23,14 +23,21 @@ from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
 from polycast.pipeline.code_distribution import Shipment
 from polycast.pipeline.route_worker import Piece, rows_of
-from polycast.registered_names import BUILT_IN, Names
+from polycast.registered_names import BUILT_IN, RegisteredNames
 from polycast.routing import decode_takers
 from polycast.routing.context_versions import ContextHistory
 from polycast.routing.recipients import Takers
 from polycast.routing.search import History, Search
 from polycast.stores import ContextVersion, Run, Transaction, open_store
-from polycast.stores.doctor.readonly_store import looking
-from polycast.typesystem import Attribute, Description, Member, Registry, TypeExpression, describe
+from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.typesystem import (
+    AttributeDescription,
+    Description,
+    MemberDescription,
+    Registry,
+    TypeExpression,
+    describe,
+)
 
 TEXT = SelectedType("builtins.str", 1, describe(str).hash)
 SHELL = "hostile_package.tools.Shell"
@@ -52,7 +59,7 @@ def trace(tmp_path: Path) -> Path:
 
 def registered(*modules: ModuleType) -> set[str]:
     """What names mean something, but for those of Python itself."""
-    return Names(modules)._known.keys() - BUILT_IN.keys()
+    return RegisteredNames(modules)._known.keys() - BUILT_IN.keys()
 
 
 def test_a_module_registers_what_it_defines() -> None:
@@ -79,7 +86,7 @@ def test_a_package_may_list_what_its_own_modules_define(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("modules", [(), (hostile_shop,), (hostile_shop, hostile_lists)])
 def test_no_hostile_name_is_in_the_table(modules: tuple[ModuleType, ...]) -> None:
-    names = Names(modules)
+    names = RegisteredNames(modules)
     with nothing_happens():
         for name in HOSTILE:
             assert names.get(name) is None
@@ -114,7 +121,7 @@ def routed(path: str, event: object, *, imports: tuple[str, ...] = (MODULE,)) ->
 
 
 def worked(path: str, position: int, imports: tuple[str, ...]) -> Takers:
-    with looking(path) as store, store.view() as view:
+    with open_readonly(path) as store, store.view() as view:
         identity, effect = view.identity(), view.in_effect(position)
     piece = Piece(position, position + 1, *effect)
     (row,) = rows_of(path, identity, Shipment(imports), [piece])
@@ -156,7 +163,9 @@ def sent(path: str, filtering: str, trace: Path) -> tuple[int, Definition]:
     """An event that says that it holds an object of a class, and a subscription with a filter."""
     held = TypeExpression("class", SHELL)
     described = Description(
-        "evil.Event", attributes=(Attribute("x", held),), members=(Member("x", "field", held),)
+        "evil.Event",
+        attributes=(AttributeDescription("x", held),),
+        members=(MemberDescription("x", "field", held),),
     )
     wanted = Definition(
         "evil.Event",
@@ -196,8 +205,8 @@ def test_a_replay_has_none_either(
     path: str, trace: Path, modules: tuple[ModuleType, ...], filtering: str
 ) -> None:
     position, wanted = sent(path, filtering, trace)
-    with looking(path) as store:
-        History(Search((wanted,)), store, Names(modules)).findings(position, position + 1)
+    with open_readonly(path) as store:
+        History(Search((wanted,)), store, RegisteredNames(modules)).findings(position, position + 1)
     assert not trace.exists()
 
 
@@ -225,8 +234,8 @@ def test_the_methods_of_a_registered_class_are_asked(path: str) -> None:
 def test_no_hostile_name_is_asked_by_a_replay(path: str) -> None:
     with pc.Bus(f"sqlite:///{path}") as bus:
         bus.publish("true")
-    names = Names([hostile_shop])
-    with looking(path) as store:
+    names = RegisteredNames([hostile_shop])
+    with open_readonly(path) as store:
         for name in ["", *HOSTILE]:  # once, so that what is made once is made
             wanted = Definition("str", "strong_set", (TEXT,), where="?", function=name)
             with nothing_happens() if name else pytest.MonkeyPatch.context():
@@ -237,7 +246,7 @@ def test_no_hostile_name_is_asked_by_a_replay(path: str) -> None:
 # -- contexts --------------------------------------------------------------------------------------
 
 
-def is_whole(function: str, names: Names) -> bool:
+def is_whole(function: str, names: RegisteredNames) -> bool:
     """Whether a context with one rule, as a store may have it, is all there for who has names."""
     root = pc.Context("root", types=[hostile_shop.Sale])
     us = pc.Context("us", parent=root, types=[LocalSale])
@@ -254,7 +263,7 @@ def is_whole(function: str, names: Names) -> bool:
 
 
 def test_no_hostile_name_is_a_function_of_a_context_in_a_store() -> None:
-    names = Names([hostile_shop])
+    names = RegisteredNames([hostile_shop])
     assert is_whole(f"{MODULE}:double", names)
     with nothing_happens():
         assert [each for each in HOSTILE if is_whole(each, names)] == []

@@ -10,13 +10,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from polycast.pipeline.data_source import BatchReader, PolycastSource
 from polycast.pipeline.read_request import Question, ask
 from polycast.pipeline.row_reader import Reading
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 
 
 def reading_of(question: Question) -> Reading:
     """A new reading, which has looked at its store."""
     reading = Reading(question)
-    with looking(question.store) as store:
+    with open_readonly(question.store) as store:
         reading.look(store)
     return reading
 

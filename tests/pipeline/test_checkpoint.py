@@ -18,7 +18,7 @@ from polycast.errors import BadCheckpointError, PipelineTakenOverError
 from polycast.pipeline import Pipeline
 from polycast.routing import decode_takers
 from polycast.stores import open_store
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.sqlite import back_up, restore
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class World:
 
     def publish(self, count: int = EVENTS) -> None:
         """Some more."""
-        with pc.Bus(self.url) as bus, looking(self.path) as store:
+        with pc.Bus(self.url) as bus, open_readonly(self.path) as store:
             newest = store.newest()
             bus.publish_many([Sale(newest + 1 + n) for n in range(count)])
 
@@ -70,7 +70,7 @@ class World:
 
     def taken(self) -> list[tuple[int, list[str]]]:
         """Who takes what."""
-        with looking(self.path) as store, store.view() as view:
+        with open_readonly(self.path) as store, store.view() as view:
             names = {each.number: each.name for each in view.routes()}
             kept = view.stretches(0, limit=1_000_000)
         found = [pair for each in kept for pair in decode_takers(each.low, each.takers)]
@@ -79,12 +79,12 @@ class World:
     def state(self) -> tuple[object, ...]:
         """All that a pipeline changes in the store, and all files of the checkpoint."""
         files = {each: each.read_bytes() for each in self.folder.rglob("*") if each.is_file()}
-        with looking(self.path) as store, store.view() as view:
+        with open_readonly(self.path) as store, store.view() as view:
             return view.routed(), view.routes(), view.stretches(0, limit=1_000_000), files
 
     def check(self) -> None:
         """Everything is routed once, and right."""
-        with looking(self.path) as store, store.view() as view:
+        with open_readonly(self.path) as store, store.view() as view:
             newest = view.newest()
             assert view.routed().high == newest + 1
         wanted = [(n, ["all"] + ["few"] * (n % 3 == 0)) for n in range(1, newest + 1)]

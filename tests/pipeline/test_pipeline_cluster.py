@@ -19,7 +19,7 @@ from table_events import OnlineSale, Refund, Sale, Visit
 import polycast as pc
 from polycast.pipeline.tables import table
 from polycast.routing import decode_takers
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +75,7 @@ def test_several_executors_do_what_one_process_does(
     told = on_a_cluster(url, tmp_path, executors, cores)
     assert (told["executors"], told["tasks"], told["lag"]) == (executors, executors * cores, 0)
 
-    with looking(tmp_path / "events.db") as store, store.view() as view:
+    with open_readonly(tmp_path / "events.db") as store, store.view() as view:
         names = {route.number: route.name for route in view.routes()}
         kept = view.stretches(0, limit=1_000_000)
     assert len(kept) > 1

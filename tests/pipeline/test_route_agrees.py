@@ -22,7 +22,7 @@ from polycast.filters import Filter
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.pipeline.route_source import pieces
 from polycast.routing import decode_takers
-from polycast.stores import Kept, Store, Transaction, open_store
+from polycast.stores import Store, StoredSubscription, Transaction, open_store
 from polycast.typesystem import Registry
 
 HERE = Path(__file__).parent
@@ -82,7 +82,7 @@ def subscribe(store: Store, name: str, interest: Interest, registry: Registry) -
         for each in registry.descriptions():
             tx.describe(each)
         start = tx.newest() + 1
-        tx.save(Kept(name, definition, start, start))
+        tx.save(StoredSubscription(name, definition, start, start))
         return tx.begin_route(name, definition).number
 
     return store.write(write).result()

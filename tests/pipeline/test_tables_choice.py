@@ -50,7 +50,7 @@ from polycast.pipeline.data_source import BatchReader
 from polycast.pipeline.read_request import ask
 from polycast.pipeline.tables import _check_verdicts
 from polycast.stores import open_store
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 
 Publish = Callable[..., None]
 SHOP = [Sale(1, "ann"), OnlineSale(2, "bob"), Visit("ann", 7), Refund(3, "cy"), Sale(4, "dan")]
@@ -135,7 +135,7 @@ def test_another_class_of_the_same_name_is_refused(url: str, publish: Publish) -
 def test_what_only_classes_can_say_needs_them(url: str, publish: Publish) -> None:
     publish(Booked(1))
     reading = reading_of(ask(url, Bookable))
-    with looking(reading.question.store) as store:
+    with open_readonly(reading.question.store) as store:
         kinds = list(store.types().values())
     with pytest.raises(
         BadOptionError, match=r"table_events\.Booked is a table_events\.Bookable only"

@@ -21,7 +21,7 @@ from polycast.errors import NoRowError, NoSparkTypeError
 from polycast.filters.backends.spark import struct_of
 from polycast.pipeline.read_request import ask
 from polycast.pipeline.table_schema import ABOUT
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 
 Publish = Callable[..., None]
 
@@ -88,7 +88,7 @@ def test_reading_with_care_gives_the_same_rows(url: str, publish: Publish) -> No
     publish(*(some_order(random) for _ in range(100)))
     question = ask(url, Order)
     reading = reading_of(question)
-    with looking(question.store) as store:
+    with open_readonly(question.store) as store:
         entries = store.read(1).entries
     quick = reading._quickly(entries)
     assert quick is not None, "orders are regular"
@@ -101,7 +101,7 @@ def test_what_is_known_of_every_event_comes_first(url: str) -> None:
     with pc.Bus(url, publisher="till") as bus:
         bus.publish(Article("a"), topic="/shop/till")
     (row,) = rows(url, Article)
-    with looking(url.removeprefix("sqlite:///")) as store:
+    with open_readonly(url.removeprefix("sqlite:///")) as store:
         time = store.read(1).entries[0].record.time
     assert list(row)[:5] == ["_position", "_type", "_time", "_topic", "_publisher"]
     assert (row["_position"], row["_type"], row["_topic"]) == (

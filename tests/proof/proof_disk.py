@@ -15,7 +15,8 @@ from proof_power import NAME, Open, draft_of
 from proof_vfs import Before, Tape, TapeVFS
 
 from polycast.errors import PolycastError, StoreError
-from polycast.stores.contract import Draft, Store
+from polycast.stores.contract import Store
+from polycast.stores.values import Draft
 
 __all__ = ["FailAt", "FullAfter", "Ran", "run_on"]
 

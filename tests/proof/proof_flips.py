@@ -16,9 +16,10 @@ from polycast.errors import StoreError
 from polycast.events import Identity
 from polycast.matching import Interest, definition_of, topic
 from polycast.routing import encode_takers
-from polycast.stores.contract import Flight, Kept, Letter, Store, Stored, Stretch, Transaction
+from polycast.stores.contract import Store, Transaction
 from polycast.stores.doctor import examine
 from polycast.stores.memory import MemoryStore
+from polycast.stores.values import Flight, Letter, Stored, StoredSubscription, Stretch
 
 __all__ = ["CLASSES", "STATE", "Answers", "answers", "fill", "flip", "flips", "verdict"]
 
@@ -57,7 +58,7 @@ def fill(store: Store, *, events: int = 150, seed: int = 0) -> None:
 
     def state(tx: Transaction) -> None:
         for name in ("one", "two"):
-            tx.save(Kept(name, dice.randbytes(90), 3, 40, token=2))
+            tx.save(StoredSubscription(name, dice.randbytes(90), 3, 40, token=2))
             tx.fly([Flight(name, at, "p1", None, 3, 1, 5.0) for at in range(9)])
             tx.bury([Letter(0, name, 1, record, "no", 5, 1.0)])
         tx.put_document("retention", "", dice.randbytes(50))
@@ -71,7 +72,7 @@ def _route(tx: Transaction, dice: random.Random) -> None:
     for number in range(20):
         what = topic(f"/a/{dice.getrandbits(64)}/**")
         definition = definition_of(Interest(what, None, level_named("list"))).encoded()
-        tx.save(Kept(f"route {number}", definition, 3, 40))
+        tx.save(StoredSubscription(f"route {number}", definition, 3, 40))
         tx.begin_route(f"route {number}", definition)
     token, end = tx.take_routing().token, tx.newest() + 1
     cuts = [*range(1, end, 10), end]

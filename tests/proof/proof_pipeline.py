@@ -20,7 +20,7 @@ from proof_workers import Listening
 
 from polycast.matching import Interest
 from polycast.pipeline.checkpoint import MARK
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 
 __all__ = ["AIMED", "CAST", "TREATMENTS", "Works"]
 
@@ -361,12 +361,12 @@ class Works(Troupe):
 
     def routed(self) -> int:
         """All before this is routed."""
-        with looking(self._store) as store, store.view() as view:
+        with open_readonly(self._store) as store, store.view() as view:
             return view.routed().high
 
     def _await_routed(self, process: subprocess.Popen[bytes]) -> None:
         """All that is there now is routed."""
-        with looking(self._store) as store:
+        with open_readonly(self._store) as store:
             end = store.newest() + 1
         until(lambda: self.routed() >= end or process.poll() is not None)
         if process.poll() is not None:
@@ -390,7 +390,7 @@ class Works(Troupe):
 
     def _cast_routes(self) -> dict[int, Interest]:
         wanted = {each.kept_as: each for mine in self.cast.values() for each in mine}
-        with looking(self._store) as store, store.view() as view:
+        with open_readonly(self._store) as store, store.view() as view:
             routes = [each for each in view.routes() if each.name in wanted]
         return {each.number: wanted_by(wanted[each.name], each) for each in routes}
 

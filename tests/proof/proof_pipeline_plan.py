@@ -20,7 +20,15 @@ import polycast as pc
 from polycast.config import level_named
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.routing import decode_takers
-from polycast.stores import Kept, Route, Store, Stored, Stretch, Transaction, open_store
+from polycast.stores import (
+    Store,
+    Stored,
+    StoredRoute,
+    StoredSubscription,
+    Stretch,
+    Transaction,
+    open_store,
+)
 from polycast.typesystem import Registry
 
 __all__ = ["Pair", "Plan", "Takings", "judge", "true_pairs", "wanted_by"]
@@ -95,11 +103,11 @@ class Plan:
         """What a bus does for `engine="spark"`, and nobody is attached then."""
         definition = definition_of(interest, engine="spark").encoded()
 
-        def write(tx: Transaction) -> Route:
+        def write(tx: Transaction) -> StoredRoute:
             for each in self._registry.descriptions():
                 tx.describe(each)
             start = tx.newest() + 1
-            tx.save(Kept(name, definition, start, start))
+            tx.save(StoredSubscription(name, definition, start, start))
             return tx.begin_route(name, definition)
 
         route = self._store.write(write).result(60)
@@ -120,7 +128,7 @@ class Plan:
             self.interests[number] = replace(self.interests[number], until=at)
 
 
-def wanted_by(mine: Listening, route: Route) -> Interest:
+def wanted_by(mine: Listening, route: StoredRoute) -> Interest:
     """What the route of a subscriber wants."""
     where = {-1: None, 30: lambda e: e.size > 30, 60: lambda e: e.size > 60}[mine.above]
     return interest_of(mine.type, where, exact=False).starting(route.start)

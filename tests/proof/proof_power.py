@@ -15,8 +15,9 @@ from proof_crash import Replay
 from proof_vfs import Note, Tape, TapeVFS
 
 from polycast.events import Identity, Record
-from polycast.stores.contract import Draft, Flight, Kept, Letter, Member, Store, Transaction, View
+from polycast.stores.contract import Store, Transaction, View
 from polycast.stores.memory import MemoryStore
+from polycast.stores.values import Draft, Flight, GroupMember, Letter, StoredSubscription
 
 __all__ = ["Figures", "Open", "examine", "losses", "record_run", "snapshot"]
 
@@ -214,7 +215,9 @@ def _changes(dice: random.Random, *, count: int) -> Iterator[Change]:
     for _ in range(count):
         name = dice.choice(("one", "two"))
         position, number = dice.randint(1, 50), dice.randint(1, 1_000_000)
-        kept = Kept(name, dice.randbytes(dice.choice((10, 2_000))), 1, position, token=7)
+        kept = StoredSubscription(
+            name, dice.randbytes(dice.choice((10, 2_000))), 1, position, token=7
+        )
         flight = Flight(name, position, "p0", token=number, attempts=1, due=float(number))
         letter = Letter(0, name, position, _record(number), f"no {number}", 5, float(number))
         yield dice.choice(
@@ -227,7 +230,7 @@ def _changes(dice: random.Random, *, count: int) -> Iterator[Change]:
                 lambda tx, letter=letter: tx.bury([letter]),
                 lambda tx, letter=letter: tx.bury([letter, letter]),
                 lambda tx: tx.exhume([each.number for each in tx.letters(limit=1)]),
-                lambda tx, name=name, n=number: tx.join(Member(name, 1, n)),
+                lambda tx, name=name, n=number: tx.join(GroupMember(name, 1, n)),
                 lambda tx, n=number: tx.put_document("retention", "", b"%d" % n),
             ]
         )

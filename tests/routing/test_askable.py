@@ -16,7 +16,7 @@ from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.routing import RoutingPlan
 from polycast.routing.evaluable import Names
-from polycast.stores import Route, Stored
+from polycast.stores import Stored, StoredRoute
 from polycast.typesystem import Registry
 
 LEVEL = level_named("sorted_set")
@@ -59,9 +59,9 @@ class Told:
     def contexts(self) -> tuple[()]:
         return ()
 
-    def route(self, number: int, tree: Any) -> Route:
+    def route(self, number: int, tree: Any) -> StoredRoute:
         interest = Interest(selector_for(Sale), Filter(tree), LEVEL)
-        return Route(number, f"s{number}", definition_of(interest).encoded(), 1)
+        return StoredRoute(number, f"s{number}", definition_of(interest).encoded(), 1)
 
 
 def above(bound: int, *, attribute: str = "number") -> Any:

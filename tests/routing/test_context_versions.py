@@ -10,7 +10,7 @@ import pytest
 
 import polycast as pc
 from polycast.contexts.declare.context_state import state_of
-from polycast.registered_names import Names
+from polycast.registered_names import RegisteredNames
 from polycast.routing.context_versions import ContextHistory
 from polycast.stores import ContextVersion
 from polycast.typesystem import Registry, describe_all
@@ -57,7 +57,7 @@ def history(
     function: Callable[[str], Any] | None = None,
     registry: Registry | None = None,
 ) -> ContextHistory:
-    found = ContextHistory(registry or Registry(), function or Names([__name__]).get)
+    found = ContextHistory(registry or Registry(), function or RegisteredNames([__name__]).get)
     found.learn(versions)
     return found
 

@@ -26,7 +26,7 @@ from polycast.routing import RoutingPlan
 from polycast.routing.explanation import asked_in_words
 from polycast.routing.reference import routes_taking
 from polycast.routing.stored_plan import MOST_SIGHTS
-from polycast.stores import Route, Stored
+from polycast.stores import Stored, StoredRoute
 from polycast.typesystem import Registry
 
 MORE = 20 if os.environ.get("POLYCAST_STRESS") == "long" else 1
@@ -60,9 +60,9 @@ class Known:
     def revision(self) -> int:
         return len(self.descriptions())
 
-    def route(self, number: int, what: Any, where: Any = None) -> Route:
+    def route(self, number: int, what: Any, where: Any = None) -> StoredRoute:
         interest = Interest(selector_for(what), None if where is None else Filter(where), LEVEL)
-        return Route(number, f"route {number}", definition_of(interest).encoded(), 1)
+        return StoredRoute(number, f"route {number}", definition_of(interest).encoded(), 1)
 
     def stored(
         self, event: Any, *, position: int = 1, form: Any = "json", topic: str | None = None
@@ -72,7 +72,7 @@ class Known:
         return Stored(position, Record(*about, encoded.codec, encoded.payload, topic=topic))
 
 
-def planned(known: Any, routes: Iterable[Route] = ()) -> RoutingPlan:
+def planned(known: Any, routes: Iterable[StoredRoute] = ()) -> RoutingPlan:
     """A plan where no class is."""
     plan = RoutingPlan(Registry())
     plan.move_to(routes, known)
@@ -130,7 +130,7 @@ def filters(draw: st.DrawFn, names: list[str], constants: list[Any]) -> Filter[A
 
 
 @st.composite
-def routes(draw: st.DrawFn, known: Known, found: list[Made], event: Any) -> list[Route]:
+def routes(draw: st.DrawFn, known: Known, found: list[Made], event: Any) -> list[StoredRoute]:
     """Subscriptions to the generated classes, with filters over their fields."""
     names = [*sorted({name for made in found for name in made.fields}), "f9_9"]
     constants = _constants(event, names)
@@ -166,7 +166,7 @@ def _damaged(draw: st.DrawFn, codec: Codec, payload: bytes) -> bytes:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[Known, list[Route], list[Stored]]:
+def worlds(draw: st.DrawFn) -> tuple[Known, list[StoredRoute], list[Stored]]:
     found, known = draw(classes()), Known()
     known.bind(*(made.cls for made in found))
     form = draw(st.sampled_from(["json", "msgpack"]))
@@ -210,7 +210,7 @@ def test_decoding_some_attributes_finds_what_decoding_all_of_them_does(world: An
 def test_a_plan_that_was_changed_is_as_one_that_was_made_so(world: Any, data: Any) -> None:
     known, some, records = world
     plan = planned(known)
-    there: dict[int, Route] = {}
+    there: dict[int, StoredRoute] = {}
     for _ in range(data.draw(st.integers(0, 12))):
         route = data.draw(st.sampled_from(some)) if some else None
         if route is None or data.draw(st.integers(0, 3)) == 0:
@@ -425,7 +425,7 @@ def asked(event: Parcel, *texts: str, steps: float = 1_000_000.0) -> set[int]:
     for number, text in enumerate(texts):
         where = Filter.from_json({"format": 1, "filter": text})
         interest = Interest(selector_for(Parcel), where, LEVEL)
-        route = Route(number, f"{number}", definition_of(interest).encoded(), 1)
+        route = StoredRoute(number, f"{number}", definition_of(interest).encoded(), 1)
         plan.add(route, party="shop")
     found = plan.find([known.stored(event)])
     assert found.unsure == {number for who in found.takers for number in who}

@@ -11,7 +11,7 @@ from polycast.errors import NotDecodableError
 from polycast.events import codec_for
 from polycast.matching import Definition, Interest, definition_of
 from polycast.routing.recipients import encode_takers
-from polycast.stores import Flight, Route, Store, Stored, Stretch, open_store
+from polycast.stores import Flight, Store, Stored, StoredRoute, Stretch, open_store
 from polycast.typesystem import Registry
 
 __all__ = ["Player"]
@@ -79,10 +79,10 @@ class Player:
         data = encode_takers(low, list(taken), list(taken.values()), unsure)
         return Stretch(low, high, data)
 
-    def _is_partial(self, route: Route) -> bool:
+    def _is_partial(self, route: StoredRoute) -> bool:
         return Definition.decoded(route.definition).partial
 
-    def _takes(self, route: Route, stored: Stored) -> bool:
+    def _takes(self, route: StoredRoute, stored: Stored) -> bool:
         interest, record = self._interests[route.definition], stored.record
         try:
             event = codec_for(record.codec).decode(record, registry=self._registry)
@@ -102,7 +102,7 @@ class Player:
         """Forget stretches."""
         self.store.write(lambda tx: tx.drop_stretches(before)).result()
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[StoredRoute]:
         """What it routes for."""
         with self.store.view() as view:
             return view.routes()

@@ -16,26 +16,35 @@ from polycast.pipeline.code_distribution import Shipment
 from polycast.pipeline.route_worker import Piece, Worker
 from polycast.routing import decode_takers
 from polycast.stores import Run, Store, open_store
-from polycast.stores.doctor.readonly_store import looking
-from polycast.typesystem import Attribute, Description, Member, TypeExpression, describe
+from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.typesystem import (
+    AttributeDescription,
+    Description,
+    MemberDescription,
+    TypeExpression,
+    describe,
+)
 
 NUMBER = TypeExpression("class", "builtins.int")
 TALK = Description(
     "later.Talk",
-    attributes=(Attribute("stars", NUMBER),),
-    members=(Member("stars", "field", NUMBER),),
+    attributes=(AttributeDescription("stars", NUMBER),),
+    members=(MemberDescription("stars", "field", NUMBER),),
 )
 KEYNOTE = Description(
     "later.Keynote",
     supertypes=("later.Talk",),
-    attributes=(Attribute("stars", NUMBER), Attribute("fee", NUMBER)),
-    members=(Member("stars", "field", NUMBER), Member("fee", "field", NUMBER)),
+    attributes=(AttributeDescription("stars", NUMBER), AttributeDescription("fee", NUMBER)),
+    members=(
+        MemberDescription("stars", "field", NUMBER),
+        MemberDescription("fee", "field", NUMBER),
+    ),
 )
 OF_TALK = TypeExpression("class", "later.Talk")
 SLOT = Description(
     "later.Slot",
-    attributes=(Attribute("talk", OF_TALK),),
-    members=(Member("talk", "field", OF_TALK),),
+    attributes=(AttributeDescription("talk", OF_TALK),),
+    members=(MemberDescription("talk", "field", OF_TALK),),
 )
 PLAIN = b'{"talk": {"stars": 1}}'
 SPECIAL = b'{"talk": {"$": "later.Keynote", "stars": 5, "fee": 9}}'
@@ -113,7 +122,7 @@ def test_a_worker_of_the_pipeline_reads_it(path: Path, stars: int) -> None:
     store.describe([SLOT, TALK]).result(5)
     store.write(lambda tx: tx.begin_route("rated", wanted.encoded())).result(5)
     first = publish(store, "there", 1, PLAIN)
-    with looking(str(path)) as reading, reading.view() as view:
+    with open_readonly(str(path)) as reading, reading.view() as view:
         effect = view.in_effect(first)
     worker = Worker(str(path), Shipment())
     worker.follow(Piece(first, first + 1, *effect))

@@ -19,7 +19,7 @@ from polycast.config import level_named
 from polycast.delivery import Timers
 from polycast.matching import Interest
 from polycast.matching.selectors import selector_for
-from polycast.stores import Kept, MemoryStore, Transaction
+from polycast.stores import MemoryStore, StoredSubscription, Transaction
 from polycast.stores.deadlines import wall_offset
 from polycast.subscriptions.attach import Request
 from polycast.subscriptions.heartbeat import BEATS, Presence
@@ -75,9 +75,9 @@ class SetClocks(RuleBasedStateMachine):
     def now(self) -> float:
         return self.clock.monotonic()
 
-    def kept(self, name: str) -> Kept | None:
+    def kept(self, name: str) -> StoredSubscription | None:
         with self.store.view() as view:
-            found: Kept | None = view.subscription(name)
+            found: StoredSubscription | None = view.subscription(name)
             return found
 
     # -- what happens ------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import pytest
 from stored_events import Refund, Sale, numbers, sales
 
 import polycast as pc
-from polycast.stores import Flight, Kept
-from polycast.stores.doctor import ReadOnlyStore, looking
+from polycast.stores import Flight, StoredSubscription
+from polycast.stores.doctor import ReadOnlyStore, open_readonly
 from polycast.stores.sqlite import SqliteStore
 from polycast.testing import ManualClock, Recorder
 
@@ -71,7 +71,7 @@ def pass_time(
 
     def let_pass(seconds: float, *, silent: int = 0) -> None:
         end = clock.monotonic() + seconds
-        with looking(path) as store:
+        with open_readonly(path) as store:
             while clock.monotonic() < end:
                 beat(store, silent)
 
@@ -80,17 +80,17 @@ def pass_time(
 
 def kept(path: Path) -> list[str]:
     """The names of the subscriptions in a store."""
-    with looking(path) as store, store.view() as view:
+    with open_readonly(path) as store, store.view() as view:
         return [each.name for each in view.subscriptions()]
 
 
 def flights(path: Path, name: str) -> list[Flight]:
-    with looking(path) as store, store.view() as view:
+    with open_readonly(path) as store, store.view() as view:
         return view.flights(name)
 
 
 def buses(path: Path) -> set[int]:
-    with looking(path) as store, store.view() as view:
+    with open_readonly(path) as store, store.view() as view:
         return {each.id for each in view.buses()}
 
 
@@ -262,11 +262,11 @@ def test_nothing_gets_old_by_setting_a_clock(
     bus.publish_many(sales(0, 1, 2))
 
     def oldest() -> int:
-        with looking(path) as store:
+        with open_readonly(path) as store:
             return store.oldest()
 
     def cursor() -> int:
-        with looking(path) as store, store.view() as view:
+        with open_readonly(path) as store, store.view() as view:
             return view.subscriptions()[0].cursor
 
     clock.step(step)
@@ -284,7 +284,7 @@ def test_a_lease_whose_definition_cannot_be_read_keeps_nobody_from_opening_a_sto
     opened: OpenBus, path: Path, clock: ManualClock, eventually: Eventually
 ) -> None:
     bus = opened(publisher="shop")
-    unreadable = Kept("strange", b"{}", 1, 1, lease=clock.time() + 60)
+    unreadable = StoredSubscription("strange", b"{}", 1, 1, lease=clock.time() + 60)
     store = SqliteStore(path)
     store.write(lambda tx: tx.save(unreadable)).result(10)
     store.close()

@@ -14,7 +14,7 @@ import pytest
 from stored_events import Sale, numbers, sales
 
 import polycast as pc
-from polycast.stores.doctor import looking
+from polycast.stores.doctor import open_readonly
 from polycast.testing import ManualClock, Recorder
 
 Eventually = Callable[[Callable[[], object]], None]
@@ -372,12 +372,12 @@ def test_a_group_is_separate_from_other_subscriptions(
 def is_buried(path: Path, bus: int, clock: ManualClock) -> bool:
     """Whether a bus counts as dead, with some more time for others to see no sign of it."""
     clock.advance(3)
-    with looking(path) as store, store.view() as view:
+    with open_readonly(path) as store, store.view() as view:
         return all(each.id != bus for each in view.buses())
 
 
 def first_bus(path: Path) -> int:
-    with looking(path) as store, store.view() as view:
+    with open_readonly(path) as store, store.view() as view:
         return view.buses()[0].id
 
 

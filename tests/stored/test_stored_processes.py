@@ -12,7 +12,7 @@ from stored_events import Sale, numbers, sales
 from stored_program import Program
 
 import polycast as pc
-from polycast.stores import Flight, Member, open_store
+from polycast.stores import Flight, GroupMember, open_store
 from polycast.testing import Recorder
 
 Eventually = Callable[[Callable[[], object]], None]
@@ -134,7 +134,7 @@ def test_what_was_claimed_by_a_bus_that_was_dead_and_buried_is_free(
     assert position is not None
     store = open_store(path)
     # It joined when it had been buried, and was killed before it knew.
-    store.write(lambda tx: tx.join(Member("crew", 1_000, position))).result()
+    store.write(lambda tx: tx.join(GroupMember("crew", 1_000, position))).result()
     claim = Flight("crew", position, receipt.identity.publisher, 1_000, 7, attempts=1)
     assert store.write(lambda tx: tx.claim(claim)).result()
     store.close()

@@ -9,10 +9,10 @@ from polycast.errors import BadOptionError
 from polycast.stores import (
     Draft,
     Flight,
-    Kept,
     Pin,
     Retention,
     Store,
+    StoredSubscription,
     Stretch,
     pins,
     retain,
@@ -31,7 +31,9 @@ def filled(store: Store, drafts: MakeDrafts, clock: ManualClock) -> Store:
     return store
 
 
-def keep(store: Store, *subscriptions: Kept, flights: tuple[Flight, ...] = ()) -> None:
+def keep(
+    store: Store, *subscriptions: StoredSubscription, flights: tuple[Flight, ...] = ()
+) -> None:
     for kept in subscriptions:
         store.write(lambda t, kept=kept: t.save(kept)).result(10)  # type: ignore[misc]
     store.write(lambda t: t.fly(flights)).result(10)
@@ -67,12 +69,16 @@ def test_the_newest_stays_however_old_it_is(filled: Store, clock: ManualClock) -
 def test_what_everybody_has_goes(filled: Store, clock: ManualClock) -> None:
     Retention(delivered=True).keep_in(filled)
     assert retain(filled, lambda _: clock.time()) == 0  # nobody has anything yet
-    keep(filled, Kept("a", b"", 1, 8), Kept("g", b"", 1, 5, group=True, pinned=False))
+    keep(
+        filled,
+        StoredSubscription("a", b"", 1, 8),
+        StoredSubscription("g", b"", 1, 5, group=True, pinned=False),
+    )
     assert (retain(filled, lambda _: clock.time()), filled.oldest()) == (4, 5)
 
 
 def test_a_pinned_subscription_holds_the_log_back(filled: Store, clock: ManualClock) -> None:
-    keep(filled, Kept("a", b"", 1, 4))
+    keep(filled, StoredSubscription("a", b"", 1, 4))
     Retention(age=1.0, size=1).keep_in(filled)
     assert (retain(filled, lambda _: clock.time()), filled.oldest()) == (3, 4)
 
@@ -81,23 +87,28 @@ def test_an_open_flight_holds_the_log_back_and_a_done_one_does_not(
     filled: Store, clock: ManualClock
 ) -> None:
     flights = (Flight("a", 2, done=True), Flight("a", 3), Flight("a", 5))
-    keep(filled, Kept("a", b"", 1, 8), flights=flights)
+    keep(filled, StoredSubscription("a", b"", 1, 8), flights=flights)
     Retention(age=1.0).keep_in(filled)
     assert (retain(filled, lambda _: clock.time()), filled.oldest()) == (2, 3)
 
 
 def test_one_that_is_not_pinned_is_moved_up(filled: Store, clock: ManualClock) -> None:
     flights = (Flight("a", 2), Flight("a", 8))
-    keep(filled, Kept("a", b"", 1, 4, pinned=False, token=3), flights=flights)
+    keep(filled, StoredSubscription("a", b"", 1, 4, pinned=False, token=3), flights=flights)
     Retention(age=4.0).keep_in(filled)
     assert (retain(filled, lambda _: clock.time()), filled.oldest()) == (6, 7)
     with filled.view() as view:
-        assert view.subscription("a") == Kept("a", b"", 1, 7, pinned=False, token=3)
+        assert view.subscription("a") == StoredSubscription("a", b"", 1, 7, pinned=False, token=3)
         assert view.flights("a") == [Flight("a", 8)]
 
 
 def test_pins_are_named_the_farthest_behind_first(filled: Store) -> None:
-    keep(filled, Kept("a", b"", 1, 11), Kept("b", b"", 1, 8, pinned=False), Kept("c", b"", 1, 9))
+    keep(
+        filled,
+        StoredSubscription("a", b"", 1, 11),
+        StoredSubscription("b", b"", 1, 8, pinned=False),
+        StoredSubscription("c", b"", 1, 9),
+    )
     keep(filled, flights=(Flight("c", 2),))
     assert pins(filled) == [
         Pin("c", 2, 9, pinned=True),
@@ -127,7 +138,7 @@ def large(draft: Draft) -> Draft:
 # -- what is routed by the pipeline ----------------------------------------------------------------
 
 
-def routed(store: Store, drafts: MakeDrafts, *subscriptions: Kept) -> Store:
+def routed(store: Store, drafts: MakeDrafts, *subscriptions: StoredSubscription) -> Store:
     """These subscriptions have routes from 11 on; of the log up to 15, 12 is routed last."""
     keep(store, *subscriptions)
     for kept in subscriptions:
@@ -147,7 +158,9 @@ def kept_stretches(store: Store) -> list[int]:
 def test_what_is_not_routed_yet_is_not_let_go(
     filled: Store, drafts: MakeDrafts, clock: ManualClock
 ) -> None:
-    routed(filled, drafts, Kept("a", b"", 1, 14))  # it has asked for more than is routed
+    routed(
+        filled, drafts, StoredSubscription("a", b"", 1, 14)
+    )  # it has asked for more than is routed
     Retention(age=1.0, delivered=True, size=1).keep_in(filled)
     retain(filled, lambda _: clock.time() + 99)
     assert filled.oldest() == 13
@@ -156,7 +169,12 @@ def test_what_is_not_routed_yet_is_not_let_go(
 def test_the_pipeline_is_named_before_those_that_wait_for_it(
     filled: Store, drafts: MakeDrafts
 ) -> None:
-    routed(filled, drafts, Kept("a", b"", 1, 13), Kept("z", b"", 1, 4, pinned=False))
+    routed(
+        filled,
+        drafts,
+        StoredSubscription("a", b"", 1, 13),
+        StoredSubscription("z", b"", 1, 4, pinned=False),
+    )
     assert pins(filled) == [
         Pin("z", 4, 12, pinned=False),
         Pin("pipeline", 13, 3, pinned=True),
@@ -167,7 +185,11 @@ def test_the_pipeline_is_named_before_those_that_wait_for_it(
 def test_the_log_is_not_kept_for_the_pipeline_if_no_pinned_subscription_needs_it(
     filled: Store, drafts: MakeDrafts
 ) -> None:
-    kept = (Kept("a", b"", 1, 13, pinned=False), Kept("b", b"", 1, 13), Kept("c", b"", 1, 13))
+    kept = (
+        StoredSubscription("a", b"", 1, 13, pinned=False),
+        StoredSubscription("b", b"", 1, 13),
+        StoredSubscription("c", b"", 1, 13),
+    )
     routed(filled, drafts, *kept)
     filled.write(lambda t: t.remove("b")).result(10)
     filled.write(lambda t: t.end_route("c")).result(10)  # it is read from the log from now on
@@ -177,8 +199,8 @@ def test_the_log_is_not_kept_for_the_pipeline_if_no_pinned_subscription_needs_it
 def test_stretches_that_all_have_passed_go_without_a_rule(
     filled: Store, drafts: MakeDrafts, clock: ManualClock
 ) -> None:
-    routed(filled, drafts, Kept("a", b"", 1, 13), Kept("b", b"", 1, 12))
-    keep(filled, Kept("direct", b"", 1, 1))
+    routed(filled, drafts, StoredSubscription("a", b"", 1, 13), StoredSubscription("b", b"", 1, 12))
+    keep(filled, StoredSubscription("direct", b"", 1, 1))
     retain(filled, lambda _: clock.time())
     assert kept_stretches(filled) == [12]
     with filled.view() as view:
@@ -186,14 +208,16 @@ def test_stretches_that_all_have_passed_go_without_a_rule(
 
 
 def test_a_stretch_with_something_under_way_is_kept(filled: Store, drafts: MakeDrafts) -> None:
-    routed(filled, drafts, Kept("a", b"", 1, 13), Kept("b", b"", 1, 13))
+    routed(filled, drafts, StoredSubscription("a", b"", 1, 13), StoredSubscription("b", b"", 1, 13))
     keep(filled, flights=(Flight("a", 11), Flight("b", 10), Flight("b", 11, done=True)))
     filled.write(tidy_routing).result(10)
     assert kept_stretches(filled) == [11, 12]
 
 
 def test_what_is_before_its_route_holds_no_stretch_back(filled: Store, drafts: MakeDrafts) -> None:
-    routed(filled, drafts, Kept("a", b"", 1, 2))  # it reads the log up to 11 by itself
+    routed(
+        filled, drafts, StoredSubscription("a", b"", 1, 2)
+    )  # it reads the log up to 11 by itself
     assert filled.write(tidy_routing).result(10) == 1
     assert kept_stretches(filled) == [11, 12]
 
@@ -201,7 +225,7 @@ def test_what_is_before_its_route_holds_no_stretch_back(filled: Store, drafts: M
 def test_with_nobody_left_all_stretches_go(
     filled: Store, drafts: MakeDrafts, clock: ManualClock
 ) -> None:
-    routed(filled, drafts, Kept("a", b"", 1, 11))
+    routed(filled, drafts, StoredSubscription("a", b"", 1, 11))
     filled.write(lambda t: t.remove("a")).result(10)
     retain(filled, lambda _: clock.time())
     assert kept_stretches(filled) == []
@@ -210,7 +234,7 @@ def test_with_nobody_left_all_stretches_go(
 def test_routes_that_ended_are_forgotten_when_the_pipeline_has_passed_them(
     filled: Store, drafts: MakeDrafts
 ) -> None:
-    routed(filled, drafts, Kept("a", b"", 1, 11), Kept("b", b"", 1, 11))
+    routed(filled, drafts, StoredSubscription("a", b"", 1, 11), StoredSubscription("b", b"", 1, 11))
     filled.write(lambda t: t.remove("a")).result(10)
     for stretch, names in ((Stretch(13, 15, b""), ["a", "b"]), (Stretch(15, 16, b""), ["b"])):
         filled.write(lambda t, s=stretch: t.advance([s], token=1)).result(10)  # type: ignore[misc]

@@ -11,7 +11,7 @@ import pytest
 from store_drafts import MakeDrafts
 
 from polycast.errors import NotAStoreError, StoreDamagedError, StoreError
-from polycast.stores import Flight, Kept, Stretch
+from polycast.stores import Flight, StoredSubscription, Stretch
 from polycast.stores.sqlite import SqliteStore, back_up, restore
 from polycast.stores.sqlite.backup import EPOCHS_SKIPPED
 from polycast.testing import ManualClock
@@ -159,13 +159,13 @@ def test_no_identity_is_given_twice_after_a_restore(
 def test_whoever_held_something_then_does_not_hold_it_after_a_restore(
     filled: SqliteStore, path: Path, copy: Path, tmp_path: Path, open_sqlite: Open
 ) -> None:
-    filled.write(lambda t: t.save(Kept("s", b"", 1, 5, holder=1, token=3))).result(10)
+    filled.write(lambda t: t.save(StoredSubscription("s", b"", 1, 5, holder=1, token=3))).result(10)
     filled.write(lambda t: t.fly([Flight("s", 2, holder=1, token=8)])).result(10)
     filled.write(lambda t: t.open_bus("till", until=1.0, address="", process=1)).result(10)
     back_up(path, copy)
     restore(copy, tmp_path / "new.db")
     with open_sqlite(tmp_path / "new.db").view() as view:
-        assert view.subscription("s") == Kept("s", b"", 1, 5, holder=None, token=4)
+        assert view.subscription("s") == StoredSubscription("s", b"", 1, 5, holder=None, token=4)
         assert view.flights("s") == [Flight("s", 2, holder=None, token=9)]
         assert view.buses() == []
 

@@ -12,7 +12,7 @@ from store_drafts import MakeDrafts
 
 from polycast.errors import NotAStoreError, StoreError
 from polycast.stores.sqlite import SqliteStore, back_up, restore
-from polycast.stores.sqlite.file_replacement import Target
+from polycast.stores.sqlite.file_replacement import CopyTarget
 
 Open = Callable[..., SqliteStore]
 
@@ -102,13 +102,13 @@ def test_without_links_a_name_is_kept_free_all_the_same(
     def refuse(source: str, target: str) -> None:
         raise OSError(95, "Operation not supported")
 
-    place = Target(str(path), str(copy), force=False, link=refuse)
+    place = CopyTarget(str(path), str(copy), force=False, link=refuse)
     with place.draft() as made:
         back_up(path, made, force=True)
         place.put(made)
     assert names(copy.parent) == ["copy.db"]
     assert open_sqlite(copy).newest() == 10
-    late = Target(str(path), str(copy.parent / "late.db"), force=False, link=refuse)
+    late = CopyTarget(str(path), str(copy.parent / "late.db"), force=False, link=refuse)
     with late.draft() as made:
         (copy.parent / "late.db").write_text("first", encoding="utf-8")
         with pytest.raises(StoreError, match="is there already"):

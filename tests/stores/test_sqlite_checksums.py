@@ -20,10 +20,10 @@ from polycast.stores import (
     Advert,
     ContextVersion,
     Flight,
-    Kept,
+    GroupMember,
     Letter,
-    Member,
-    Route,
+    StoredRoute,
+    StoredSubscription,
     Stretch,
     Transaction,
     View,
@@ -31,7 +31,7 @@ from polycast.stores import (
 )
 from polycast.stores.doctor import examine
 from polycast.stores.sqlite import SqliteStore, back_up, restore
-from polycast.stores.sqlite.row_format import SEALED
+from polycast.stores.sqlite.row_format import CHECKSUMMED
 
 Open = Callable[..., SqliteStore]
 VERSION_3 = Path(__file__).parent / "files" / "version_3.db"
@@ -274,7 +274,8 @@ def state_of(path: Path) -> list[list[object]]:
     with closing(apsw.Connection(str(path))) as connection:
         connection.set_busy_timeout(10_000)
         return [
-            list(connection.execute(f"{each.select} ORDER BY 1, 2")) for each in SEALED.values()
+            list(connection.execute(f"{each.select} ORDER BY 1, 2"))
+            for each in CHECKSUMMED.values()
         ]
 
 
@@ -380,10 +381,10 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
     letters = [Letter(0, name, 1, each.record, "r", 1, 5) for each in store.read(1).entries]
 
     def write(tx: Transaction) -> None:
-        tx.save(Kept(name, bytearray(b"{}"), 1, 1, group=True, lease=5))  # type: ignore[arg-type]
+        tx.save(StoredSubscription(name, bytearray(b"{}"), 1, 1, group=True, lease=5))  # type: ignore[arg-type]
         tx.fly([Flight(name, 1, "p", 1, 2, 3, -0.0, done=True)])
         tx.claim(Flight(name, 2, due=7))
-        tx.join(Member(name, 1, 2))
+        tx.join(GroupMember(name, 1, 2))
         tx.bury(letters)
         tx.put_document("k", name, memoryview(b"d"))  # type: ignore[arg-type]
         tx.begin_route(name, bytearray(b"r"))  # type: ignore[arg-type]
@@ -395,15 +396,18 @@ def test_what_sqlite_gives_back_otherwise_fits_its_checksum(
         assert [each.lease for each in view.subscriptions()] == [5.0]
         assert [each.time for each in view.letters()] == [5.0]
         assert [each.due for each in view.flights(name)] == [0.0, 7.0]
-        assert (view.members(name), view.documents("k")) == ([Member(name, 1, 2)], {name: b"d"})
-        assert view.routes() == [Route(1, name, b"r", 2)]
+        assert (view.members(name), view.documents("k")) == (
+            [GroupMember(name, 1, 2)],
+            {name: b"d"},
+        )
+        assert view.routes() == [StoredRoute(1, name, b"r", 2)]
         assert view.contexts() == [ContextVersion(2, name, b"c", 2)]
         assert view.stretches(0, limit=1) == [Stretch(1, 2, b"s")]
 
 
 NUMBERS = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1e308, 2.0**63, float(2**53 + 2)]
 WITH_NUMBER: dict[str, Callable[[Transaction, float], Any]] = {
-    "lease": lambda tx, it: tx.save(Kept("k", b"{}", 1, 1, lease=it)),
+    "lease": lambda tx, it: tx.save(StoredSubscription("k", b"{}", 1, 1, lease=it)),
     "due": lambda tx, it: tx.fly([Flight("k", 1, due=it)]),
     "until of a bus": lambda tx, it: tx.open_bus("p", until=it, address="", process=1),
     "sign of life": lambda tx, it: tx.keep_bus(bus(tx), until=it),
@@ -443,4 +447,4 @@ def test_no_number_makes_a_row_that_looks_damaged(tmp_path: Path, what: str, num
 
 def test_a_lease_that_is_no_number_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="the lease of 'k' is no number"):
-        Kept("k", b"{}", 1, 1, lease=math.nan)
+        StoredSubscription("k", b"{}", 1, 1, lease=math.nan)

@@ -10,18 +10,18 @@ from pathlib import Path
 import apsw
 import pytest
 
-from polycast.stores import Kept, Stretch
+from polycast.stores import StoredSubscription, Stretch
 from polycast.stores.doctor import (
     LogFigures,
     PinFigures,
-    Report,
     RetentionFigures,
     RoutingFigures,
+    StoreReport,
     examine,
 )
 from polycast.stores.doctor.problems import BEHIND, problems_of
 from polycast.stores.sqlite import SqliteStore
-from polycast.stores.sqlite.row_format import SEALED
+from polycast.stores.sqlite.row_format import CHECKSUMMED
 from polycast.stores.sqlite.schema import STEPS
 
 Open = Callable[..., SqliteStore]
@@ -54,7 +54,7 @@ def put(store: SqliteStore, *stretches: Stretch) -> None:
     with closing(apsw.Connection(store.path)) as connection:
         connection.set_busy_timeout(10_000)
         for each in stretches:
-            SEALED["stretches"].put(connection, each.high, each.low, each.takers)
+            CHECKSUMMED["stretches"].put(connection, each.high, each.low, each.takers)
 
 
 @pytest.mark.parametrize("version", range(1, len(STEPS) + 1))
@@ -70,7 +70,7 @@ def test_the_figures_are_those_of_the_pipeline(path: Path) -> None:
 
 def test_a_store_without_a_pipeline_has_no_figures_of_one(open_sqlite: Open) -> None:
     store = open_sqlite()
-    store.write(lambda tx: tx.save(Kept("a", b"{}", 1, 1))).result(10)
+    store.write(lambda tx: tx.save(StoredSubscription("a", b"{}", 1, 1))).result(10)
     assert examine(store.path, sync_test=False).routing is None
 
 
@@ -149,7 +149,7 @@ def abroad(tmp_path: Path) -> Path:
 def put_version(path: Path, *values: object) -> None:
     """A version as it is, with a checksum that fits."""
     with closing(apsw.Connection(str(path))) as connection:
-        SEALED["contexts"].put(connection, *values)
+        CHECKSUMMED["contexts"].put(connection, *values)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_root_form_without_a_description_is_told(abroad: Path) -> None:
 
 
 def problems(behind: int, *, pins: bool = True, used: float = 0.1) -> list[str]:
-    report = Report("store.db", 100.0, 2, 2, 4096, 0)
+    report = StoreReport("store.db", 100.0, 2, 2, 4096, 0)
     report.routing = RoutingFigures(3, high=11, behind=behind, pins=pins)
     report.log = LogFigures(behind + 10, 1, behind + 10, 90.0, 99.0, [])
     report.pins = [PinFigures("pipeline", 11, behind), PinFigures("audit", 11, behind)]

@@ -20,10 +20,10 @@ from polycast.stores import (
     Effect,
     EventType,
     Flight,
-    Member,
+    GroupMember,
     Retention,
-    Route,
     Routed,
+    StoredRoute,
     Stretch,
     open_store,
     retention_of,
@@ -166,7 +166,7 @@ def test_a_store_of_version_1_is_read_and_goes_on(
         ]
         assert view.flights("audit") == [Flight("audit", 2, "till", None, 1, 2, 1_700_000_030.0)]
         assert view.flights("work")[0].done
-        assert view.members("work") == [Member("work", 1, 8)]
+        assert view.members("work") == [GroupMember("work", 1, 8)]
         assert [each.reason for each in view.letters()] == ["it failed"]
         assert [each.name for each in view.descriptions()] == ["shop.Order", "shop.Bill"]
         assert [each.publisher for each in view.buses()] == ["till", "kiosk"]
@@ -196,8 +196,8 @@ def test_a_store_of_version_2_is_read_and_goes_on(path: Path, open_sqlite: Open)
         assert view.identity() == "dffd09f413808e2e52421f89b8ec990e"
         assert view.routed() == Routed(12, 1)
         assert view.routes() == [
-            Route(1, "work", b'{"selector":"shop.Bill"}', 13, 14),
-            Route(2, "audit", b'{"selector":"shop.Order"}', 14),
+            StoredRoute(1, "work", b'{"selector":"shop.Bill"}', 13, 14),
+            StoredRoute(2, "audit", b'{"selector":"shop.Order"}', 14),
         ]
         assert view.stretches(0, limit=9) == [Stretch(5, 9, b"\1\2"), Stretch(9, 12, b"\3")]
         assert [each.cursor for each in view.subscriptions()] == [7, 9]

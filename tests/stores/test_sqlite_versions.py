@@ -12,8 +12,8 @@ from typing import Any
 import apsw
 import pytest
 
-from polycast.stores import Answer, Kept
-from polycast.stores.doctor import looking
+from polycast.stores import StoredReply, StoredSubscription
+from polycast.stores.doctor import open_readonly
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.schema import STEPS
 
@@ -117,16 +117,16 @@ def test_a_store_of_version_4_is_read_and_goes_on(tmp_path: Path, open_sqlite: O
     path = tmp_path / "store.db"
     shutil.copy(file_of(4), path)
     first, second = (
-        Answer("client-1", 7, b"\x93\1\2\3", 1_700_000_100.0),
-        Answer("client-2", 1, b"", 1_700_000_200.5),
+        StoredReply("client-1", 7, b"\x93\1\2\3", 1_700_000_100.0),
+        StoredReply("client-2", 1, b"", 1_700_000_200.5),
     )
     store = open_sqlite(path)
     answers = store.write(lambda tx: [tx.answer("client-1"), tx.answer("client-2")]).result(10)
     assert answers == [first, second]
-    with looking(path) as found, found.view() as view:
+    with open_readonly(path) as found, found.view() as view:
         bus = view.buses()[-1]
         assert (bus.publisher, bus.epoch) == ("abroad", 1)
         body = b'{"selector":"shop.Bill","lease":60.0}'
         about = ("leased", body, 13, 15, True, False, False, None, 9)
-        assert view.subscription("leased") == Kept(*about, bus.id, 1_700_000_300.0)
+        assert view.subscription("leased") == StoredSubscription(*about, bus.id, 1_700_000_300.0)
     assert store.write(lambda tx: tx.drop_answers(1_700_000_150.0)).result(10) == 1

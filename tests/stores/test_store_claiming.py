@@ -9,15 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_drafts import make_drafts
 
-from polycast.stores import Flight, Kept, Member, MemoryStore, Store, Transaction
-from polycast.stores.group_claiming import (
+from polycast.stores import Flight, GroupMember, MemoryStore, Store, StoredSubscription, Transaction
+from polycast.stores.claims import (
     Candidate,
-    Claiming,
-    Claims,
-    Errand,
-    Order,
-    Settled,
-    Settling,
+    ClaimOrder,
+    ClaimRequest,
+    ClaimResult,
+    SettledClaim,
+    SettleRequest,
+    StoredProcedure,
     settle,
     take_claims,
 )
@@ -25,36 +25,36 @@ from polycast.stores.group_claiming import (
 GROUP = "desk"
 
 
-class Claim(Errand[Claims]):
+class Claim(StoredProcedure[ClaimResult]):
     """Claims, and remembers what it has heard."""
 
     def __init__(self, bus: int, positions: list[int], **options: Any) -> None:
-        self.replies: list[Claims] = []
+        self.replies: list[ClaimResult] = []
         about = {"order": "none", "room": 10, "settled": [], "offers": [], "has_tried": False}
         wanted = [Candidate(each, "till") for each in positions]
         about |= {"candidates": wanted, "beyond": 100, "floor": 1}
-        self._asked = Claiming(GROUP, bus, **(about | options))
+        self._asked = ClaimRequest(GROUP, bus, **(about | options))
 
-    def asked(self) -> Claiming:
+    def asked(self) -> ClaimRequest:
         return self._asked
 
-    def done(self, tx: Transaction, asked: Claiming) -> Claims:
+    def done(self, tx: Transaction, asked: ClaimRequest) -> ClaimResult:
         return take_claims(tx, asked)
 
-    def heard(self, reply: Claims) -> None:
+    def heard(self, reply: ClaimResult) -> None:
         self.replies.append(reply)
 
 
-class Settle(Errand[list[tuple[int, int]]]):
+class Settle(StoredProcedure[list[tuple[int, int]]]):
     """Says what became of claims."""
 
-    def __init__(self, *settled: Settled) -> None:
-        self._asked = Settling(GROUP, list(settled))
+    def __init__(self, *settled: SettledClaim) -> None:
+        self._asked = SettleRequest(GROUP, list(settled))
 
-    def asked(self) -> Settling:
+    def asked(self) -> SettleRequest:
         return self._asked
 
-    def done(self, tx: Transaction, asked: Settling) -> list[tuple[int, int]]:
+    def done(self, tx: Transaction, asked: SettleRequest) -> list[tuple[int, int]]:
         return settle(tx, asked)
 
     def heard(self, reply: list[tuple[int, int]]) -> None:
@@ -66,23 +66,23 @@ def begin(store: Store, *buses: int) -> None:
     store.append(make_drafts(*range(1, 9)))
 
     def work(tx: Transaction) -> None:
-        tx.save(Kept(GROUP, b"", 1, 1, durable=False, group=True))
+        tx.save(StoredSubscription(GROUP, b"", 1, 1, durable=False, group=True))
         for bus in buses:
-            tx.join(Member(GROUP, bus, 1))
+            tx.join(GroupMember(GROUP, bus, 1))
 
     store.write(work).result(10)
 
 
-def positions(claims: Claims) -> list[int]:
+def positions(claims: ClaimResult) -> list[int]:
     return [each.position for each in claims.got]
 
 
-def done(flight: Flight) -> Settled:
-    return Settled(flight.position, flight.token, flight.holder, done=True)
+def done(flight: Flight) -> SettledClaim:
+    return SettledClaim(flight.position, flight.token, flight.holder, done=True)
 
 
-def passed_on(flight: Flight, **about: Any) -> Settled:
-    return Settled(flight.position, flight.token, flight.holder, done=False, **about)
+def passed_on(flight: Flight, **about: Any) -> SettledClaim:
+    return SettledClaim(flight.position, flight.token, flight.holder, done=False, **about)
 
 
 def test_what_one_has_claimed_the_other_passes(store: Store) -> None:
@@ -103,7 +103,7 @@ def test_who_asked_has_heard_before_the_result_is_there(store: Store) -> None:
 def test_who_is_no_member_gets_nothing_and_settles_nothing(store: Store) -> None:
     begin(store, 1)
     [flight] = store.write(Claim(1, [1])).result(10).got
-    assert store.write(Claim(7, [2], settled=[done(flight)])).result(10) == Claims()
+    assert store.write(Claim(7, [2], settled=[done(flight)])).result(10) == ClaimResult()
     with store.view() as view:
         assert view.flights(GROUP) == [flight]
 
@@ -186,7 +186,7 @@ def test_an_event_has_one_holder_at_most_and_none_is_forgotten_unclaimed(
 
 @dataclass(frozen=True)
 class PlainOrder:
-    """What `Order` says, asked of each flight of others."""
+    """What `ClaimOrder` says, asked of each flight of others."""
 
     order: str
     others: tuple[Flight, ...]
@@ -217,6 +217,6 @@ def test_order_forbids_what_comes_after_something_that_others_have(
     order: str, under_way: list[Flight], flight: Flight
 ) -> None:
     others = tuple(each for each in under_way if each.holder != 1)
-    plain, quick = PlainOrder(order, others), Order(order, under_way, 1)
+    plain, quick = PlainOrder(order, others), ClaimOrder(order, under_way, 1)
     for asked in (None, flight):
         assert quick.allows(flight.publisher, asked) == plain.allows(flight.publisher, asked)

@@ -19,12 +19,12 @@ from polycast.stores import (
     ContextVersion,
     Draft,
     Flight,
-    Kept,
+    GroupMember,
     Letter,
-    Member,
     MemoryStore,
-    Route,
     Routed,
+    StoredRoute,
+    StoredSubscription,
     Stretch,
     Transaction,
     View,
@@ -57,7 +57,7 @@ draft = st.builds(
     make_draft, identities, classes, st.sampled_from(["", "", "us", "uk"]), st.none() | classes
 )
 kept = st.builds(
-    Kept,
+    StoredSubscription,
     name=names,
     definition=st.binary(max_size=3),
     start=places,
@@ -205,11 +205,11 @@ class Stores(RuleBasedStateMachine):
     # -- the state ---------------------------------------------------------------------------------
 
     @rule(one=kept)
-    def save(self, one: Kept) -> None:
+    def save(self, one: StoredSubscription) -> None:
         self.change(lambda t: t.save(one))
 
     @rule(one=kept)
-    def take_over(self, one: Kept) -> None:
+    def take_over(self, one: StoredSubscription) -> None:
         self.change(lambda t: t.take_over(one))
 
     @rule(name=names, token=st.integers(0, 2), cursor=places)
@@ -235,7 +235,7 @@ class Stores(RuleBasedStateMachine):
 
     @rule(name=names, bus=buses, looked=places)
     def join(self, name: str, bus: int, looked: int) -> None:
-        self.change(lambda t: t.join(Member(name, bus, looked)))
+        self.change(lambda t: t.join(GroupMember(name, bus, looked)))
 
     @rule(name=names, bus=buses)
     def leave(self, name: str, bus: int) -> None:
@@ -309,7 +309,7 @@ class Stores(RuleBasedStateMachine):
 
     @rule(name=names, definition=st.binary(max_size=3))
     def begin_route(self, name: str, definition: bytes) -> None:
-        route: Route = self.change(lambda t: t.begin_route(name, definition))
+        route: StoredRoute = self.change(lambda t: t.begin_route(name, definition))
         assert route.start == max(self.model.log, default=0) + 1
         self.model.now[name] = definition
 
@@ -407,7 +407,7 @@ class Stores(RuleBasedStateMachine):
                 assert self.model.routed[position] == each.takers
 
     @rule(one=kept, flights=st.lists(flight, max_size=2))
-    def change_that_raises(self, one: Kept, flights: list[Flight]) -> None:
+    def change_that_raises(self, one: StoredSubscription, flights: list[Flight]) -> None:
         def work(transaction: Transaction) -> None:
             transaction.save(one)
             transaction.fly(flights)

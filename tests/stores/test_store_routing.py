@@ -9,7 +9,15 @@ from itertools import pairwise
 import pytest
 from store_drafts import MakeDrafts
 
-from polycast.stores import Kept, MemoryStore, Route, Routed, Store, Stretch, Transaction
+from polycast.stores import (
+    MemoryStore,
+    Routed,
+    Store,
+    StoredRoute,
+    StoredSubscription,
+    Stretch,
+    Transaction,
+)
 
 
 @pytest.fixture
@@ -19,7 +27,7 @@ def filled(store: Store, drafts: MakeDrafts) -> Store:
     return store
 
 
-def begin(store: Store, name: str, definition: bytes = b"{}") -> Route:
+def begin(store: Store, name: str, definition: bytes = b"{}") -> StoredRoute:
     return store.write(lambda tx: tx.begin_route(name, definition)).result(10)
 
 
@@ -57,12 +65,12 @@ def test_a_store_is_told_from_any_other(store: Store) -> None:
 
 
 def test_a_route_begins_after_the_end_of_the_log(filled: Store, drafts: MakeDrafts) -> None:
-    assert begin(filled, "a", b"x") == Route(1, "a", b"x", 11)
+    assert begin(filled, "a", b"x") == StoredRoute(1, "a", b"x", 11)
     filled.append(drafts(11))
-    assert begin(filled, "b", b"y") == Route(2, "b", b"y", 12)
+    assert begin(filled, "b", b"y") == StoredRoute(2, "b", b"y", 12)
     with filled.view() as view:
-        assert view.route("a") == Route(1, "a", b"x", 11)
-        assert view.routes() == [Route(1, "a", b"x", 11), Route(2, "b", b"y", 12)]
+        assert view.route("a") == StoredRoute(1, "a", b"x", 11)
+        assert view.routes() == [StoredRoute(1, "a", b"x", 11), StoredRoute(2, "b", b"y", 12)]
         assert [[each.name for each in view.routes(at=at)] for at in (10, 11, 12)] == [
             [],
             ["a"],
@@ -75,11 +83,11 @@ def test_a_route_begun_anew_takes_the_place_of_the_one_before(
 ) -> None:
     begin(filled, "a", b"old")
     filled.append(drafts(11, 12))
-    assert begin(filled, "a", b"new") == Route(2, "a", b"new", 13)
+    assert begin(filled, "a", b"new") == StoredRoute(2, "a", b"new", 13)
     with filled.view() as view:
-        assert view.route("a") == Route(2, "a", b"new", 13)
-        assert view.routes(at=12) == [Route(1, "a", b"old", 11, 13)]
-        assert view.routes(at=13) == [Route(2, "a", b"new", 13)]
+        assert view.route("a") == StoredRoute(2, "a", b"new", 13)
+        assert view.routes(at=12) == [StoredRoute(1, "a", b"old", 11, 13)]
+        assert view.routes(at=13) == [StoredRoute(2, "a", b"new", 13)]
 
 
 def test_a_route_that_was_never_in_effect_leaves_nothing_but_its_number(filled: Store) -> None:
@@ -100,18 +108,18 @@ def test_a_route_that_ended_is_in_effect_where_it_was(filled: Store, drafts: Mak
     filled.append(drafts(12))
     with filled.view() as view:
         assert view.route("a") is None
-        assert view.routes(at=11) == [Route(1, "a", b"{}", 11, 12)]
+        assert view.routes(at=11) == [StoredRoute(1, "a", b"{}", 11, 12)]
         assert view.routes(at=12) == []
 
 
 def test_a_subscription_that_is_removed_ends_its_route(filled: Store, drafts: MakeDrafts) -> None:
-    filled.write(lambda tx: tx.save(Kept("a", b"", 1, 1))).result(10)
+    filled.write(lambda tx: tx.save(StoredSubscription("a", b"", 1, 1))).result(10)
     begin(filled, "a")
     begin(filled, "b")
     filled.append(drafts(11))
     filled.write(lambda tx: tx.remove("a")).result(10)
     with filled.view() as view:
-        assert view.routes() == [Route(1, "a", b"{}", 11, 12), Route(2, "b", b"{}", 11)]
+        assert view.routes() == [StoredRoute(1, "a", b"{}", 11, 12), StoredRoute(2, "b", b"{}", 11)]
 
 
 def test_turns_are_where_routes_begin_and_end(filled: Store, drafts: MakeDrafts) -> None:

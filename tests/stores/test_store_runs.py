@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from store_drafts import MakeDrafts
 
 from polycast.events import Identity
-from polycast.stores import Draft, Flight, Kept, Run, Store
+from polycast.stores import Draft, Flight, Run, Store, StoredSubscription
 
 
 def run_of(first: int, *payloads: bytes, name: str = "shop.Order", publisher: str = "till") -> Run:
@@ -59,7 +59,7 @@ def test_any_runs_give_positions_that_hold_their_identities(
 
 
 def test_what_is_under_way_is_what_is_not_done(store: Store) -> None:
-    store.write(lambda tx: tx.save(Kept("n", b"", 1, 9))).result()
+    store.write(lambda tx: tx.save(StoredSubscription("n", b"", 1, 9))).result()
     flights = [Flight("n", 3, done=True), Flight("n", 4), Flight("n", 6), Flight("m", 2, done=True)]
     store.write(lambda tx: tx.fly(flights)).result()
     with store.view() as view:

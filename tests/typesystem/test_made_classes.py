@@ -15,10 +15,10 @@ import pytest
 
 from polycast.errors import MethodNotHereError, NotDecodableError
 from polycast.typesystem import (
-    Attribute,
-    Constant,
+    AttributeDescription,
+    ConstantDescription,
     Description,
-    Member,
+    MemberDescription,
     Registry,
     TypeExpression,
     conforms,
@@ -71,12 +71,12 @@ def unknown(*supertypes: type, **changes: Any) -> Description:
         "name": "far.away.Keynote",
         "version": 3,
         "supertypes": tuple(wire_name(cls) for cls in supertypes),
-        "attributes": (Attribute("speaker", ANY), Attribute("fee", ANY)),
+        "attributes": (AttributeDescription("speaker", ANY), AttributeDescription("fee", ANY)),
         "members": (
-            Member("fee", "field"),
-            Member("speaker", "field"),
-            Member("pay", "method"),
-            Member("tax", "property"),
+            MemberDescription("fee", "field"),
+            MemberDescription("speaker", "field"),
+            MemberDescription("pay", "method"),
+            MemberDescription("tax", "property"),
         ),
     }
     return Description(**(fields | changes))
@@ -143,7 +143,7 @@ def test_a_class_without_known_supertypes_is_a_frozen_struct() -> None:
 
 
 def test_methods_of_a_known_supertype_are_kept() -> None:
-    description = unknown(PlainTalk, members=(Member("shout", "method"),))
+    description = unknown(PlainTalk, members=(MemberDescription("shout", "method"),))
     made = made_from(description, PlainTalk)
     value = made.__new__(made)
     value.speaker = "quiet"
@@ -214,7 +214,10 @@ def test_an_enum_is_made_with_its_members() -> None:
 
 def test_an_enum_whose_values_are_no_data_has_its_names() -> None:
     description = Description(
-        "far.Odd", kind="enum", supertypes=("far.Mixin",), constants=(Constant("A"), Constant("B"))
+        "far.Odd",
+        kind="enum",
+        supertypes=("far.Mixin",),
+        constants=(ConstantDescription("A"), ConstantDescription("B")),
     )
     made: Any = Registry().made(description)
     assert list(made.__members__) == ["A", "B"]
@@ -277,7 +280,7 @@ def test_a_class_cannot_have_a_null_character_in_its_name(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["enum", "flag"])
 @pytest.mark.parametrize("names", [("RED", "RED"), ("mro",), ("_missing_",)])
 def test_an_enum_that_python_does_not_allow_is_refused(kind: str, names: tuple[str, ...]) -> None:
-    constants = tuple(Constant(name, at) for at, name in enumerate(names, 1))
+    constants = tuple(ConstantDescription(name, at) for at, name in enumerate(names, 1))
     with pytest.raises(NotDecodableError, match=r"no class can be made of it|name of a member"):
         Registry().made(Description(name="far.Away", kind=kind, constants=constants))
 
@@ -285,4 +288,4 @@ def test_an_enum_that_python_does_not_allow_is_refused(kind: str, names: tuple[s
 @pytest.mark.parametrize("name", ["", "a b", "class", "x=1): pass #", "__class__", "__del__"])
 def test_a_name_that_is_no_attribute_is_refused(name: str) -> None:
     with pytest.raises(NotDecodableError):
-        made_from(unknown(attributes=(Attribute(name, ANY),)))
+        made_from(unknown(attributes=(AttributeDescription(name, ANY),)))

@@ -21,7 +21,7 @@ from polycast.plain_text import log_of
 from polycast.routing.search import place_of
 from polycast.routing.translation import Astray, context_of_letter, reason_of
 from polycast.stores import Flight, Stored
-from polycast.stores.group_claiming import OUTLIVING, outliving
+from polycast.stores.claims import OUTLIVING, outliving
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.events import Record, Root
     from polycast.routing import StoredDispatcher
-    from polycast.stores import Kept, Letter, Store, Transaction
+    from polycast.stores import Letter, Store, StoredSubscription, Transaction
     from polycast.subscriptions.durable_registry import StoredRoster
 
 __all__ = ["StoredLetters", "fly_again"]
@@ -48,7 +48,7 @@ class StoredLetters(DeadLetters):
         super().__init__(keep=0, post=roster.replay)
         self._store, self._dispatcher = store, dispatcher
         self._roster, self._clock = roster, clock
-        self._burying: set[Future[list[int]]] = set()
+        self._burying: set[Future[None]] = set()
 
     def __len__(self) -> int:
         if not self._store.is_up:
@@ -146,7 +146,7 @@ class StoredLetters(DeadLetters):
         return len(self._store.write(lambda tx: tx.exhume(numbers)).result())
 
 
-def _told(subscription: str, burying: Future[list[int]]) -> None:
+def _told(subscription: str, burying: Future[None]) -> None:
     """Nobody waits for it: what a broker refuses would be lost without a word."""
     error = burying.exception()
     if isinstance(error, BrokerRefusedError | AccessDeniedError):
@@ -203,7 +203,7 @@ def fly_again(
 
 def _takers(
     tx: Transaction, number: int, subscription: str, position: int, root: Root | None
-) -> dict[str, Kept]:
+) -> dict[str, StoredSubscription]:
     """Who is to have the event of a letter: its subscription, or all in its context.
 
     If it could not leave its context, all in others, now that it can.

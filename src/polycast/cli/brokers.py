@@ -13,10 +13,10 @@ from polycast.stores.doctor import (
     LetterFigures,
     LogFigures,
     PinFigures,
-    Problem,
-    Report,
     RetentionFigures,
     RoutingFigures,
+    StoreProblem,
+    StoreReport,
     buses_in,
     subscriptions_in,
 )
@@ -59,7 +59,7 @@ class Examined(msgspec.Struct, frozen=True):
     """What was found."""
 
     broker: BrokerFigures
-    report: Report
+    report: StoreReport
 
 
 def examine_broker(
@@ -94,8 +94,8 @@ def _figures(store: RemoteStore, url: str) -> BrokerFigures:
     )
 
 
-def _report(store: Store, url: str, now: float, has_died: Callable[[OpenBus], bool]) -> Report:
-    report = Report(url, now, None, 0, store.size(), 0)
+def _report(store: Store, url: str, now: float, has_died: Callable[[OpenBus], bool]) -> StoreReport:
+    report = StoreReport(url, now, None, 0, store.size(), 0)
     report.log = _log(store)
     with store.view() as view:
         report.buses = buses_in(view, now=now, has_died=has_died)
@@ -144,11 +144,11 @@ def _all_letters(view: View) -> Iterator[Letter]:
         seen, after = seen + len(page), page[-1].number
 
 
-def _problems(figures: BrokerFigures) -> Iterator[Problem]:
+def _problems(figures: BrokerFigures) -> Iterator[StoreProblem]:
     if figures.round_trip >= SLOW:
         what = f"a question to the broker takes {figures.round_trip * 1000:.0f} ms"
-        yield Problem("warning", what, "Publish many events per call, or come nearer to it")
+        yield StoreProblem("warning", what, "Publish many events per call, or come nearer to it")
     if abs(figures.clock_offset) >= ASTRAY:
         what = f"the clock of the broker differs from the one here by {figures.clock_offset:.1f} s"
         advice = "Let both be set by NTP; leases and expiry go by the broker's"
-        yield Problem("warning", what, advice)
+        yield StoreProblem("warning", what, advice)

@@ -17,7 +17,7 @@ from polycast.cli.terminal import Refused
 from polycast.contexts import Context
 from polycast.contexts.resolve.inheritance import settle
 from polycast.errors import BadContextError
-from polycast.registered_names import Names, imported
+from polycast.registered_names import RegisteredNames, imported
 from polycast.routing.context_trial import Comparing
 from polycast.routing.context_view import tried
 from polycast.stores.log_bounds import end_of, start_of
@@ -95,7 +95,7 @@ def compare_contexts(given: Namespace, terminal: Terminal) -> int:
         if given.spark:
             found = _with_spark(given, low, high)
         else:
-            comparing = Comparing(store, sides, Names(_modules(given)).get, given.samples)
+            comparing = Comparing(store, sides, RegisteredNames(_modules(given)).get, given.samples)
             for each in comparing.outlooks:
                 each.check(store.newest(), "per_batch")
             found = comparing.nothing()

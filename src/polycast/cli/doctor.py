@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from polycast.cli.brokers import Examined
     from polycast.cli.terminal import Terminal
-    from polycast.stores.doctor import Report, SubscriptionFigures
+    from polycast.stores.doctor import StoreReport, SubscriptionFigures
 
 __all__ = ["doctor", "subscription_rows"]
 
@@ -49,14 +49,14 @@ def doctor(given: Namespace, terminal: Terminal) -> int:
     return STATUS[report.state]
 
 
-def _data(report: Report) -> dict[str, Any]:
+def _data(report: StoreReport) -> dict[str, Any]:
     data: dict[str, Any] = {"state": report.state, **msgspec.to_builtins(report)}
     for row, each in zip(data["subscriptions"], report.subscriptions, strict=True):
         row["attached"] = each.attached
     return data
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: StoreReport) -> Iterator[str]:
     yield from _file(report)
     yield from _log(report)
     yield from _integrity(report)
@@ -82,7 +82,7 @@ def _broker_lines(found: Examined) -> Iterator[str]:
     yield from _state(report)
 
 
-def _state(report: Report) -> Iterator[str]:
+def _state(report: StoreReport) -> Iterator[str]:
     yield from _buses(report)
     yield from _subscriptions(report)
     yield from _pipeline(report)
@@ -91,7 +91,7 @@ def _state(report: Report) -> Iterator[str]:
     yield from _problems(report)
 
 
-def _file(report: Report) -> Iterator[str]:
+def _file(report: StoreReport) -> Iterator[str]:
     yield f"store         {report.path}"
     version = "unknown" if report.version is None else str(report.version)
     yield f"version       {version} (this polycast writes {report.accepted})"
@@ -101,7 +101,7 @@ def _file(report: Report) -> Iterator[str]:
         yield f"sync          {cost} ({count(report.sync.syncs, 'sync')})"
 
 
-def _log(report: Report) -> Iterator[str]:
+def _log(report: StoreReport) -> Iterator[str]:
     log = report.log
     if log is None:
         return
@@ -119,7 +119,7 @@ def _log(report: Report) -> Iterator[str]:
     yield from _more(len(log.types))
 
 
-def _integrity(report: Report) -> Iterator[str]:
+def _integrity(report: StoreReport) -> Iterator[str]:
     found = report.integrity
     if found is None:
         return
@@ -135,7 +135,7 @@ def _integrity(report: Report) -> Iterator[str]:
         yield "  ... and more that is not listed"
 
 
-def _buses(report: Report) -> Iterator[str]:
+def _buses(report: StoreReport) -> Iterator[str]:
     yield ""
     if not report.buses:
         yield "buses         none is open"
@@ -150,7 +150,7 @@ def _buses(report: Report) -> Iterator[str]:
     yield from _more(len(report.buses))
 
 
-def _subscriptions(report: Report) -> Iterator[str]:
+def _subscriptions(report: StoreReport) -> Iterator[str]:
     yield ""
     if not report.subscriptions:
         yield "subscriptions none is kept"
@@ -184,7 +184,7 @@ def _holders(each: SubscriptionFigures) -> str:
     return listed([*(f"bus {bus}" for bus in each.buses), *dead])
 
 
-def _pipeline(report: Report) -> Iterator[str]:
+def _pipeline(report: StoreReport) -> Iterator[str]:
     found = report.routing
     if found is not None:
         yield ""
@@ -193,7 +193,7 @@ def _pipeline(report: Report) -> Iterator[str]:
         yield f"pipeline      routed to position {found.high - 1:,}, {behind}, for {for_whom}"
 
 
-def _retention(report: Report) -> Iterator[str]:
+def _retention(report: StoreReport) -> Iterator[str]:
     rule = report.retention
     if rule is None:
         return
@@ -214,7 +214,7 @@ def _retention(report: Report) -> Iterator[str]:
         yield from _more(len(behind))
 
 
-def _letters(report: Report) -> Iterator[str]:
+def _letters(report: StoreReport) -> Iterator[str]:
     yield ""
     if not report.letters:
         yield "dead letters  none"
@@ -225,7 +225,7 @@ def _letters(report: Report) -> Iterator[str]:
     yield from _more(len(report.letters))
 
 
-def _problems(report: Report) -> Iterator[str]:
+def _problems(report: StoreReport) -> Iterator[str]:
     yield ""
     if not report.problems:
         yield "healthy: nothing to see to"

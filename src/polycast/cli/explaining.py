@@ -22,7 +22,7 @@ from polycast.routing.explanation import (
 from polycast.routing.search import place_of as place_in_log
 from polycast.routing.stored_plan import RoutingPlan
 from polycast.routing.translation import letter_name
-from polycast.stores import Route
+from polycast.stores import StoredRoute
 from polycast.stores.values import NOT_KNOWN
 from polycast.typesystem import Registry
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from polycast.cli.terminal import Terminal
-    from polycast.stores import Kept, Store, Stored, View
+    from polycast.stores import Store, Stored, StoredSubscription, View
 
 __all__ = ["explain_subscription"]
 
@@ -54,7 +54,7 @@ def explain_subscription(given: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _kept(view: View, name: str) -> Kept:
+def _kept(view: View, name: str) -> StoredSubscription:
     kept = view.subscription(name)
     if kept is None:
         names = [each.name for each in view.subscriptions()]
@@ -78,7 +78,7 @@ def _stored(store: Store, position: int) -> Stored:
 class _Explained:
     """A subscription as the store keeps it, in the plan that a broker would make of it."""
 
-    def __init__(self, view: View, kept: Kept) -> None:
+    def __init__(self, view: View, kept: StoredSubscription) -> None:
         self.kept = kept
         route = view.route(kept.name)
         self._routed = route is not None
@@ -88,7 +88,7 @@ class _Explained:
         self._plan = RoutingPlan(Registry(classes=()), budget=FilterBudget(lambda: 0.0))
         self._unknown = ""
         try:
-            self._plan.move_to([Route(NUMBER, kept.name, body, 1)], view)
+            self._plan.move_to([StoredRoute(NUMBER, kept.name, body, 1)], view)
         except NotDecodableError as error:
             self._unknown = str(error)
         self._place = place_in_log(view, kept)

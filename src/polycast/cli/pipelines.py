@@ -14,7 +14,7 @@ from polycast.cli.formatting import ago, count, moment
 from polycast.cli.progress import progress_for, summary
 from polycast.cli.targets import Place, place_of, time_at
 from polycast.routing.status import status_of
-from polycast.stores.doctor import looking
+from polycast.stores.doctor import open_readonly
 from polycast.stores.processes import has_ended
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ _STEP = 0.25  # seconds after which somebody who wants it to stop is heard
 def run_pipeline(given: Namespace, terminal: Terminal) -> int:
     """Run a pipeline until somebody stops it, or all that is there is routed."""
     path = Place(given.store).file("a pipeline")
-    with looking(path, current=False):  # the wrong place is told before an extra that is missing
+    with open_readonly(
+        path, current=False
+    ):  # the wrong place is told before an extra that is missing
         pass
     from polycast.pipeline import Pipeline
 

@@ -16,7 +16,7 @@ import msgspec
 from polycast.cli.formatting import clip, listed
 from polycast.cli.scalars import ACCEPTED, is_scalar, scalar_of, wire_form
 from polycast.cli.strict_parsing import why_unheld
-from polycast.events.encoder import Writer
+from polycast.events.encoder import ObjectEncoder
 from polycast.events.wire_forms import (
     CLASS,
     CONTAINERS,
@@ -32,7 +32,7 @@ from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard_types import STANDARD
 
 if TYPE_CHECKING:
-    from polycast.typesystem import Attribute, Description, Registry
+    from polycast.typesystem import AttributeDescription, Description, Registry
 
 __all__ = ["Misfit", "StrictJson"]
 
@@ -292,7 +292,9 @@ class StrictJson:
         if missing and found.kind != "value":
             raise Misfit(path, f"{found.name} needs {listed(missing)}")
 
-    def _left_out(self, part: Attribute, found: Description, path: str) -> dict[str, Any]:
+    def _left_out(
+        self, part: AttributeDescription, found: Description, path: str
+    ) -> dict[str, Any]:
         """The default of an attribute that is not given."""
         if part.default is not msgspec.UNSET:
             try:
@@ -309,7 +311,7 @@ class StrictJson:
 
     def _as_it_is(self, value: Any, declared: TypeExpression) -> Any:
         """A value of a program, and not of a person, as the codec writes it."""
-        lower = Writer("json", self._registry).way_of(declared)
+        lower = ObjectEncoder("json", self._registry).way_of(declared)
         return lower(value, set())
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from polycast.broker.client.address import addresses_of, is_remote
 from polycast.bus.bus import Bus
 from polycast.errors import BadOptionError, NotAvailableError
-from polycast.stores.doctor import looking
+from polycast.stores.doctor import open_readonly
 from polycast.stores.doctor.readonly_store import ReadOnlyStore, translated
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.urls import path_of
@@ -75,7 +75,7 @@ class Place:
             with self.reached() as remote:
                 yield cast("Store", remote)
             return
-        with looking(file_of(self.text)) as store:
+        with open_readonly(file_of(self.text)) as store:
             yield cast("Store", store)
 
     @contextmanager
@@ -86,7 +86,10 @@ class Place:
                 yield cast("Store", remote)
             return
         path = file_of(self.text)
-        with looking(path), translated(path):  # refuses, without touching it, what is no store
+        with (
+            open_readonly(path),
+            translated(path),
+        ):  # refuses, without touching it, what is no store
             store = SqliteStore(path, create=False)
         try:
             yield cast("Store", store)
@@ -117,7 +120,7 @@ class Place:
         if self.is_broker:
             options["allow_plain_token"] = self.allow_plain_token
             return Bus(self.text, token=self._secret(), tls=self._tls(), **options)
-        with looking(file_of(self.text)):  # a file is not made by a slip of the pen
+        with open_readonly(file_of(self.text)):  # a file is not made by a slip of the pen
             pass
         return Bus(self.url, **options)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from polycast.cli.terminal import Terminal
     from polycast.stores import Store
-    from polycast.typesystem import Attribute, Description
+    from polycast.typesystem import AttributeDescription, Description
 
 __all__ = ["show_types"]
 
@@ -107,7 +107,7 @@ def _whole(found: list[Description], counts: Counter[str] | None) -> Iterator[st
         yield from table(("attribute", "type", "if left out"), rows, indent=2)
 
 
-def _filled(part: Attribute) -> str:
+def _filled(part: AttributeDescription) -> str:
     if part.required:
         return "refused"
     return repr(part.default) if isinstance(part.default, str | int | float) else "its default"

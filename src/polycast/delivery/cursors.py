@@ -12,8 +12,8 @@ from polycast.delivery.high_water_mark import Reach
 from polycast.errors import BrokerRefusedError, NotSettledError, StoreError
 from polycast.plain_text import log_of
 from polycast.stores import Flight, Letter, Mark
+from polycast.stores.claims import forget_outliving
 from polycast.stores.deadlines import wall_offset
-from polycast.stores.group_claiming import forget_outliving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,17 +14,17 @@ from polycast.delivery.group_claims import ClaimKeeper
 from polycast.delivery.groups import Group
 from polycast.errors import StoreError
 from polycast.plain_text import log_of
-from polycast.stores import Flight, Member, Undecodable
-from polycast.stores.deadlines import Countdown
-from polycast.stores.group_claiming import (
+from polycast.stores import Flight, GroupMember, Undecodable
+from polycast.stores.claims import (
     Candidate,
-    Claiming,
-    Claims,
-    Errand,
-    Order,
+    ClaimOrder,
+    ClaimRequest,
+    ClaimResult,
+    StoredProcedure,
     take_claims,
     tidy,
 )
+from polycast.stores.deadlines import Countdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -144,7 +144,7 @@ class SharedGroup(Group):
 
     def allowed(self, standing: Standing) -> list[Flight]:
         """Of what is free, what is not on offer yet, not refused, and may be claimed now."""
-        order = Order(self.settings.level.order, standing.under_way, self._bus())
+        order = ClaimOrder(self.settings.level.order, standing.under_way, self._bus())
         self.others = len(standing.members) > 1
         now = self.services.clock.monotonic()
         with self.locked():
@@ -177,7 +177,7 @@ class SharedGroup(Group):
         with self.locked():
             looked = self.looked()
         if kept and any(m.bus == bus and m.looked < looked for m in tx.members(self.name)):
-            tx.join(Member(self.name, bus, looked))
+            tx.join(GroupMember(self.name, bus, looked))
             tidy(tx, kept)
 
     # -- claiming ----------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class SharedGroup(Group):
             return True
         return any(taker in self.members for taker in takers)
 
-    def _claimed(self, errand: ClaimErrand, claiming: Future[Claims]) -> None:
+    def _claimed(self, errand: ClaimErrand, claiming: Future[ClaimResult]) -> None:
         error = claiming.exception()
         claimed = NOTHING if error is not None else errand.claimed(claiming.result())
         if error is not None and not isinstance(error, StoreError):
@@ -309,7 +309,7 @@ class SharedGroup(Group):
         """Whether order forbids to claim any of the first candidates now."""
         with self.locked():
             first = [entry for entry, _ in itertools.islice(self.candidates, MOST)]
-        order = Order(self.settings.level.order, standing.under_way, self._bus())
+        order = ClaimOrder(self.settings.level.order, standing.under_way, self._bus())
         return not any(order.allows(entry.identity.publisher, None) for entry in first)
 
     def rejoin(self) -> None:
@@ -385,7 +385,7 @@ class SharedGroup(Group):
         return super().is_idle() and not self._claiming and (waits or nothing)
 
 
-class ClaimErrand(Errand[Claims]):
+class ClaimErrand(StoredProcedure[ClaimResult]):
     """Claims for the members of a group in this process, in one transaction of the store."""
 
     _wishes: Wishes
@@ -395,7 +395,7 @@ class ClaimErrand(Errand[Claims]):
     def __init__(self, group: SharedGroup, bus: int, *, to_give: bool) -> None:
         self._group, self._bus, self._to_give = group, bus, to_give
 
-    def asked(self) -> Claiming:
+    def asked(self) -> ClaimRequest:
         """What is wanted as of now, and what became of earlier claims."""
         group = self._group
         self._wishes = wishes = group.wishes(to_give=self._to_give)
@@ -403,7 +403,7 @@ class ClaimErrand(Errand[Claims]):
         self._unwanted = {entry.position for entry, has_takers in takers if not has_takers}
         settled = group.keeper.unsaved()
         self._count = len(settled)
-        return Claiming(
+        return ClaimRequest(
             group.name,
             self._bus,
             group.settings.level.order,
@@ -420,18 +420,18 @@ class ClaimErrand(Errand[Claims]):
             group.floor,
         )
 
-    def done(self, tx: Transaction, asked: Claiming) -> Claims:
+    def done(self, tx: Transaction, asked: ClaimRequest) -> ClaimResult:
         """Claim, where the store is."""
         return take_claims(tx, asked)
 
-    def heard(self, reply: Claims) -> None:
+    def heard(self, reply: ClaimResult) -> None:
         """It is claimed for good."""
         if reply.is_member:
             self._group.keeper.saved(self._count, reply.stale)
             passed = self._unwanted.union(reply.passed)
             self._group.looked_at(self._wishes.offers, passed, others=reply.others)
 
-    def claimed(self, reply: Claims) -> Claimed:
+    def claimed(self, reply: ClaimResult) -> Claimed:
         """What was claimed, with the events."""
         wanted = {entry.position: (entry, verdict) for entry, verdict in self._wishes.candidates}
         wanted.update({each[1].position: each[1:] for each in self._wishes.offers})

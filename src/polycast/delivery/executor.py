@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from polycast.forks import Home
-from polycast.locks import Bell, is_mine
+from polycast.locks import InterruptibleEvent, is_mine
 from polycast.plain_text import log_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Pool:
         self._progress = 0
         self._idle = 0
         self._watcher: threading.Thread | None = None
-        self._watch, self._pause = Bell(), Bell()
+        self._watch, self._pause = InterruptibleEvent(), InterruptibleEvent()
         self._closed = False
         self._home = Home()
 

@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING
 
 from polycast.delivery.cursors import TOKENS, StoreKeeper, letter_of
 from polycast.errors import NotSettledError
-from polycast.stores import Member
-from polycast.stores.group_claiming import Errand, Settled, Settling, Stale, settle, tidy
+from polycast.stores import GroupMember
+from polycast.stores.claims import (
+    SettledClaim,
+    SettleRequest,
+    Stale,
+    StoredProcedure,
+    settle,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,17 +22,17 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.delivery.dead_letters import DeadLetter, DeadLetters
     from polycast.delivery.queue import Parcel
-    from polycast.stores import Flight, Kept, Letter, Store, Transaction
+    from polycast.stores import Flight, Letter, Store, StoredSubscription, Transaction
 
 __all__ = ["ClaimKeeper"]
 
 
-def _freed(claim: Flight, attempts: int, due: float) -> Settled:
+def _freed(claim: Flight, attempts: int, due: float) -> SettledClaim:
     about = (claim.position, claim.token, claim.holder)
-    return Settled(*about, done=False, attempts=max(0, attempts), due=due)
+    return SettledClaim(*about, done=False, attempts=max(0, attempts), due=due)
 
 
-def _is_left(letter: Letter, kept: Kept, flights: dict[int, Flight]) -> bool:
+def _is_left(letter: Letter, kept: StoredSubscription, flights: dict[int, Flight]) -> bool:
     flight = flights.get(letter.position)
     if flight is None:
         return letter.position >= kept.cursor
@@ -47,7 +54,7 @@ class ClaimKeeper(StoreKeeper):
         self._bus, self._looked = bus, looked
         self._claims: dict[int, Flight] = {}
         self._attempts: dict[int, int] = {}  # of those that were tried again here
-        self._settled_now: list[Settled] = []
+        self._settled_now: list[SettledClaim] = []
         self._stale: set[tuple[int, int]] = set()  # claims that were taken away
         self.unclaimed: list[Letter] = []  # what is left if the last member is cut off
 
@@ -96,7 +103,7 @@ class ClaimKeeper(StoreKeeper):
         with self.lock:
             left = list(self._claims.values())
             freed = [_freed(each, self._tries_of(each), 0.0) for each in left]
-        settle(tx, Settling(self.name, freed))
+        settle(tx, SettleRequest(self.name, freed))
         self.save(tx)
         tx.after(lambda: self._left(left))
         bus, kept = self._bus(), tx.subscription(self.name)
@@ -104,10 +111,12 @@ class ClaimKeeper(StoreKeeper):
             return
         # What was claimed a moment ago, and is not known here yet.
         rest = [each for each in tx.flights(self.name) if each.holder == bus]
-        settle(tx, Settling(self.name, [_freed(each, each.attempts - 1, 0.0) for each in rest]))
+        settle(
+            tx, SettleRequest(self.name, [_freed(each, each.attempts - 1, 0.0) for each in rest])
+        )
         members = tx.members(self.name)
         if any(member.bus == bus for member in members):
-            tx.join(Member(self.name, bus, self._looked()))
+            tx.join(GroupMember(self.name, bus, self._looked()))
             tidy(tx, kept)
             if len(members) == 1 and not durably:
                 self._bury_unclaimed(tx)
@@ -150,7 +159,7 @@ class ClaimKeeper(StoreKeeper):
             if claim is None:
                 return
             about = (claim.position, claim.token, claim.holder)
-            self._settled_now.append(Settled(*about, done=True, letter=letter))
+            self._settled_now.append(SettledClaim(*about, done=True, letter=letter))
         self.save_soon()
 
     def lost(self) -> None:
@@ -159,7 +168,7 @@ class ClaimKeeper(StoreKeeper):
             self._stale.update((each.position, each.token) for each in self._claims.values())
             self._claims = {}
 
-    def unsaved(self) -> list[Settled]:
+    def unsaved(self) -> list[SettledClaim]:
         """What the store has not been told yet."""
         with self.lock:
             return list(self._settled_now)
@@ -186,7 +195,7 @@ class ClaimKeeper(StoreKeeper):
             raise NotSettledError(action, why=why)
 
 
-class Saving(Errand[Stale]):
+class Saving(StoredProcedure[Stale]):
     """Tells the store what became of claims, all that is known when it is asked."""
 
     can_wait = True  # who claims tells it, too
@@ -195,17 +204,17 @@ class Saving(Errand[Stale]):
         self._keeper = keeper
         self._count = 0
 
-    def asked(self) -> Settling:
+    def asked(self) -> SettleRequest:
         """What the store has not been told yet."""
         settled = self._keeper.unsaved()
         self._count = len(settled)
-        return Settling(self._keeper.name, settled)
+        return SettleRequest(self._keeper.name, settled)
 
-    def needless(self, asked: Settling) -> Stale | None:
+    def needless(self, asked: SettleRequest) -> Stale | None:
         """Nothing, if all is written down."""
         return None if asked.settled else []
 
-    def done(self, tx: Transaction, asked: Settling) -> Stale:
+    def done(self, tx: Transaction, asked: SettleRequest) -> Stale:
         """Write it down."""
         return settle(tx, asked)
 

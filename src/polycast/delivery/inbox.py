@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from polycast.delivery.mailbox import Mailbox
     from polycast.delivery.timers import Timers
     from polycast.matching import Interest
-    from polycast.stores import Entry, Route
+    from polycast.stores import Entry, StoredRoute
 
 __all__ = ["Inbox", "Services"]
 
@@ -102,7 +102,7 @@ class Inbox:
         self.let_go: list[Parcel] = []  # dropped, and freed when no lock is held
         self.behind: int | None = None  # from here on it has to be read from the log
         self.stopped_at: int | None = None  # from here on nothing was taken
-        self.route: Route | None = None  # by which the pipeline says what it takes
+        self.route: StoredRoute | None = None  # by which the pipeline says what it takes
         self.keeper = NOTHING_KEPT
 
     def locked(self) -> threading.RLock:

@@ -69,158 +69,35 @@ PolycastError
 └── WouldDeadlockError                waiting for itself, from inside a callback
 """
 
-from polycast.errors.arguments import (
-    BadCallbackError,
-    BadOptionError,
-    BadTopicError,
-    NotAvailableError,
-    NotAwaitedError,
+from polycast.errors import (
+    arguments,
+    broker,
+    contexts,
+    delivery,
+    filters,
+    pipeline,
+    server,
+    stores,
+    types,
 )
-from polycast.errors.broker import (
-    BadFrameError,
-    BrokerError,
-    BrokerRefusedError,
-    BrokerUnreachableError,
-    LimitReachedError,
-)
-from polycast.errors.contexts import (
-    BadContextError,
-    BadResultError,
-    ContextConflictError,
-    ContextError,
-    ContextFrozenError,
-    ContextRefusedError,
-    EventTooDeepError,
-    NotTranslatedError,
-)
-from polycast.errors.delivery import (
-    BusClosedError,
-    CutOffError,
-    DurableChangedError,
-    ForkedError,
-    HistoryGoneError,
-    LeaseExpiredError,
-    NoHistoryError,
-    NotAPullCollectionError,
-    NotSettledError,
-    PublishBufferFullError,
-    PublishUnknownError,
-    QueueFullError,
-    SubscriptionCancelledError,
-    SubscriptionEndedError,
-    TakenOverError,
-    WouldDeadlockError,
-)
-from polycast.errors.filters import (
-    FilterError,
-    FilterMistakeError,
-    FilterSyntaxError,
-    FilterTooCostlyError,
-    FilterTypeError,
-    NoSparkFormError,
-    NoSparkTypeError,
-    NotRoutableError,
-)
-from polycast.errors.pipeline import (
-    BadCheckpointError,
-    NoRowError,
-    PipelineError,
-    PipelineFailedError,
-    PipelineTakenOverError,
-)
+from polycast.errors.arguments import *
+from polycast.errors.broker import *
+from polycast.errors.contexts import *
+from polycast.errors.delivery import *
+from polycast.errors.filters import *
+from polycast.errors.pipeline import *
 from polycast.errors.root import PolycastError
-from polycast.errors.server import (
-    AccessDeniedError,
-    AccessError,
-    BadCertificateError,
-    BadGrantError,
-    BadTokensError,
-    ExposedError,
-    TokenExposedError,
-)
-from polycast.errors.stores import (
-    NotAStoreError,
-    StoreClosedError,
-    StoreDamagedError,
-    StoreError,
-    StoreFailedError,
-    StoreReplacedError,
-)
-from polycast.errors.types import (
-    MethodNotHereError,
-    NameClashError,
-    NotATypeError,
-    NotDecodableError,
-    NotSerialisableError,
-    NotShareableError,
-)
+from polycast.errors.server import *
+from polycast.errors.stores import *
+from polycast.errors.types import *
 
-__all__ = [
-    "AccessDeniedError",
-    "AccessError",
-    "BadCallbackError",
-    "BadCertificateError",
-    "BadCheckpointError",
-    "BadContextError",
-    "BadFrameError",
-    "BadGrantError",
-    "BadOptionError",
-    "BadResultError",
-    "BadTokensError",
-    "BadTopicError",
-    "BrokerError",
-    "BrokerRefusedError",
-    "BrokerUnreachableError",
-    "BusClosedError",
-    "ContextConflictError",
-    "ContextError",
-    "ContextFrozenError",
-    "ContextRefusedError",
-    "CutOffError",
-    "DurableChangedError",
-    "EventTooDeepError",
-    "ExposedError",
-    "FilterError",
-    "FilterMistakeError",
-    "FilterSyntaxError",
-    "FilterTooCostlyError",
-    "FilterTypeError",
-    "ForkedError",
-    "HistoryGoneError",
-    "LeaseExpiredError",
-    "LimitReachedError",
-    "MethodNotHereError",
-    "NameClashError",
-    "NoHistoryError",
-    "NoRowError",
-    "NoSparkFormError",
-    "NoSparkTypeError",
-    "NotAPullCollectionError",
-    "NotAStoreError",
-    "NotATypeError",
-    "NotAvailableError",
-    "NotAwaitedError",
-    "NotDecodableError",
-    "NotRoutableError",
-    "NotSerialisableError",
-    "NotSettledError",
-    "NotShareableError",
-    "NotTranslatedError",
-    "PipelineError",
-    "PipelineFailedError",
-    "PipelineTakenOverError",
-    "PolycastError",
-    "PublishBufferFullError",
-    "PublishUnknownError",
-    "QueueFullError",
-    "StoreClosedError",
-    "StoreDamagedError",
-    "StoreError",
-    "StoreFailedError",
-    "StoreReplacedError",
-    "SubscriptionCancelledError",
-    "SubscriptionEndedError",
-    "TakenOverError",
-    "TokenExposedError",
-    "WouldDeadlockError",
-]
+__all__ = ["PolycastError"]
+__all__ += arguments.__all__
+__all__ += broker.__all__
+__all__ += contexts.__all__
+__all__ += delivery.__all__
+__all__ += filters.__all__
+__all__ += pipeline.__all__
+__all__ += server.__all__
+__all__ += stores.__all__
+__all__ += types.__all__

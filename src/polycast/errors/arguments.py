@@ -85,6 +85,3 @@ class NotAvailableError(PolycastError):
     def __init__(self, what: str, *, why: str, instead: str) -> None:
         self.what = what
         super().__init__(f"{what} is not available: {why}. {instead}")
-
-
-# -- the life of a bus and its subscriptions -------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.errors.root import PolycastError, listed, shown
+from polycast.errors.root import PolycastError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +40,7 @@ class BadContextError(ContextError, ValueError):
         self.what, self.given, self.accepted, self.where = what, given, accepted, where
         self.errors = tuple(errors)
         place = f"{where}: " if where else ""
-        lines = "".join(f"\n  {each}" for each in self.errors)
+        lines = "".join(f"\n  {error}" for error in self.errors)
         super().__init__(f"{place}{what} was {shown(given)}; accepted: {accepted}{lines}")
 
 
@@ -49,7 +49,7 @@ class ContextRefusedError(ContextError):
 
     def __init__(self, context: str, errors: Iterable[object]) -> None:
         self.context, self.errors = context, tuple(errors)
-        lines = "".join(f"\n  {each}" for each in self.errors)
+        lines = "".join(f"\n  {error}" for error in self.errors)
         count = len(self.errors)
         super().__init__(
             f"context {context!r} has {count} error{'s' if count > 1 else ''} and is refused; "
@@ -107,14 +107,9 @@ class ContextConflictError(ContextError):
 
     def __init__(self, context: str, differences: Iterable[str]) -> None:
         self.context, self.differences = context, tuple(differences)
-        lines = "".join(f"\n  {each}" for each in self.differences)
+        lines = "".join(f"\n  {difference}" for difference in self.differences)
         super().__init__(
             f"context {context!r} is declared otherwise in the store; accepted: the same "
             "declaration, another name, or replace=True, which is in effect for all from the next "
             f"event on. The differences:{lines}"
         )
-
-
-def known_names(names: Iterable[str]) -> str:
-    """For messages: the contexts there are."""
-    return listed(sorted(names)) or "none"

@@ -1,4 +1,4 @@
-"""What it means that a function of a user has failed, or that a store cannot be asked."""
+"""The exceptions that mean a user's function has failed, or a store is unavailable."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["FAILURES", "STORE_FAILURES", "check_has_run", "is_to_be_awaited"]
 
 FAILURES: tuple[type[BaseException], ...] = (Exception, SystemExit, GeneratorExit, CancelledError)
-"""What a callback, a filter or a function of a context raises when it has failed.
+"""The exceptions by which a callback, a filter or a function of a context fails.
 
 A function that calls `sys.exit()` has failed like any other: it does not end the program that
 called it. A `KeyboardInterrupt` is Ctrl-C, which is for the program.
 """
 
 STORE_FAILURES: tuple[type[Exception], ...] = (StoreError, AccessError)
-"""What a store raises that cannot be asked now: one behind a broker refuses a revoked token."""
+"""The exceptions of a store that is unavailable; behind a broker, also for a revoked token."""
 
 _UNRUN = (GeneratorType, AsyncGeneratorType, Awaitable, map, filter)
 
@@ -33,10 +33,10 @@ def check_has_run(what: str, said: object) -> None:
     """Refuse what a function gave where nobody awaits or iterates it: it has not done its work."""
     parts = said if type(said) in (list, tuple, set, dict) else (said,)
     values = list(parts.values() if isinstance(parts, dict) else cast("Iterable[object]", parts))
-    left = [each for each in values if isinstance(each, _UNRUN)]
-    for each in left:
-        if isinstance(each, CoroutineType | GeneratorType):
-            each.close()  # else Python warns, long after, that it was never awaited
+    left = [value for value in values if isinstance(value, _UNRUN)]
+    for value in left:
+        if isinstance(value, CoroutineType | GeneratorType):
+            value.close()  # else Python warns, long after, that it was never awaited
     if left:
         raise NotAwaitedError(what, said)
 

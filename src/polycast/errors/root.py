@@ -19,33 +19,30 @@ __all__ = [
 
 
 class PolycastError(Exception):
-    """The root of all errors. What came from outside is told so that no terminal obeys it."""
+    """The root of all errors. Its text is escaped, so that no terminal interprets it."""
 
     def __str__(self) -> str:
         return plain_lines(super().__str__())
 
 
-# -- types and the wire ------------------------------------------------------------------------
-
-
 def shown(value: object) -> str:
-    """What was given, as short as it can be said."""
+    """Return a short text for a value."""
     if isinstance(value, type):
         return f"the class {value.__module__}.{value.__qualname__}"
     try:
         text = repr(value)
-    except Exception:  # an error must be told even of a value that cannot say what it is
+    except Exception:  # a failing repr() must not hide the error
         text = object.__repr__(value)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
 
 def code_of(kind: type[BaseException]) -> str:
-    """The code that stands for a kind of error: `store-failed` for `StoreFailedError`."""
+    """Return the code of a kind of error: `store-failed` for `StoreFailedError`."""
     words = re.findall("[A-Z][a-z]*", kind.__name__)
     kept = words[:-1] if words[-1] == "Error" and len(words) > 2 else words
     return "-".join(kept).lower()
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in a row."""
+    """Join names with commas."""
     return ", ".join(names)

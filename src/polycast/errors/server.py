@@ -59,7 +59,7 @@ class BadTokensError(AccessError, ValueError):
     def __init__(self, path: str, problems: Iterable[object]) -> None:
         self.path, self.problems = path, tuple(problems)
         count = len(self.problems)
-        lines = "".join(f"\n  {each}" for each in self.problems)
+        lines = "".join(f"\n  {problem}" for problem in self.problems)
         super().__init__(
             f"{path} cannot be used as a file of tokens: {count} "
             f"problem{'s' if count != 1 else ''}{lines}"

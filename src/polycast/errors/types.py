@@ -77,6 +77,3 @@ class MethodNotHereError(PolycastError, AttributeError):
             f"{class_name}.{method}() is not here: this process has only the description of "
             f"{class_name}, with its fields. Import the module that defines it to call its methods"
         )
-
-
-# -- asking for something that does not exist -----------------------------------------------------

@@ -1,4 +1,4 @@
-"""Events on their way: identity, record and envelope, codecs."""
+"""Events as data: identity, record and envelope, codecs."""
 
 from polycast.events.codec import JSON, MSGPACK, Codec, Encoded, EncodedRun, HasPayload, codec_for
 from polycast.events.identity import Identity

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from polycast.errors import BadOptionError, NotDecodableError, NotSerialisableError, PolycastError
-from polycast.events.decoder import Reader
-from polycast.events.encoder import Writer
-from polycast.events.wire_forms import Malformed, Refused
+from polycast.events.decoder import ObjectDecoder
+from polycast.events.encoder import ObjectEncoder
+from polycast.events.wire_forms import Malformed, UnencodableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ __all__ = ["JSON", "MSGPACK", "Codec", "Encoded", "EncodedRun", "HasPayload", "c
 
 
 class HasPayload(Protocol):
-    """What decoding needs to know: a `Record` has it, an `Encoded` too."""
+    """What decoding needs: a `Record` has it, and so has an `Encoded`."""
 
     @property
     def name(self) -> str:
@@ -44,7 +44,7 @@ class HasPayload(Protocol):
 
 
 class Encoded(msgspec.Struct, frozen=True, gc=False):
-    """An event as bytes, with what names its class."""
+    """An event as bytes, with the name of its class."""
 
     name: str
     version: int
@@ -63,7 +63,7 @@ class EncodedRun(msgspec.Struct, frozen=True, gc=False):
 
 
 class Codec:
-    """One way to write events: every supported class, and nothing sliced off."""
+    """A codec for events of every supported class, without loss."""
 
     def __init__(self, form: Form) -> None:
         self.form: Form = form
@@ -76,17 +76,17 @@ class Codec:
         return f"Codec({self.form!r})"
 
     def encode(self, event: object, *, registry: Registry) -> Encoded:
-        """The bytes of an event; binds its class, and those of all it holds, in the registry."""
+        """Encode an event; its class, and those of all its parts, are bound in the registry."""
         try:
             writing = registry.attached[self._writer].known[id(type(event))]
             payload = self._encode(writing.quick(event))
-        except (OverflowError, ValueError, RecursionError, LookupError, Refused):
-            # A class that comes for the first time, or something that msgspec cannot write.
+        except (OverflowError, ValueError, RecursionError, LookupError, UnencodableError):
+            # The first event of its class, or something that msgspec cannot write.
             writing, payload = self._encoded_with_care(event, registry)
         return Encoded(writing.name, writing.version, writing.hash, self.form, payload)
 
     def encode_runs(self, events: Iterable[object], *, registry: Registry) -> list[EncodedRun]:
-        """The bytes of several events, those of one class that follow each other together."""
+        """Encode several events; consecutive ones of one class are grouped."""
         runs: list[EncodedRun] = []
         for _, alike in groupby(events, type):
             same = list(alike)
@@ -94,24 +94,24 @@ class Codec:
                 writing = registry.attached[self._writer].known[id(type(same[0]))]
                 quick, encode = writing.quick, self._encode
                 payloads = [encode(quick(event)) for event in same]
-            except (OverflowError, ValueError, RecursionError, LookupError, Refused):
+            except (OverflowError, ValueError, RecursionError, LookupError, UnencodableError):
                 each = [self._encoded_with_care(event, registry) for event in same]
                 writing, payloads = each[0][0], [payload for _, payload in each]
             runs.append(EncodedRun(writing.name, writing.version, writing.hash, payloads))
         return runs
 
     def decode(self, encoded: HasPayload, *, registry: Registry) -> Any:
-        """The event again, of the class known here or of one made from its description."""
+        """Decode an event, to its class or one made from its description."""
         try:
             return registry.derived[self._reader].quick[encoded.hash](encoded.payload)
-        except (Malformed, Refused, *_DAMAGE):
-            # A class that comes for the first time, or a mark somewhere.
+        except (Malformed, UnencodableError, *_DAMAGE):
+            # The first event of its class, or a mark somewhere.
             return self._decoded_with_care(encoded, registry)
 
     def glance(
         self, encoded: HasPayload, names: frozenset[str], *, registry: Registry
     ) -> Callable[[HasPayload], Any]:
-        """What decodes events of one class as far as somebody asks for these attributes.
+        """Return a decoder for some attributes of the events of one class.
 
         If all of the class was made from descriptions, other attributes are left unread: they are
         `UNSET`, and nobody notices if they are broken. Any other event is decoded as a whole.
@@ -120,10 +120,10 @@ class Codec:
         whole = partial(self.decode, registry=registry)
         return whole if quick is None else partial(_glanced, quick, whole)
 
-    def _reading(self, registry: Registry) -> Reader:
-        reader: Reader | None = registry.derived.get(self._reader)
+    def _reading(self, registry: Registry) -> ObjectDecoder:
+        reader: ObjectDecoder | None = registry.derived.get(self._reader)
         if reader is None:
-            reader = registry.derived[self._reader] = Reader(self.form, registry)
+            reader = registry.derived[self._reader] = ObjectDecoder(self.form, registry)
         return reader
 
     def _decoded_with_care(self, encoded: HasPayload, registry: Registry) -> Any:
@@ -135,7 +135,7 @@ class Codec:
             raise
         except Malformed as malformed:
             raise NotDecodableError(_title(encoded), why=str(malformed)) from None
-        except Refused as refused:
+        except UnencodableError as refused:
             raise NotDecodableError(_title(encoded), why=refused.why) from None
         except _DAMAGE as error:
             why = f"{type(error).__name__}: {error}"
@@ -144,11 +144,11 @@ class Codec:
     def _encoded_with_care(self, event: object, registry: Registry) -> tuple[Writing, bytes]:
         writer = registry.attached.get(self._writer)
         if writer is None:
-            writer = registry.attached.setdefault(self._writer, Writer(self.form, registry))
+            writer = registry.attached.setdefault(self._writer, ObjectEncoder(self.form, registry))
         try:
             writing = writer.writing(event)
             return writing, self._encode(writing.natural(event, set()))
-        except Refused as refused:
+        except UnencodableError as refused:
             path = type(event).__name__ + "".join(reversed(refused.path))
             raise NotSerialisableError(refused.value, path=path, why=refused.why) from None
         except (OverflowError, ValueError, RecursionError) as error:
@@ -160,7 +160,7 @@ def _glanced(
 ) -> Any:
     try:
         return quick(encoded.payload)
-    except (Malformed, Refused, *_DAMAGE):  # a mark somewhere, or something is missing
+    except (Malformed, UnencodableError, *_DAMAGE):  # a mark somewhere, or something is missing
         return whole(encoded)
 
 
@@ -184,7 +184,7 @@ MSGPACK = Codec("msgpack")
 
 
 def codec_for(form: str) -> Codec:
-    """The codec a record names."""
+    """Return the codec that a record names."""
     if form not in ("json", "msgpack"):
         raise BadOptionError.choice("codec", form, ("json", "msgpack"))
     return JSON if form == "json" else MSGPACK

@@ -1,4 +1,4 @@
-"""Plain data to objects, by what the writer's description says."""
+"""Decoding: plain data to objects, by the writer's description."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from polycast.events.wire_forms import (
     VALUE,
     VERSION,
     Malformed,
-    Refused,
+    UnencodableError,
     lift_scalar,
 )
 from polycast.forks import shared_lock
@@ -30,6 +30,7 @@ from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard_types import is_standard
 
 if TYPE_CHECKING:
+    from polycast.events.decoder_codegen import Twin
     from polycast.events.instances import Anatomy
     from polycast.events.wire_forms import Form
     from polycast.typesystem import Description
@@ -37,55 +38,31 @@ if TYPE_CHECKING:
     Lift = Callable[[Any], Any]
     Glance = Callable[[bytes], Any]
 
-__all__ = ["Reader"]
+__all__ = ["ObjectDecoder"]
 
 _OPEN = TypeExpression("any")
 # msgspec crashes if two threads are the first to use a type of nested Structs at once.
 _BUILDING = shared_lock()
 _MARKS = frozenset((CLASS, VERSION))
-_MOST_GLANCES = 64  # for one class: those who ask come and go
+_MOST_GLANCES = 64  # kept for one class
 
 
 class _Reading(msgspec.Struct, frozen=True):
-    """How objects of one description are read; the class is held weakly, as the registry does."""
+    """How objects of one description are decoded; the class is held weakly."""
 
     here: weakref.ref[type]
     lift: Callable[[type, Any], Any]
 
 
-class Reader:
-    """Lifts data for one codec and one registry."""
+class _Descriptions:
+    """The writers' descriptions, as far as they are known here."""
 
-    def __init__(self, form: Form, registry: Registry) -> None:
-        self._module: Any = msgspec.json if form == "json" else msgspec.msgpack
+    def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._readings: dict[str, _Reading] = {}
-        self._names: dict[tuple[str, int], Description] = {}
-        self.quick: dict[str, Callable[[bytes], Any]] = {}
-        """What makes an event straight from its bytes, by the hash of its description."""
-        self._glances: dict[str, dict[frozenset[str], Glance | None]] = {}
+        self._by_name: dict[tuple[str, int], Description] = {}
 
-    def regular(self, expression: TypeExpression) -> tuple[type, Anatomy, Description] | None:
-        """The class an expression names, if it is the writer's and its objects can be rebuilt."""
-        try:
-            description = self._nested(expression.name, expression.version)
-            cls = self._registry.class_for(description.name, description.version, description.hash)
-            same = describe(cls).hash == description.hash and not is_standard(cls)
-            return (cls, anatomy_of(cls), description) if same else None
-        except (Malformed, Refused, NotDecodableError):
-            return None
-
-    def lift(self, data: Any, name: str, version: int, digest: str) -> Any:
-        """The event in this data, of the class its record names."""
-        if name in SCALARS or name in CONTAINERS:
-            return self.way_of(TypeExpression("class", name))(data)
-        reading = self._readings.get(digest)
-        cls = None if reading is None else reading.here()
-        if reading is None or cls is None:
-            return self._read(self._description(name, version, digest), data)
-        return reading.lift(cls, data)
-
-    def _description(self, name: str, version: int, digest: str) -> Description:
+    def hashed(self, name: str, version: int, digest: str) -> Description:
+        """The description with a hash; `Malformed` if it is not known."""
         known = self._registry.described(digest)
         if known is not None and known.name == name:
             return known
@@ -96,13 +73,14 @@ class Reader:
             f"the description {digest!r} of {name!r} version {version} is not known here"
         )
 
-    def _nested(self, name: str, version: int) -> Description:
-        found = self._names.get((name, version))
-        if found is None:
-            found = self._names[name, version] = self._named(name, version)
-        return found
+    def named(self, name: str, version: int) -> Description:
+        """The description of a name and version; `Malformed` if it is not known."""
+        known = self._by_name.get((name, version))
+        if known is None:
+            known = self._by_name[name, version] = self._find(name, version)
+        return known
 
-    def _named(self, name: str, version: int) -> Description:
+    def _find(self, name: str, version: int) -> Description:
         known = self._registry.describe(name, version=version)
         if known is not None:
             return known
@@ -110,6 +88,39 @@ class Reader:
         if here is not None and wire_version(here) == version:
             return describe(here)
         raise Malformed(f"the description of {name!r} version {version} is not known here")
+
+
+class ObjectDecoder:
+    """Converts plain data to objects, for one codec and one registry."""
+
+    def __init__(self, form: Form, registry: Registry) -> None:
+        self._module: Any = msgspec.json if form == "json" else msgspec.msgpack
+        self._registry = registry
+        self._readings: dict[str, _Reading] = {}
+        self._descriptions = _Descriptions(registry)
+        self.quick: dict[str, Callable[[bytes], Any]] = {}
+        """Functions that decode an event straight from its bytes, by the description's hash."""
+        self._glances: dict[str, dict[frozenset[str], Glance | None]] = {}
+
+    def regular(self, expression: TypeExpression) -> tuple[type, Anatomy, Description] | None:
+        """Return the class that an expression names, if it is the writer's and can be rebuilt."""
+        try:
+            description = self._descriptions.named(expression.name, expression.version)
+            cls = self._registry.class_for(description.name, description.version, description.hash)
+            same = describe(cls).hash == description.hash and not is_standard(cls)
+            return (cls, anatomy_of(cls), description) if same else None
+        except (Malformed, UnencodableError, NotDecodableError):
+            return None
+
+    def lift(self, data: Any, name: str, version: int, digest: str) -> Any:
+        """Return the event in some data, of the class its record names."""
+        if name in SCALARS or name in CONTAINERS:
+            return self.way_of(TypeExpression("class", name))(data)
+        reading = self._readings.get(digest)
+        cls = None if reading is None else reading.here()
+        if reading is None or cls is None:
+            return self._read(self._descriptions.hashed(name, version, digest), data)
+        return reading.lift(cls, data)
 
     def _read(self, description: Description, data: Any) -> Any:
         reading = self._readings.get(description.hash)
@@ -137,26 +148,29 @@ class Reader:
         twin = quick_lift(self, anatomy, description, (cls,))
         if twin is None:
             return
+        self.quick[description.hash] = self._from_bytes(twin)
+
+    def _from_bytes(self, twin: Twin) -> Callable[[bytes], Any]:
         with _BUILDING:
             read, lift = self._module.Decoder(twin.read).decode, twin.lift
-        self.quick[description.hash] = lambda payload: lift(read(payload))
+        return lambda payload: lift(read(payload))
 
     def glance(self, name: str, digest: str, names: frozenset[str]) -> Glance | None:
-        """What makes of its bytes an event that has these attributes and no others.
+        """Return a function that decodes only some attributes of an event.
 
-        None if events of that description can only be made as a whole.
+        None if events of that description can only be decoded as a whole.
         """
         known = self._glances.setdefault(digest, {})
         try:
             return known[names]
         except KeyError:
             pass
-        made = self._glanced(name, digest, names)
+        glance = self._glanced(name, digest, names)
         with _BUILDING:
             while len(known) >= _MOST_GLANCES:
                 del known[next(iter(known))]
-            known[names] = made
-        return made
+            known[names] = glance
+        return glance
 
     def _glanced(self, name: str, digest: str, names: frozenset[str]) -> Glance | None:
         description = self._registry.described(digest)
@@ -165,13 +179,9 @@ class Reader:
         try:
             cls = self._registry.class_for(name, description.version, digest)
             twin = quick_glance(self, anatomy_of(cls), description, cls, sorted(names))
-        except (Refused, NotDecodableError):
+        except (UnencodableError, NotDecodableError):
             return None
-        if twin is None:
-            return None
-        with _BUILDING:
-            read, lift = self._module.Decoder(twin.read).decode, twin.lift
-        return lambda payload: lift(read(payload))
+        return None if twin is None else self._from_bytes(twin)
 
     def _object(
         self, anatomy: Anatomy, description: Description, adapter: _Adapter | None
@@ -211,7 +221,7 @@ class Reader:
         return lift
 
     def way_of(self, expression: TypeExpression) -> Lift:
-        """How values declared with a type are lifted, whatever they are."""
+        """Return the function that decodes values declared with a type."""
         natural = self._natural(expression)
         if natural is None:
             return self.open
@@ -226,13 +236,13 @@ class Reader:
     def _natural(self, expression: TypeExpression) -> Lift | None:
         match expression.form:
             case "none":
-                return self._scalar(type(None))
+                return _scalar(type(None))
             case "union":
                 return self._union(expression)
             case "literal" if len(expression.arguments) == 1:
                 return self._natural(expression.arguments[0])
             case "class" if expression.name in SCALARS:
-                return self._scalar(SCALARS[expression.name])
+                return _scalar(SCALARS[expression.name])
             case "class" if expression.name in CONTAINERS:
                 return self._container(expression)
             case "class":
@@ -240,12 +250,9 @@ class Reader:
             case _:
                 return None
 
-    def _scalar(self, cls: type) -> Lift:
-        return lambda data: lift_scalar(cls, data)
-
     def _declared(self, expression: TypeExpression) -> Lift:
         def lift(data: Any) -> Any:
-            return self._read(self._nested(expression.name, expression.version), data)
+            return self._read(self._descriptions.named(expression.name, expression.version), data)
 
         return lift
 
@@ -257,7 +264,7 @@ class Reader:
         return lambda data: None if data is None else inner(data)
 
     def open(self, data: Any) -> Any:
-        """The value of data that says itself what it is."""
+        """Decode data without a declared type: marks say what it is."""
         cls = type(data)
         if cls is dict:
             if CLASS in data:
@@ -273,7 +280,7 @@ class Reader:
             return CONTAINERS[name](map(self.open, data[VALUE]))
         if name in SCALARS:
             return lift_scalar(SCALARS[name], data[VALUE])
-        description = self._nested(name, version)
+        description = self._descriptions.named(name, version)
         if description.kind in ("enum", "flag"):
             return self._read(description, data[VALUE])
         fields = {key: part for key, part in data.items() if key not in _MARKS}
@@ -300,7 +307,7 @@ class Reader:
 
 
 class _Adapter:
-    """Fits the fields of another version of a class: by name, with defaults for what is missing."""
+    """Adapts fields of another version of a class: by name, with defaults for missing ones."""
 
     def __init__(self, anatomy: Anatomy, description: Description) -> None:
         self._here = frozenset(anatomy.names)
@@ -315,6 +322,10 @@ class _Adapter:
             if default is None:
                 raise Malformed(f"{self._title} has no field {name!r}, which has no default here")
             state[name] = default.make()
+
+
+def _scalar(cls: type) -> Lift:
+    return lambda data: lift_scalar(cls, data)
 
 
 def _array(data: Any) -> list[Any]:

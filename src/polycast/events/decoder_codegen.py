@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.events.generated_functions import Source, attribute_name
+from polycast.events.generated_functions import GeneratedFunction, attribute_name
 from polycast.events.instances import sets_plainly
 from polycast.events.wire_forms import CLASS, CONTAINERS, FIELDS_SET, SCALARS
 from polycast.typesystem import describe, is_made
@@ -23,7 +23,7 @@ from polycast.typesystem import describe, is_made
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polycast.events.decoder import Reader
+    from polycast.events.decoder import ObjectDecoder
     from polycast.events.instances import Anatomy
     from polycast.typesystem import Description, TypeExpression
 
@@ -46,7 +46,7 @@ class Twin(msgspec.Struct, frozen=True):
 
 
 def quick_lift(
-    reader: Reader, anatomy: Anatomy, description: Description, classes: tuple[type, ...]
+    reader: ObjectDecoder, anatomy: Anatomy, description: Description, classes: tuple[type, ...]
 ) -> Twin | None:
     """The twin of the last of these classes, each of which mentions the next, if it is regular."""
     if not _is_regular(anatomy, description):
@@ -56,7 +56,7 @@ def quick_lift(
 
 
 def quick_glance(
-    reader: Reader, anatomy: Anatomy, description: Description, cls: type, names: list[str]
+    reader: ObjectDecoder, anatomy: Anatomy, description: Description, cls: type, names: list[str]
 ) -> Twin | None:
     """A twin that has some attributes and skips the others, if all of the class was made.
 
@@ -85,11 +85,11 @@ def _is_all_made(cls: type) -> bool:
 class _Lifting:
     """Writes the source for one class."""
 
-    def __init__(self, reader: Reader, anatomy: Anatomy, classes: tuple[type, ...]) -> None:
+    def __init__(self, reader: ObjectDecoder, anatomy: Anatomy, classes: tuple[type, ...]) -> None:
         self._reader = reader
         self._anatomy = anatomy
         self._classes = classes
-        self._source = Source()
+        self._source = GeneratedFunction()
 
     def twin(self, description: Description, names: list[str]) -> Twin:
         fields: list[Any] = []

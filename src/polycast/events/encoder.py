@@ -1,4 +1,4 @@
-"""Objects to plain data: natural where the declared type says enough, marked where it does not."""
+"""Encoding: objects to plain data, natural where the declared type determines it, else marked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polycast.events.wire_forms import (
     SCALARS,
     VALUE,
     VERSION,
-    Refused,
+    UnencodableError,
     fits_natively,
     lower_scalar,
 )
@@ -32,44 +32,47 @@ if TYPE_CHECKING:
 
     Lower = Callable[[Any, set[int]], Any]
 
-__all__ = ["Writer", "Writing"]
+__all__ = ["ObjectEncoder", "Writing"]
 
 _OPEN = TypeExpression("any")
 
 
 class Writing(msgspec.Struct, frozen=True):
-    """How objects of one class are written."""
+    """How objects of one class are encoded."""
 
     name: str
     version: int
     hash: str
     natural: Lower
     quick: Callable[[Any], Any]
-    """The natural form of a whole event, generated where the class allows."""
+    """Encodes a whole event; generated code where the class allows."""
 
 
-class Writer:
-    """Lowers objects for one codec and one registry; `busy` holds what is being lowered."""
+class ObjectEncoder:
+    """Converts objects to plain data, for one codec and one registry.
+
+    `busy` has the ids of the objects being converted, to detect cycles.
+    """
 
     def __init__(self, form: Form, registry: Registry) -> None:
         self.form = form
         self._registry = registry
         self.known: dict[int, Writing] = {}
-        """By the id of the class, which is the fastest way that keeps no class alive."""
+        """By the id of the class: the fastest key that keeps no class alive."""
         self._alive: dict[int, weakref.ref[type]] = {}
         self._open_natural: dict[type, Lower] = {
             cls: self._container(TypeExpression("class", name)) for name, cls in CONTAINERS.items()
         }
 
     def writing(self, value: Any) -> Writing:
-        """How this object is written; its class is bound if it was not."""
+        """Return how an object is encoded; its class is bound if it was not."""
         cls = type(value)
-        found = self.known.get(id(cls))
-        if found is None:
-            found = self._compiled(value, cls)
+        known = self.known.get(id(cls))
+        if known is None:
+            known = self._compiled(value, cls)
             self._alive[id(cls)] = weakref.ref(cls, self._forgetting(id(cls)))
-            self.known[id(cls)] = found
-        return found
+            self.known[id(cls)] = known
+        return known
 
     def _forgetting(self, key: int) -> Callable[[Any], None]:
         known, alive = self.known, self._alive
@@ -81,13 +84,13 @@ class Writer:
         return forget
 
     def regular(self, expression: TypeExpression) -> tuple[type, Anatomy] | None:
-        """The class an expression names, if its objects can be rebuilt."""
+        """Return the class that an expression names, if its objects can be rebuilt."""
         name, version = expression.name, expression.version
         try:
             cls = self._registry.class_for(name, version, None)
             known = (wire_name(cls), wire_version(cls)) == (name, version)
             return (cls, anatomy_of(cls)) if known and not is_standard(cls) else None
-        except (Refused, NotDecodableError):
+        except (UnencodableError, NotDecodableError):
             return None
 
     def _compiled(self, value: Any, cls: type) -> Writing:
@@ -96,11 +99,11 @@ class Writer:
         if cls in self._open_natural:
             return _writing(describe(cls), self._open_natural[cls])
         if issubclass(cls, type):
-            raise Refused(value, "a class is no value")
+            raise UnencodableError(value, "a class is no value")
         try:
             anatomy = anatomy_of(cls)
-        except Refused as refused:
-            raise Refused(value, refused.why) from None
+        except UnencodableError as refused:
+            raise UnencodableError(value, refused.why) from None
         description = self._registry.bind(cls)
         if issubclass(cls, enum.Enum):
             flag = anatomy.kind == "flag"
@@ -111,7 +114,7 @@ class Writer:
         return _writing(description, natural, quick_lower(self, anatomy, (cls,)))
 
     def walk(self, anatomy: Anatomy, description: Description) -> Lower:
-        """How objects of a class are lowered, attribute by attribute."""
+        """Return the function that encodes objects of a class attribute by attribute."""
         declared = {part.name: self.way_of(part.type) for part in description.attributes}
         open_ = self._open
 
@@ -127,7 +130,7 @@ class Writer:
                 for name, part in extras.items():
                     state[name] = open_(part, busy)
                 return state
-            except Refused as refused:
+            except UnencodableError as refused:
                 refused.path.append(f".{name}")
                 raise
             finally:
@@ -152,7 +155,7 @@ class Writer:
         return lower
 
     def way_of(self, expression: TypeExpression) -> Lower:
-        """How values declared with a type are lowered, whatever they are."""
+        """Return the function that encodes values declared with a type."""
         match expression.form:
             case "none":
                 return self._scalar(type(None))
@@ -285,49 +288,51 @@ class Writer:
 
 _SCALARS = frozenset(SCALARS.values())
 _NUMBERS = frozenset((int, float))
-_DEEPEST = 100  # what can be written must not be too deep to be read, on any stack
+_DEEPEST = 100  # levels, so that every reader can decode it on its stack
 
 
 def _enter(value: Any, busy: set[int]) -> None:
     if id(value) in busy:
-        raise Refused(value, "it contains itself")
+        raise UnencodableError(value, "it contains itself")
     if len(busy) >= _DEEPEST:
-        raise Refused(value, f"it is nested more than {_DEEPEST} levels deep")
+        raise UnencodableError(value, f"it is nested more than {_DEEPEST} levels deep")
     busy.add(id(value))
 
 
 def _check_names(value: Any, state: dict[str, Any]) -> None:
     for name in state:
         if name.startswith("$"):
-            raise Refused(value, f"its attribute {name!r} looks like a mark of the wire format")
+            raise UnencodableError(
+                value, f"its attribute {name!r} looks like a mark of the wire format"
+            )
 
 
 def _each(value: Any, lower_item: Lower, busy: set[int], *, inside: Any = None) -> list[Any]:
     _enter(value, busy)
-    at, found = 0, []
+    at, lowered = 0, []
     try:
         for at, item in enumerate(value):  # noqa: B007 - the path of a failure needs it
-            found.append(lower_item(item, busy))
-    except Refused as refused:
+            lowered.append(lower_item(item, busy))
+    except UnencodableError as refused:
         refused.path.append(f"[{at}]" if inside is None else ".keys()")
         raise
     finally:
         busy.discard(id(value))
-    return found
+    return lowered
 
 
 def _each_value(value: dict[Any, Any], lower_item: Lower, busy: set[int]) -> dict[Any, Any]:
     _enter(value, busy)
-    key, found = None, {}
+    key, lowered = None, {}
     try:
         for key, item in value.items():
-            found[key] = lower_item(item, busy)
-    except Refused as refused:
+            lowered[key] = lower_item(item, busy)
+    except UnencodableError as refused:
         refused.path.append(f"[{key!r}]")
         raise
     finally:
         busy.discard(id(value))
-    return found
+    return lowered
 
 
 def _has_plain_keys(value: dict[Any, Any]) -> bool:

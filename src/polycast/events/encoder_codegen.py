@@ -19,7 +19,7 @@ from uuid import UUID
 
 import msgspec
 
-from polycast.events.generated_functions import Source, attribute_name
+from polycast.events.generated_functions import GeneratedFunction, attribute_name
 from polycast.events.instances import is_plain_struct
 from polycast.events.wire_forms import CLASS, CONTAINERS, FIELDS_SET, SCALARS, lower_moment
 from polycast.typesystem import describe
@@ -27,7 +27,7 @@ from polycast.typesystem import describe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.events.encoder import Lower, Writer
+    from polycast.events.encoder import Lower, ObjectEncoder
     from polycast.events.instances import Anatomy
     from polycast.typesystem import TypeExpression
 
@@ -41,7 +41,7 @@ _DEEPEST = 5  # containers within containers, and classes within classes, that c
 
 
 def quick_lower(
-    writer: Writer, anatomy: Anatomy, classes: tuple[type, ...], *, depth: int = 0
+    writer: ObjectEncoder, anatomy: Anatomy, classes: tuple[type, ...], *, depth: int = 0
 ) -> Quick | None:
     """The function for objects of the last of these classes, each of which mentions the next.
 
@@ -58,14 +58,14 @@ class _Lowering:
     """Writes the source for one class."""
 
     def __init__(
-        self, writer: Writer, anatomy: Anatomy, classes: tuple[type, ...], depth: int
+        self, writer: ObjectEncoder, anatomy: Anatomy, classes: tuple[type, ...], depth: int
     ) -> None:
         self._writer = writer
         self._anatomy = anatomy
         self._classes = classes
         self._depth = depth
         self._json = writer.form == "json"
-        self._source = Source()
+        self._source = GeneratedFunction()
 
     def function(self, names: list[str]) -> Quick:
         source, anatomy, depth = self._source, self._anatomy, self._depth + 1

@@ -1,4 +1,4 @@
-"""Functions made from source: the one place of this package that runs generated code.
+"""Functions compiled from generated source: the only place in this package that runs it.
 
 The source holds numbered names only. The names of a class's attributes are put into the compiled
 code, in place of `attr_0`, `attr_1` and so on; every other value of a user comes in as a global.
@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Source", "attribute_name"]
+__all__ = ["GeneratedFunction", "attribute_name"]
 
 
-class Source:
-    """The source of a function while it is written, and the values its names stand for."""
+class GeneratedFunction:
+    """A function under construction: its source, and the values of its names."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self._lines: list[str] = []
 
     def name(self, prefix: str, value: Any) -> str:
-        """A numbered name for a value."""
+        """Return a numbered name for a value."""
         name = f"{prefix}_{len(self.values)}"
         self.values[name] = value
         return name
 
     def add(self, *lines: str) -> None:
-        """Appends lines to the body."""
+        """Append lines to the body."""
         self._lines += lines
 
     def function(self, parameter: str, attributes: Sequence[str]) -> Callable[[Any], Any]:
-        """The function, with the real names of the attributes."""
+        """Compile the function, with the real names of the attributes."""
         lines = (f"def made({parameter}):", *self._lines)
         code = _compiled("\n ".join(lines))
         real = {attribute_name(at): name for at, name in enumerate(attributes)}
@@ -43,7 +43,7 @@ class Source:
 
 
 def attribute_name(at: int) -> str:
-    """What the source calls an attribute."""
+    """Return the name of an attribute in the source."""
     return f"attr_{at}"
 
 

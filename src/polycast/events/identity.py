@@ -1,4 +1,4 @@
-"""Who published an event, and the how-manieth it was."""
+"""Identities of events: publisher, epoch and sequence number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Identity"]
 
 
 class Identity(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
-    """Names one publish for good: the publisher, its opening, and the number of the call."""
+    """The unique name of an event: its publisher, the publisher's epoch, and a sequence number."""
 
     publisher: str
     epoch: int

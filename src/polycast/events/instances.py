@@ -1,8 +1,8 @@
-"""Objects taken apart into their attributes, and put together again.
+"""Taking objects apart into attributes, and rebuilding them.
 
 Events are values: an object is rebuilt with the attributes it had, without calling `__init__`,
-`__new__` or `__post_init__`. msgspec Structs have no other way than their constructor, which runs
-`__post_init__` as msgspec itself does when decoding; the attributes are those of the wire after it.
+`__new__` or `__post_init__`. msgspec Structs need their constructor, which runs `__post_init__` as
+msgspec itself does when decoding; afterwards the attributes are set to those of the wire.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.events.wire_forms import EXTRAS, FIELDS_SET, INHERITED, PRIVATE, Malformed, Refused
+from polycast.events.wire_forms import (
+    EXTRAS,
+    FIELDS_SET,
+    INHERITED,
+    PRIVATE,
+    Malformed,
+    UnencodableError,
+)
 from polycast.typesystem import describe
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of
@@ -24,10 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "PLAIN",
     "Anatomy",
     "anatomy_of",
     "base_value",
     "is_plain_struct",
+    "is_python_class",
     "rebuild",
     "rebuild_value",
     "sets_plainly",
@@ -53,25 +62,25 @@ _HASH_CACHE = "_attrs_cached_hash"
 
 
 class Anatomy(msgspec.Struct, frozen=True):
-    """Where the objects of a class keep their attributes."""
+    """Where objects of a class store their attributes."""
 
     kind: str
     names: tuple[str, ...]
     slots: frozenset[str]
     has_dictionary: bool
     expected: frozenset[str]
-    """The names again, if all of them are kept in the dictionary."""
+    """All names, if all are stored in the dictionary."""
     made: bool
-    """Whether the class was made from a description: its objects say UNSET for what is missing."""
+    """Whether the class was made from a description: missing attributes are UNSET."""
     computed: frozenset[str]
-    """The names under which cached properties keep what they computed."""
+    """The names under which cached properties store their values."""
 
     makes_plainly: bool
-    """Whether rebuilding calls nothing of the class's own."""
+    """Whether rebuilding calls no code of the class."""
 
     @property
     def storage(self) -> str:
-        """The only place where the attributes are, in a word; none if there are several."""
+        """The kind of storage of the attributes; empty if there is more than one."""
         if self.kind == "struct":
             return "struct"
         if self.kind == "namedtuple":
@@ -88,7 +97,7 @@ class Anatomy(msgspec.Struct, frozen=True):
         return bool(self.storage and self.names) and all(map(str.isidentifier, self.names))
 
     def take_apart(self, value: Any) -> dict[str, Any]:
-        """The attributes of an object, declared ones first; those never set are left out."""
+        """Return the attributes of an object, declared ones first, without those never set."""
         if self.has_dictionary and not self.slots and value.__dict__.keys() == self.expected:
             held = value.__dict__
             return {name: held[name] for name in self.names}
@@ -108,7 +117,7 @@ class Anatomy(msgspec.Struct, frozen=True):
         return state
 
     def extras(self, value: Any, state: dict[str, Any]) -> dict[str, Any]:
-        """What must be known besides the attributes to make an equal object."""
+        """Return what is needed besides the attributes to make an equal object."""
         if self.kind == "pydantic":
             return _model_extras(value, state)
         if self.made:
@@ -119,9 +128,9 @@ class Anatomy(msgspec.Struct, frozen=True):
             return {INHERITED: names} if names else {}
         return {}
 
-    def _add_dynamic(self, state: dict[str, Any], found: dict[str, Any]) -> None:
-        if len(found) > len(state) or not found.keys() <= state.keys():
-            for name, value in found.items():
+    def _add_dynamic(self, state: dict[str, Any], held: dict[str, Any]) -> None:
+        if len(held) > len(state) or not held.keys() <= state.keys():
+            for name, value in held.items():
                 if name not in state and not self._is_apart(name):
                     state[name] = value
 
@@ -130,7 +139,7 @@ class Anatomy(msgspec.Struct, frozen=True):
 
 
 def anatomy_of(cls: type) -> Anatomy:
-    """How objects of a class are taken apart; `Refused` if they cannot be put together again."""
+    """Return the anatomy of a class; `UnencodableError` if its objects cannot be rebuilt."""
     kind = kind_of(cls)
     if kind in ("dataclass", "attrs") and value_base(cls) is not object:
         kind = "value"
@@ -149,7 +158,7 @@ def anatomy_of(cls: type) -> Anatomy:
 
 
 def is_plain_struct(cls: Any) -> bool:
-    """Whether msgspec writes and reads a Struct as an object of its fields, and nothing else."""
+    """Whether msgspec encodes a Struct as an object of its fields and nothing else."""
     config = cls.__struct_config__
     if config.array_like or config.omit_defaults or config.tag or cls.__dictoffset__:
         return False
@@ -157,28 +166,28 @@ def is_plain_struct(cls: Any) -> bool:
 
 
 def sets_plainly(cls: Any, name: str) -> bool:
-    """Whether setting an attribute only stores it, where rebuilding would."""
+    """Whether setting an attribute just stores it where rebuilding would."""
     if cls.__setattr__ is not object.__setattr__:
         return False
-    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
-    return isinstance(found, types.MemberDescriptorType) or not hasattr(type(found), "__set__")
+    member = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+    return isinstance(member, types.MemberDescriptorType) or not hasattr(type(member), "__set__")
 
 
 def value_base(cls: type) -> type:
-    """The built-in class that a class extends."""
+    """Return the built-in class that a class extends."""
     return next((base for base in cls.__mro__ if base in _BASES), object)
 
 
 def base_value(value: Any, base: type) -> Any:
-    """What an object is as a plain built-in value; of an exception, its arguments."""
+    """Return an object as a plain built-in value; for an exception, its arguments."""
     if base is BaseException:
         return value.args
     if base in (int, float, str, bytes):
-        return _PLAIN[base](value)
+        return PLAIN[base](value)
     return base(_ITEMS[base](value)) if base in _ITEMS else base(value)
 
 
-_PLAIN: dict[type, Callable[[Any], Any]] = {
+PLAIN: dict[type, Callable[[Any], Any]] = {
     int: int.__int__,
     float: float.__float__,
     str: str.__str__,
@@ -194,7 +203,7 @@ _ITEMS: dict[type, Callable[[Any], Any]] = {
 
 
 def _model_extras(value: Any, state: dict[str, Any]) -> dict[str, Any]:
-    """What a pydantic model keeps besides its fields; its undeclared fields go into the state."""
+    """Return what a pydantic model has besides its fields; undeclared fields go into the state."""
     extras = {}
     state.update(value.__pydantic_extra__ or {})
     if len(value.__pydantic_fields_set__) != len(state):
@@ -205,7 +214,7 @@ def _model_extras(value: Any, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def rebuild(cls: Any, anatomy: Anatomy, state: dict[str, Any], extras: dict[str, Any]) -> Any:
-    """An object of a class with these attributes."""
+    """Rebuild an object with some attributes."""
     value = _rebuilt(cls, anatomy, state, extras)
     if extras and anatomy.made and anatomy.kind != "pydantic":
         value.__dict__.update(extras)  # for the class itself, should the object come home
@@ -225,7 +234,7 @@ def _rebuilt(cls: Any, anatomy: Anatomy, state: dict[str, Any], extras: dict[str
 
 
 def rebuild_value(cls: Any, anatomy: Anatomy, plain: Any, state: dict[str, Any]) -> Any:
-    """An object of a class that extends a built-in one."""
+    """Rebuild an object of a class that extends a built-in one."""
     base: Any = value_base(cls)
     if base in (list, set, dict):
         value = base.__new__(cls)
@@ -240,9 +249,9 @@ def rebuild_value(cls: Any, anatomy: Anatomy, plain: Any, state: dict[str, Any])
 def _declared(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     state = {}
     for name in names:
-        found = getattr(value, name, _MISSING)
-        if found is not _MISSING:
-            state[name] = found
+        part = getattr(value, name, _MISSING)
+        if part is not _MISSING:
+            state[name] = part
     return state
 
 
@@ -291,22 +300,24 @@ def _check_rebuildable(cls: Any, kind: str) -> None:
         return
     base: Any = value_base(cls) if kind == "value" else object
     if kind in ("class", "value") and is_standard_library(cls) and base is not BaseException:
-        raise Refused(cls, "objects of its class have no fields to send")
+        raise UnencodableError(cls, "objects of its class have no fields to send")
     if kind == "value" and base is object:
-        raise Refused(cls, f"its class extends {describe(cls).supertypes[0]}, and would lose that")
+        raise UnencodableError(
+            cls, f"its class extends {describe(cls).supertypes[0]}, and would lose that"
+        )
     try:
         base.__new__(cls)
     except TypeError:
-        raise Refused(cls, "its class cannot be rebuilt from attributes") from None
+        raise UnencodableError(cls, "its class cannot be rebuilt from attributes") from None
 
 
 def _slots(cls: type) -> tuple[str, ...]:
     return tuple(
         name
         for base in cls.__mro__
-        if _is_python_class(base)
-        for name, found in base.__dict__.items()
-        if isinstance(found, types.MemberDescriptorType) and not _is_special(name)
+        if is_python_class(base)
+        for name, member in base.__dict__.items()
+        if isinstance(member, types.MemberDescriptorType) and not _is_special(name)
     )
 
 
@@ -317,7 +328,8 @@ def _slot(cls: type, name: str) -> Any:
     raise Malformed(f"{cls.__name__} has no attribute {name!r}")
 
 
-def _is_python_class(cls: type) -> bool:
+def is_python_class(cls: type) -> bool:
+    """Whether a class was defined in Python."""
     return bool(cls.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
 
 
@@ -331,8 +343,8 @@ def _computed(cls: type) -> list[str]:
     return [
         name
         for base in cls.__mro__
-        for name, found in base.__dict__.items()
-        if isinstance(found, functools.cached_property)
+        for name, member in base.__dict__.items()
+        if isinstance(member, functools.cached_property)
     ]
 
 

@@ -1,7 +1,7 @@
-"""Which objects nobody can change, so that they may be shared, and copies of the others.
+"""Isolation: immutable objects may be shared, others are copied.
 
-Whether objects of a class are frozen is settled once for each class. What one of them holds is
-looked at each time: a field may hold what its annotation does not say, or a subclass of it.
+Whether objects of a class are frozen is determined once per class. The parts of an object are
+checked each time: a field may hold something other than its annotation, or a subclass.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from polycast.events.codec import MSGPACK
+from polycast.events.instances import is_python_class
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.standard_types import is_machinery
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Copies", "copied", "copier", "is_fixed", "is_frozen", "snapshot"]
 
 Parts = Callable[[Any], Any]
-"""All that an object holds, if objects of its class are frozen."""
+"""Returns all parts of an object, if objects of its class are frozen."""
 
 ATOMS: frozenset[type] = frozenset(
     {
@@ -44,14 +45,14 @@ ATOMS: frozenset[type] = frozenset(
         *(decimal.Decimal, uuid.UUID, ZoneInfo, msgspec.UnsetType),
     }
 )
-"""The classes whose own objects hold nothing that can be changed; objects of subclasses may."""
+"""The classes whose direct instances are immutable; those of subclasses need not be."""
 
 
 def is_fixed(value: Any) -> bool:
-    """Whether nobody can change a value, nor anything in it: then all may have the very object."""
+    """Whether a value and all its parts are immutable, so that it may be shared."""
     cls = type(value)
     known = _parts.get(id(cls))
-    if known is not None and known[0]() is cls:  # mostly it is clear at once
+    if known is not None and known[0]() is cls:  # the usual case
         parts = known[1]
         if parts is None:
             return False
@@ -59,7 +60,7 @@ def is_fixed(value: Any) -> bool:
             return True
     try:
         return _is_fixed(value)
-    except RecursionError:  # who copies it says what is wrong with it
+    except RecursionError:  # copying it reports the problem
         return False
 
 
@@ -76,7 +77,7 @@ def _is_fixed(value: Any) -> bool:
 
 
 _parts: dict[int, tuple[weakref.ref[type], Parts | None]] = {}
-"""By the number of a class, which is faster than by a weak reference; a later class may have it."""
+"""By the id of a class, which is faster than a weak reference; a later class may reuse it."""
 
 
 def _learn(cls: type) -> Parts | None:
@@ -92,11 +93,11 @@ def _learn(cls: type) -> Parts | None:
 
 
 def _parts_of(cls: type) -> Parts | None:
-    """What shows all that an object of a class holds; None if such objects can be changed."""
+    """Return the function that lists the parts of an object; None for a mutable class."""
     if cls is tuple or cls is frozenset:
         return _itself
     if issubclass(cls, enum.Enum):
-        return _nothing  # there is one object of each member, also where it is read again
+        return _nothing  # members are singletons, even after decoding
     if not is_frozen(cls):
         return None
     has_dict = getattr(cls, "__dictoffset__", 0) != 0
@@ -116,7 +117,7 @@ def _nothing(value: Any) -> tuple[()]:
 
 
 def _state(slots: tuple[str, ...], *, has_dict: bool) -> Parts:
-    """What shows the attributes of objects; a slot that is empty says that of itself."""
+    """Return the function that lists the attributes of objects; an empty slot counts as None."""
     if has_dict and not slots:
         return _attributes
     if not has_dict and len(slots) > 1:
@@ -142,7 +143,7 @@ def _attributes(value: Any) -> Any:
 
 
 def is_frozen(cls: type) -> bool:
-    """Whether objects of exactly this class stay as they are, but for what they hold."""
+    """Whether direct instances of a class are immutable, apart from their parts."""
     return _refuses_changes(cls) and not (_extends_other(cls) or _keeps_more(cls))
 
 
@@ -168,14 +169,14 @@ def _extends_other(cls: type) -> bool:
     """Whether a class extends a built-in one that has a state of its own."""
     is_tuple = kind_of(cls) == "namedtuple"
     return any(
-        not (_is_python(base) or is_machinery(base) or (is_tuple and base is tuple))
+        not (is_python_class(base) or is_machinery(base) or (is_tuple and base is tuple))
         for base in cls.__mro__
     )
 
 
 def _keeps_more(cls: type) -> bool:
-    """Whether objects keep what is computed later, or what is in no field."""
-    if any(isinstance(each, functools.cached_property) for each in _members(cls)):
+    """Whether objects store cached values, or attributes that are no fields."""
+    if any(isinstance(member, functools.cached_property) for member in _members(cls)):
         return True
     return not set(_slots(cls)) <= set(declared_defaults(cls))
 
@@ -188,33 +189,29 @@ def _slots(cls: type) -> list[str]:
     return [
         name
         for base in cls.__mro__
-        if _is_python(base) and not is_machinery(base)
+        if is_python_class(base) and not is_machinery(base)
         for name, member in vars(base).items()
         if isinstance(member, types.MemberDescriptorType) and not name.startswith("__")
     ]
-
-
-def _is_python(cls: type) -> bool:
-    return bool(cls.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
 
 
 # -- copies ----------------------------------------------------------------------------------------
 
 
 def copied(value: Any) -> Any:
-    """A value itself if nobody can change anything in it, else a deep copy."""
+    """Return an immutable value itself, and a deep copy of any other."""
     return value if is_fixed(value) else copy.deepcopy(value)
 
 
 def copier(value: Any) -> Callable[[], Any] | None:
-    """What gives copies of a value that is kept as it is; None if it may itself be shared."""
+    """Return a function that copies a value; None if the value itself may be shared."""
     return None if is_fixed(value) else partial(copy.deepcopy, value)
 
 
 def snapshot(event: Any, *, registry: Registry) -> Callable[[], Any] | None:
-    """What gives an event as it is now, by the way that it would take over a file.
+    """Return a function that copies an event as it is now, by encoding and decoding.
 
-    None if it may itself be shared; `NotSerialisableError` if it holds what cannot be copied so.
+    None if it may itself be shared; `NotSerialisableError` if it cannot be encoded.
     """
     if is_fixed(event):
         return None
@@ -222,7 +219,7 @@ def snapshot(event: Any, *, registry: Registry) -> Callable[[], Any] | None:
 
 
 class Copies(msgspec.Struct, eq=False):
-    """Events of a record, decoded when they are asked for; the first is there already."""
+    """Copies of a record's event, decoded on demand; the first is already decoded."""
 
     first: list[Any]
     decode: Any
@@ -230,7 +227,7 @@ class Copies(msgspec.Struct, eq=False):
     registry: Registry
 
     def __call__(self) -> Any:
-        """An object that nobody else has."""
+        """Return an object that nobody else has."""
         try:
             return self.first.pop()
         except IndexError:

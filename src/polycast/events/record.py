@@ -35,7 +35,7 @@ _SHORTEST = 1 + 1 + _CHECKSUM
 
 
 class Named(Protocol):
-    """What names a class: a record, a root form, the type of an event."""
+    """Anything that names a class: a record, a root form, the type of an event."""
 
     @property
     def name(self) -> str:
@@ -51,9 +51,9 @@ class Named(Protocol):
 
 
 class Root(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """What an event of another context is in the root; its codec is that of the event.
+    """An event of a context, translated to the root; it has the codec of the event.
 
-    Without a payload it is the event itself: its class is that of the event, and nothing changes.
+    Without a payload, the root form is the event itself, unchanged.
     """
 
     name: str
@@ -62,12 +62,12 @@ class Root(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     payload: bytes
 
     def is_of(self, named: Named) -> bool:
-        """Whether its class is that of a record, or the one that is named."""
+        """Whether it is of the same class."""
         return (self.name, self.version, self.hash) == (named.name, named.version, named.hash)
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """An event as it is stored and sent: what it is, where it comes from, and its payload."""
+    """An event as it is stored and sent: class, identity, metadata and payload."""
 
     name: str
     version: int
@@ -80,20 +80,20 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     topic: str | None = None
     priority: int = 0
     expires: float | None = None
-    """When it is void, in wall clock seconds."""
+    """When it expires, in wall clock seconds."""
     headers: dict[str, str] = {}
     context: str | None = None
     """The name of the context that it was published in; None is the root."""
     root: Root | None = None
-    """Its root form. Within a context, one that has none cannot leave it."""
+    """Its root form; without one, an event cannot leave its context."""
 
     @property
     def is_own_root(self) -> bool:
-        """Whether it was published within a context as what it is in the root."""
+        """Whether its root form is the event itself."""
         return self.root is not None and not self.root.payload and self.root.is_of(self)
 
     def rooted(self) -> Record | None:
-        """The event as it is in the root; None if it cannot leave its context."""
+        """Return the event in the root context; None if it cannot leave its own."""
         root = self.root
         if self.context is None or self.is_own_root:
             return self
@@ -108,13 +108,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 _pack, _unpack = struct.Struct(">I").pack, struct.Struct(">I").unpack_from
 _SMALL = [bytes((length,)) for length in range(256)]
-# What begins the bytes: the version, and an array of as many fields as that has.
+# The first bytes: the version, and the header of an array of its fields.
 _PLAIN, _WITHIN = bytes((FORMAT, 0x9B)), bytes((CONTEXT_FORMAT, 0x9D))
-_PLAIN_BEGIN, _WITHIN_BEGIN = ((crc32(each[:1]), each[1]) for each in (_PLAIN, _WITHIN))
+_PLAIN_BEGIN, _WITHIN_BEGIN = ((crc32(names[:1]), names[1]) for names in (_PLAIN, _WITHIN))
 
 
 def encode_record(record: Record) -> bytes:
-    """The bytes of a record: format version, body, checksum."""
+    """Encode a record: format version, body, checksum."""
     try:
         body = _encode(record)
     except (OverflowError, UnicodeEncodeError, TypeError, ValueError) as error:
@@ -130,7 +130,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def _contradiction(record: Record) -> str | None:
-    """What is wrong with a record that has a context or a root form."""
+    """Return what is inconsistent about the context and root form of a record."""
     if record.context is None:
         return "it has a root form or the fields for one, and no context"
     if record.root is not None and not record.root.payload and not record.is_own_root:
@@ -139,11 +139,11 @@ def _contradiction(record: Record) -> str | None:
 
 
 def record_encoder(record: Record) -> Callable[[int, bytes], bytes]:
-    """What makes the bytes of records that differ from one in sequence and payload only.
+    """Return an encoder for records that differ from one in sequence and payload only.
 
-    It writes what `encode_record` writes, several times faster: most of it is written once.
+    It writes what `encode_record` writes, several times faster: most of it is encoded once.
     """
-    encode_record(record)  # which says what is wrong with it
+    encode_record(record)  # raises for an invalid record
     before, between, after = _parts(record)
     if record.context is not None:
         after += _encode(record.context) + _encode(record.root)
@@ -158,7 +158,7 @@ def record_encoder(record: Record) -> Callable[[int, bytes], bytes]:
 
 
 def rooted_encoder(record: Record) -> Callable[[int, bytes, bytes], bytes]:
-    """The same for records that differ in the payload of the root form, too."""
+    """Return an encoder for records that differ in the payload of the root form, too."""
     root = record.root
     if root is None:
         raise NotSerialisableError(record, path="Record", why="there is no class of its root form")
@@ -184,7 +184,7 @@ def _class_of(root: Root) -> tuple[str, int, str]:
 
 
 def _parts(record: Record) -> tuple[bytes, bytes, bytes]:
-    """The bytes before the sequence, from there to the payload, and the fields after that."""
+    """Return the bytes before the sequence, between it and the payload, and after that."""
     identity = record.identity
     begin = _PLAIN if record.context is None else _WITHIN
     before = begin + b"".join(map(_encode, (record.name, record.version, record.hash)))
@@ -195,9 +195,9 @@ def _parts(record: Record) -> tuple[bytes, bytes, bytes]:
 
 
 def decode_record(data: bytes | bytearray | memoryview) -> Record:
-    """The record in these bytes; `NotDecodableError` for what `encode_record` did not make."""
+    """Decode a record; `NotDecodableError` for bytes that `encode_record` did not make."""
     if type(data) is not bytes:
-        # A number would ask for as many bytes: terabytes, where a damaged row holds one.
+        # bytes(number) would allocate as many bytes: terabytes, for a number from a damaged row.
         if not isinstance(data, bytes | bytearray | memoryview):
             raise NotDecodableError("a record", why=f"{type(data).__name__} found, bytes accepted")
         data = bytes(data)

@@ -31,7 +31,7 @@ class StructuredEvent:
                 raise BadOptionError(name, getattr(self, name), accepted="a string")
         for name in ("variable_header", "filterable_data"):
             given = getattr(self, name)
-            if not isinstance(given, dict) or not all(isinstance(each, str) for each in given):
+            if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
                 raise BadOptionError(name, given, accepted="a dict of values by their names")
 
 

@@ -1,4 +1,4 @@
-"""How built-in values look on the wire, and the marks that tell other forms apart.
+"""The forms of built-in values on the wire, and the marks for all other values.
 
 A value whose class the declared type determines has its *natural* form: a number, a string, an
 array, an object of its fields. Any other value is *marked*: `{"$": class name, ...}`.
@@ -35,7 +35,7 @@ __all__ = [
     "VALUE",
     "VERSION",
     "Malformed",
-    "Refused",
+    "UnencodableError",
     "fits_natively",
     "lift_scalar",
     "lower_moment",
@@ -45,9 +45,9 @@ __all__ = [
 CLASS, VERSION, VALUE = "$", "$version", "$value"
 """The marks: the class of a value, its version if it is not 1, and a value that has no fields."""
 FIELDS_SET, PRIVATE = "$set", "$private"
-"""What pydantic models keep besides their fields."""
+"""What pydantic models have besides their fields."""
 INHERITED = "$inherited"
-"""The attributes that an object of an ordinary class has from its class only."""
+"""The attributes that an object inherits from its class without having set them."""
 EXTRAS = frozenset((FIELDS_SET, PRIVATE, INHERITED))
 
 
@@ -55,8 +55,8 @@ _LEAST, _MOST = -(2**63), 2**64 - 1  # the integers that MessagePack has
 _LONGEST = 2_000  # bits that JSON gives as a number, whatever limit Python has for digits
 
 
-class Refused(Exception):
-    """A value without a form; the path to it grows on the way out."""
+class UnencodableError(Exception):
+    """A value that no codec can encode; its path grows as the error propagates."""
 
     def __init__(self, value: object, why: str) -> None:
         self.value, self.why = value, why
@@ -64,7 +64,7 @@ class Refused(Exception):
 
 
 class Malformed(Exception):
-    """Data that no value here has as its form."""
+    """Data that decodes to no value."""
 
 
 SCALARS: dict[str, type] = {
@@ -84,7 +84,7 @@ CONTAINERS: dict[str, type] = {wire_name(cls): cls for cls in (list, tuple, set,
 
 
 def fits_natively(value: object, form: Form) -> bool:
-    """Whether the codec gives back exactly this value without being told its class."""
+    """Whether the codec restores exactly this value without a mark."""
     cls = type(value)
     if cls is str:
         return value.isascii() or _checked_text(value)  # type: ignore[attr-defined]
@@ -98,14 +98,14 @@ def fits_natively(value: object, form: Form) -> bool:
 
 
 def lower_scalar(value: Any, form: Form) -> Any:
-    """The form of a built-in value of a class that the reader will know."""
+    """Encode a built-in value of a class that the reader knows."""
     if fits_natively(value, form):
         return value
     return _LOWER[type(value)](value)
 
 
 def lift_scalar(cls: type, data: Any) -> Any:
-    """The built-in value of a class from its form."""
+    """Decode a built-in value of a class."""
     if type(data) is cls and cls in _NATIVE:
         return data
     if cls is float and type(data) is int:
@@ -123,14 +123,16 @@ def _checked_text(value: Any) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Refused(value, "it has half of a surrogate pair, which UTF-8 does not") from None
+        raise UnencodableError(
+            value, "it has half of a surrogate pair, which UTF-8 does not"
+        ) from None
     return True
 
 
 def lower_moment(value: datetime.datetime | datetime.time) -> str:
-    """ISO 8601, in the letters that msgspec uses too."""
+    """Format as ISO 8601, like msgspec."""
     if value.tzinfo is not None and value.utcoffset() is None:
-        raise Refused(value, "its time zone gives it no offset")
+        raise UnencodableError(value, "its time zone gives it no offset")
     text = value.isoformat()
     return f"{text[:-6]}Z" if text.endswith("+00:00") else text
 

@@ -9,12 +9,12 @@ from itertools import dropwhile, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors.failures import STORE_FAILURES
-from polycast.locks import Bell
+from polycast.locks import InterruptibleEvent
 from polycast.log_reader.routed_ranges import Stretches
 from polycast.matching import wanted_from_afar
 from polycast.plain_text import log_of
-from polycast.stores import Batch, Coverage
-from polycast.stores.values import NOT_KNOWN, Asked
+from polycast.stores import Coverage, LogPage
+from polycast.stores.values import NOT_KNOWN, PushedFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from polycast.matching import Selector
     from polycast.routing import StoredDispatcher
     from polycast.routing.recipients import Takers
-    from polycast.stores import Entry, Route, Store, Stored
+    from polycast.stores import Entry, Store, Stored, StoredRoute
 
 __all__ = ["Feed"]
 
@@ -57,7 +57,7 @@ class Feed:
     def __init__(self, store: Store, dispatcher: StoredDispatcher) -> None:
         self._store, self._dispatcher = store, dispatcher
         self._stretches = Stretches(store)
-        self._bell = Bell()
+        self._bell = InterruptibleEvent()
         self._lock = threading.RLock()
         self._lagging: dict[Mailbox, None] = {}
         self._covered: dict[Mailbox, tuple[object, list[int] | None]] = {}
@@ -125,12 +125,12 @@ class Feed:
             definitions = [wanted_from_afar(each).encoded() for each in mailbox.interests()]
             self._wants[mailbox] = Wants(key, self._store.want(key, definitions))
 
-    def asked_elsewhere(self, mailbox: Mailbox, number: int) -> Asked | None:
+    def asked_elsewhere(self, mailbox: Mailbox, number: int) -> PushedFilter | None:
         """What of one of its filters is asked before an event gets here, if that is so."""
         wants = self._wants.get(mailbox)
         if wants is None:
             return None
-        asked: list[Asked] = []
+        asked: list[PushedFilter] = []
         if self._store.is_up:  # else the question would wait
             with suppress(*STORE_FAILURES):
                 asked = self._store.asked(wants.key)
@@ -145,7 +145,7 @@ class Feed:
             if mailbox.route is not None and self._boxes.get(mailbox.route.number) is mailbox:
                 del self._boxes[mailbox.route.number]
 
-    def move(self, mailbox: Mailbox, route: Route | None) -> None:
+    def move(self, mailbox: Mailbox, route: StoredRoute | None) -> None:
         """Bring it what is new in the other line, from its place on. In the thread of the feed."""
         mailbox.fall_behind(self.position_of(mailbox))
         self._dispatcher.remove(mailbox)
@@ -222,13 +222,13 @@ class Feed:
             dispatcher.advanced.notify_all()
         return batch.more
 
-    def _skipped(self) -> Batch | None:
+    def _skipped(self) -> LogPage | None:
         """All that is new, unread, if nobody is in the plan."""
         if self._has_plan():
             return None
         newest = self._store.newest()
         # Who has come meanwhile may begin before that; who comes from now on does not.
-        return None if self._has_plan() else Batch([], newest + 1, more=False)
+        return None if self._has_plan() else LogPage([], newest + 1, more=False)
 
     def _has_plan(self) -> bool:
         with self._dispatcher.changing:

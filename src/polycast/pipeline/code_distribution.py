@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.errors import BadOptionError
-from polycast.registered_names import Names, home_of, imported, placed_at
+from polycast.registered_names import RegisteredNames, home_of, imported, placed_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,12 +37,12 @@ class Shipment(msgspec.Struct, frozen=True, omit_defaults=True):
         """The modules that the workers need."""
         return tuple(dict.fromkeys((*self.imports, *(module for _, module, _ in self.functions))))
 
-    def names(self) -> Names:
+    def names(self) -> RegisteredNames:
         """Import the modules, and no others; what names mean then."""
         for module in self.modules:
             imported(module)
         given = {name: placed_at(module, path) for name, module, path in self.functions}
-        return Names(self.imports, given)
+        return RegisteredNames(self.imports, given)
 
     def encoded(self) -> str:
         """As text."""

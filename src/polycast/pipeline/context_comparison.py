@@ -12,7 +12,7 @@ from polycast.pipeline.distributed_search import search
 from polycast.routing.context_trial import Comparing, Comparison
 from polycast.routing.context_view import Tried, tried
 from polycast.routing.status import file_of
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.log_bounds import end_of, start_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def compare(
     if not isinstance(samples, int) or isinstance(samples, bool) or samples < 0:
         raise BadOptionError("samples", samples, accepted="a whole number from 0 on")
     sides = (tried(old), tried(new))
-    with looking(path) as store:
+    with open_readonly(path) as store:
         low, high = start_of(store, since) or store.oldest(), end_of(store, until)
         comparing = Comparing(store, sides, names.get, samples)
         for each in comparing.outlooks:
@@ -78,6 +78,6 @@ class _Task:
 
     def __call__(self) -> Iterator[Callable[[int, int], str]]:
         names = self._shipment.names()
-        with looking(self._path) as store:
+        with open_readonly(self._path) as store:
             comparing = Comparing(store, self._sides, names.get, self._samples)
             yield lambda low, high: msgspec.json.encode(comparing.part(low, high)).decode()

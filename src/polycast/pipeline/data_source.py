@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from polycast.errors import BadOptionError, HistoryGoneError
 from polycast.pipeline.read_request import MAX_ROWS, Question, ask
 from polycast.pipeline.row_reader import reading_of
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.sqlite.type_counts import count_records, skip_records
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class PolycastSource(DataSource):
 
 
 def _schema_of(question: Question) -> StructType:
-    with looking(question.store) as store:
+    with open_readonly(question.store) as store:
         reading = reading_of(question, store)
         reading.look(store)
         return reading.schema
@@ -161,7 +161,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Stretches of the log."""
         question = Question.decoded(self._question)
-        with looking(question.store) as store:
+        with open_readonly(question.store) as store:
             return spans(question, store, question.start(store), question.end(store))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -179,7 +179,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Where a query begins that has no checkpoint."""
         question = Question.decoded(self._question)
-        with looking(question.store) as store:
+        with open_readonly(question.store) as store:
             return {"position": question.start(store)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -189,14 +189,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """What is there now is all that is wanted."""
         question = Question.decoded(self._question)
-        with looking(question.store) as store:
+        with open_readonly(question.store) as store:
             self._end = question.end(store)
 
     def latestOffset(self, start: Any, limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Where the next micro-batch ends."""
         low = _position(start) or self.initialOffset()["position"]
         question = Question.decoded(self._question)
-        with looking(question.store) as store:
+        with open_readonly(question.store) as store:
             high = question.end(store) if self._end is None else self._end
             if high <= low or isinstance(limit, ReadAllAvailable):
                 return {"position": max(low, high)}
@@ -209,7 +209,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
         """The stretches of a micro-batch."""
         question = Question.decoded(self._question)
-        with looking(question.store) as store:
+        with open_readonly(question.store) as store:
             low, high = _position(start) or question.start(store), _position(end) or 0
             oldest = store.oldest()
             if low < min(oldest, high):
@@ -246,5 +246,5 @@ def rows_of(text: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if partition.value is None:  # Spark plans a task even if there is nothing to do
         return
     question = Question.decoded(text)
-    with looking(question.store) as store:
+    with open_readonly(question.store) as store:
         yield from reading_of(question, store).batches(store, *partition.value)

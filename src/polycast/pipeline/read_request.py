@@ -15,7 +15,7 @@ from polycast.matching import Selector, path_of, selector_for
 from polycast.matching.definitions import SelectedType
 from polycast.pipeline.code_distribution import Shipment, shipment_of
 from polycast.routing.context_view import tried
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.log_bounds import end_of, start_of
 from polycast.stores.urls import path_of as path_of_url
 from polycast.typesystem import Registry, describe, describe_all
@@ -126,7 +126,7 @@ def ask(
     name, states = tried(context)
     selector: Selector[Any] | None = None
     chosen: tuple[tuple[Description, ...], ...]
-    with looking(path) as store:
+    with open_readonly(path) as store:
         if what is None or isinstance(what, str):
             chosen = () if what is None else (_named(store, what),)
         else:

@@ -14,7 +14,7 @@ from polycast.pipeline.spark_session import active_session, session
 from polycast.routing.search import Findings, History, Search, search_for
 from polycast.routing.status import file_of
 from polycast.stores import open_store
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.log_bounds import end_of, start_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def deliver(
     """
     path, shipment = file_of(url), shipment_of(imports, functions)
     names = shipment.names()
-    with looking(path) as store:
+    with open_readonly(path) as store:
         with store.view() as view:
             about = {"where": where, "topic": topic, "exact": exact}
             search = search_for(view, what, **about, to=to, most=check_limit(limit))  # type: ignore[arg-type]
@@ -96,7 +96,7 @@ class _Task:
 
     def __call__(self) -> Iterator[Callable[[int, int], str]]:
         names = self._shipment.names()
-        with looking(self._path) as store:
+        with open_readonly(self._path) as store:
             history = History(Search.decoded(self._search), store, names)
             yield lambda low, high: msgspec.json.encode(history.findings(low, high)).decode()
 

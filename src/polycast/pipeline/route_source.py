@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 
 from polycast.pipeline.code_distribution import Shipment
 from polycast.pipeline.route_worker import COLUMNS, Piece, Row, rows_of
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -190,5 +190,5 @@ _open = ExitStack()
 def _look(path: str) -> ReadOnlyStore:
     store = _looks.get(path)
     if store is None:
-        store = _looks[path] = _open.enter_context(looking(path))
+        store = _looks[path] = _open.enter_context(open_readonly(path))
     return store

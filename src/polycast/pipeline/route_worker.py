@@ -12,7 +12,7 @@ from polycast.errors import PolycastError
 from polycast.events import encode_record
 from polycast.routing import RoutingPlan, encode_takers
 from polycast.stores import Effect
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Worker:
     def __init__(self, path: str, shipment: Shipment) -> None:
         names = shipment.names()
         self._open = ExitStack()
-        self._store: ReadOnlyStore = self._open.enter_context(looking(path))
+        self._store: ReadOnlyStore = self._open.enter_context(open_readonly(path))
         self._plan = RoutingPlan(Registry(classes=names.classes), names.get)
         self._set = Effect(0, 0, 0)
 

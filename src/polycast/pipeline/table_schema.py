@@ -33,7 +33,7 @@ from polycast.typesystem import wire_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polycast.typesystem import Attribute, Description, Registry, TypeExpression
+    from polycast.typesystem import AttributeDescription, Description, Registry, TypeExpression
 
 __all__ = [
     "ABOUT",
@@ -116,7 +116,7 @@ def fields_of(description: Description, registry: Registry) -> tuple[Field, ...]
         ) from None
 
 
-def field_of(attribute: Attribute, registry: Registry) -> Field | None:
+def field_of(attribute: AttributeDescription, registry: Registry) -> Field | None:
     """The column of an attribute; None if it has none."""
     try:
         return _field(attribute, registry, ())
@@ -167,7 +167,7 @@ def _fields(
     return tuple(found)
 
 
-def _field(attribute: Attribute, registry: Registry, around: tuple[str, ...]) -> Field:
+def _field(attribute: AttributeDescription, registry: Registry, around: tuple[str, ...]) -> Field:
     shape, default = _shape(attribute.type, registry, around), attribute.default
     if shape.kind == "float" and type(default) is int:
         default = float(default)  # as it is read back

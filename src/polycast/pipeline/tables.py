@@ -10,7 +10,7 @@ from polycast.pipeline.code_distribution import ship
 from polycast.pipeline.data_source import QUESTION, PolycastSource
 from polycast.pipeline.read_request import MAX_ROWS, ask
 from polycast.pipeline.row_reader import Reading
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _asked(
     tasks = spark.sparkContext.defaultParallelism
     question = ask(url, what, **options._asdict(), max_rows=max_rows, partitions=tasks)
     reading = Reading(question)
-    with looking(question.store) as store:
+    with open_readonly(question.store) as store:
         reading.look(store)
         is_plain = question.context is None and not question.shipment.modules
         if is_plain and not isinstance(what, str):

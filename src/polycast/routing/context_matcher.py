@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from polycast.filters import Filter
     from polycast.matching import Definition, Selector
     from polycast.routing.evaluable import Effort
-    from polycast.stores import Route
+    from polycast.stores import StoredRoute
 
 __all__ = ["Attention", "Audience", "Entry"]
 
@@ -24,7 +24,7 @@ __all__ = ["Attention", "Audience", "Entry"]
 class Entry:
     """A route, compiled."""
 
-    route: Route
+    route: StoredRoute
     definition: Definition
     selector: Selector[Any]
     where: Filter[Any] | None

@@ -18,7 +18,7 @@ from polycast.events import codec_for
 from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.plain_text import plain_lines
 from polycast.routing.stored_plan import RoutingPlan
-from polycast.stores import Route
+from polycast.stores import StoredRoute
 from polycast.stores.values import NOT_KNOWN
 from polycast.typesystem import Registry, wire_name
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from polycast.routing.context_matcher import Entry
     from polycast.routing.translation import Crossing
     from polycast.stores import Stored, View
-    from polycast.stores.values import Asked
+    from polycast.stores.values import PushedFilter
 
 __all__ = [
     "BROKER",
@@ -130,17 +130,17 @@ def called_in_words(settings: Settings) -> str:
     return f"called {how}; at most {settings.queue} wait, then {settings.overflow}"
 
 
-def asked_by_descriptions(view: View, name: str, body: bytes) -> Asked:
+def asked_by_descriptions(view: View, name: str, body: bytes) -> PushedFilter:
     """What whoever has no class and no function of a subscription asks of its filter."""
     plan = RoutingPlan(Registry(classes=()))
     try:
-        plan.move_to([Route(1, name, body, 1)], view)
+        plan.move_to([StoredRoute(1, name, body, 1)], view)
     except NotDecodableError:
         return NOT_KNOWN
     return plan.asked(1)
 
 
-def asked_in_words(asked: Asked, definition: Definition, *, who: str = BROKER) -> str:
+def asked_in_words(asked: PushedFilter, definition: Definition, *, who: str = BROKER) -> str:
     """What somebody who sends events on asks of a filter, and what is left to the subscriber."""
     function = definition.function
     if who == PIPELINE and function is not None:

@@ -9,16 +9,16 @@ import msgspec
 from polycast.config import level_named
 from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition, Interest, definition_of, selector_for
-from polycast.registered_names import Names
+from polycast.registered_names import RegisteredNames
 from polycast.routing.stored_plan import DescribedSelector, RoutingPlan
-from polycast.stores import Route
+from polycast.stores import StoredRoute
 from polycast.typesystem import Registry, describe, describe_all
 from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.stores import EventType, Kept, Store, Stored, View
+    from polycast.stores import EventType, Store, Stored, StoredSubscription, View
     from polycast.stores.sqlite.read_half import Readable
 
 __all__ = ["Findings", "History", "Place", "Search", "known_types", "place_of", "search_for"]
@@ -41,7 +41,7 @@ class Place(msgspec.Struct, frozen=True):
         return "goes" if position < self.cursor or position in self.done else "comes"
 
 
-def place_of(view: View, kept: Kept) -> Place:
+def place_of(view: View, kept: StoredSubscription) -> Place:
     """The place of a subscription."""
     flights = view.flights(kept.name)
     return Place(
@@ -126,16 +126,16 @@ class History:
         self,
         search: Search,
         store: Store | Readable,
-        names: Names | None = None,
+        names: RegisteredNames | None = None,
     ) -> None:
-        names = names or Names()
+        names = names or RegisteredNames()
         self._search, self._store = search, store
         self._registry = Registry(classes=names.classes)
         for each in search.descriptions:
             self._registry.add(each)
         self._plan = RoutingPlan(self._registry, names.get)
         routes = [
-            Route(number, "", definition.encoded(), 1)
+            StoredRoute(number, "", definition.encoded(), 1)
             for number, definition in enumerate(search.wanted)
         ]
         with store.view() as view:
@@ -252,7 +252,7 @@ def known_types(view: View) -> Registry:
     return registry
 
 
-def _durable(view: View, name: str) -> Kept:
+def _durable(view: View, name: str) -> StoredSubscription:
     kept = view.subscription(name)
     if kept is None or not kept.durable:
         names = [each.name for each in view.subscriptions() if each.durable]

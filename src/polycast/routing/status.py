@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from polycast.errors import NotAStoreError, NotAvailableError
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.urls import path_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ _decode = msgspec.json.Decoder(Status).decode
 def status_of(url: str, *, store: Store | ReadOnlyStore | None = None) -> Status:
     """How the pipeline over a store is getting on, told by the store."""
     if store is None:
-        with looking(file_of(url)) as found:
+        with open_readonly(file_of(url)) as found:
             return status_of(url, store=found)
     with store.view() as view:
         high, end = view.routed().high, view.newest() + 1

@@ -18,7 +18,7 @@ from polycast.routing.context_versions import ContextHistory
 from polycast.routing.evaluable import is_ambiguous
 from polycast.routing.filter_cache import Askable, Outcome
 from polycast.routing.record_matching import Asking, Failure, Found, Sight
-from polycast.stores.values import Asked
+from polycast.stores.values import PushedFilter
 from polycast.typesystem import (
     Registry,
     describe,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from polycast.events import Record
     from polycast.matching.definitions import SelectedType
-    from polycast.stores import Route, Stored, View
+    from polycast.stores import Stored, StoredRoute, View
     from polycast.typesystem import Description
 
 __all__ = [
@@ -158,7 +158,7 @@ class RoutingPlan:
 
     # -- its routes --------------------------------------------------------------------------------
 
-    def move_to(self, routes: Iterable[Route], view: View) -> None:
+    def move_to(self, routes: Iterable[StoredRoute], view: View) -> None:
         """Have these routes in effect, and no others; `view` tells what their types are."""
         wanted = {route.number: route for route in routes}
         self._askable.refresh()  # classes may have been imported meanwhile
@@ -201,7 +201,7 @@ class RoutingPlan:
 
     def add(
         self,
-        route: Route,
+        route: StoredRoute,
         *,
         private: Mapping[str, Description] = MappingProxyType({}),
         party: str | None = None,
@@ -323,12 +323,12 @@ class RoutingPlan:
         """The same, for a definition that may have more to ask."""
         return outcome._replace(is_whole=outcome.is_whole and not definition.partial)
 
-    def asked(self, number: int) -> Asked:
+    def asked(self, number: int) -> PushedFilter:
         """What is asked here of the filter of a route, as things are now."""
         entry = self._entries[number]
         where = None if entry.where is None else str(entry.where)
         within = not self._can_look_into(entry.definition.context)
-        return Asked(where, entry.sure, within, self._is_suspended(entry.party))
+        return PushedFilter(where, entry.sure, within, self._is_suspended(entry.party))
 
     def _can_look_into(self, context: str | None) -> bool:
         """Whether filters are asked about what comes into a context from elsewhere."""

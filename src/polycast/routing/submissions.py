@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from polycast.errors import BusClosedError, PublishBufferFullError
-from polycast.locks import Outcome
+from polycast.locks import InterruptibleFuture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,8 +31,8 @@ class Waiting:
     astray: Sequence[Stray]
     size: int
     since: float
-    positions: Future[list[int]] = field(default_factory=Outcome)
-    handed_over: Future[None] = field(default_factory=Outcome)
+    positions: Future[list[int]] = field(default_factory=InterruptibleFuture)
+    handed_over: Future[None] = field(default_factory=InterruptibleFuture)
 
 
 class SubmissionQueue:

@@ -1,40 +1,16 @@
-"""Where events are kept: a log in total order, and the state of who reads it."""
+"""Stores: a log of events in total order, and the state of everybody who reads it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.stores.contract import (
-    MARK,
-    Advert,
-    Answer,
-    Batch,
-    ContextVersion,
-    Coverage,
-    Draft,
-    Effect,
-    EventType,
-    Flight,
-    Kept,
-    Letter,
-    Mark,
-    Member,
-    OpenBus,
-    Route,
-    Routed,
-    Run,
-    Standing,
-    Store,
-    Stored,
-    Stray,
-    Stretch,
-    Transaction,
-    View,
-)
+from polycast.stores import contract, values
+from polycast.stores.contract import *
 from polycast.stores.entry import Entry, Publisher, Receipt, Undecodable
 from polycast.stores.memory import MemoryStore
 from polycast.stores.memory_log import Recent
 from polycast.stores.retention import Pin, Retention, pins, retain, retention_of, tidy_routing
+from polycast.stores.values import *
 
 if TYPE_CHECKING:
     import os
@@ -43,51 +19,28 @@ if TYPE_CHECKING:
     from polycast.stores.sqlite import SqliteStore
 
 __all__ = [
-    "MARK",
-    "Advert",
-    "Answer",
-    "Batch",
-    "ContextVersion",
-    "Coverage",
-    "Draft",
-    "Effect",
     "Entry",
-    "EventType",
-    "Flight",
-    "Kept",
-    "Letter",
-    "Mark",
-    "Member",
     "MemoryStore",
-    "OpenBus",
     "Pin",
     "Publisher",
     "Receipt",
     "Recent",
     "Retention",
-    "Route",
-    "Routed",
-    "Run",
-    "Standing",
-    "Store",
-    "Stored",
-    "Stray",
-    "Stretch",
-    "Transaction",
     "Undecodable",
-    "View",
     "open_store",
     "pins",
     "retain",
     "retention_of",
     "tidy_routing",
 ]
+__all__ += contract.__all__
+__all__ += values.__all__
 
 
 def open_store(
     path: str | os.PathLike[str], *, clock: Clock | None = None, create: bool = True
 ) -> SqliteStore:
-    """The store in a file, which is made if it is not there."""
+    """Open the store in a file; the file is created if it does not exist."""
     from polycast.stores.sqlite import SqliteStore  # SQLite is loaded only where it is used
 
     return SqliteStore(path, clock=clock, create=create)

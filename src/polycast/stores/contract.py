@@ -1,38 +1,13 @@
-"""What a store is: a log of records in total order, and the state of who reads it.
+"""What a store is: a log of records in total order, and the state of everybody who reads it.
 
-`SqliteStore` and `MemoryStore` do the same by this contract; the tests in `tests/stores` hold both
-to it. A store belongs to one process; several processes may have stores over the same file.
+Every implementation (`MemoryStore`, `SqliteStore`, a broker's client) behaves as described here;
+the contract tests in `tests/stores` run against each of them. A store object belongs to one
+process; several processes may open stores over the same file.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
-
-from polycast.stores.values import (
-    MARK,
-    Advert,
-    Answer,
-    Asked,
-    Batch,
-    ContextVersion,
-    Coverage,
-    Draft,
-    Effect,
-    EventType,
-    Flight,
-    Kept,
-    Letter,
-    Mark,
-    Member,
-    OpenBus,
-    Route,
-    Routed,
-    Run,
-    Standing,
-    Stored,
-    Stray,
-    Stretch,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -40,199 +15,242 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from polycast.events import Identity, Root
+    from polycast.stores.values import (
+        Advert,
+        ContextVersion,
+        Coverage,
+        Draft,
+        Effect,
+        EventType,
+        Flight,
+        GroupMember,
+        Letter,
+        LogPage,
+        OpenBus,
+        PushedFilter,
+        Routed,
+        Run,
+        Standing,
+        StoredReply,
+        StoredRoute,
+        StoredSubscription,
+        Stray,
+        Stretch,
+    )
     from polycast.typesystem import Description
 
-__all__ = [
-    "MARK",
-    "Advert",
-    "Answer",
-    "Batch",
-    "ContextVersion",
-    "Coverage",
-    "Draft",
-    "Effect",
-    "EventType",
-    "Flight",
-    "Kept",
-    "Letter",
-    "Mark",
-    "Member",
-    "OpenBus",
-    "Route",
-    "Routed",
-    "Run",
-    "Standing",
-    "Store",
-    "Stored",
-    "Stray",
-    "Stretch",
-    "Transaction",
-    "View",
-]
+__all__ = ["CHANGES", "EventLog", "Store", "Transaction", "View"]
 
 T = TypeVar("T")
-CHANGES = 10_000  # revisions for which a store knows what changed
+CHANGES = 10_000  # a store remembers which subscriptions changed in this many revisions
 
 
-class View(Protocol):
-    """The state at one moment."""
+# -- reading the state -----------------------------------------------------------------------------
+
+
+class CatalogView(Protocol):
+    """The store itself, and what is known of its users and their classes."""
 
     def identity(self) -> str:
-        """What tells this store from any other."""
+        """Return the unique name of this store."""
 
     def newest(self) -> int:
-        """The newest position; 0 if nothing was ever appended.
+        """Return the newest position; 0 if nothing was ever appended.
 
-        At a broker more may have been appended since, before what a transaction writes.
+        At a broker, more may have been appended before the transaction writes.
         """
 
     def oldest(self) -> int:
-        """The oldest position kept; that after the newest if nothing is."""
+        """Return the oldest position kept; the one after the newest if the log is empty."""
 
     def revision(self) -> int:
-        """A number that grows with a change of descriptions, subscriptions, documents, contexts."""
+        """Return a number that grows whenever what routing depends on changes.
 
-    def changed(self, since: int) -> set[str] | None:
-        """The subscriptions saved or removed after a revision; None if that is too long ago."""
+        That is: descriptions, subscriptions, documents and contexts.
+        """
 
     def descriptions(self, *, after: int = 0) -> list[Description]:
-        """All of them but the first so many, in the order in which they came; none ever goes."""
+        """List all descriptions but the first `after`, oldest first; none is ever removed."""
 
     def buses(self) -> list[OpenBus]:
-        """The buses that are open, or were when they died."""
+        """List the buses that are open, or were open when their process died."""
 
-    def subscription(self, name: str) -> Kept | None:
-        """The subscription of that name."""
+    def adverts(self) -> list[Advert]:
+        """List the current advertisements."""
 
-    def subscriptions(self) -> list[Kept]:
-        """All of them, by name."""
+    def document(self, kind: str, name: str) -> bytes | None:
+        """Return one document, such as the retention rule."""
+
+    def documents(self, kind: str) -> dict[str, bytes]:
+        """Return all documents of a kind, by name."""
+
+
+class SubscriptionView(Protocol):
+    """The durable subscriptions and groups."""
+
+    def changed(self, since: int) -> set[str] | None:
+        """Name the subscriptions saved or removed after a revision; None if it is too old."""
+
+    def subscription(self, name: str) -> StoredSubscription | None:
+        """Return the subscription of that name."""
+
+    def subscriptions(self) -> list[StoredSubscription]:
+        """List all subscriptions, sorted by name."""
 
     def lapsed(self, at: float) -> list[str]:
-        """The names of subscriptions whose lease is over at a time."""
+        """Name the subscriptions whose lease has expired at a time."""
+
+
+class DeliveryView(Protocol):
+    """Events in flight, the members of groups, and dead letters."""
 
     def flights(self, name: str) -> list[Flight]:
-        """What is in flight for a subscription, done or not, by position; not its mark."""
+        """List a subscription's flights, done or not, by position; without its mark."""
 
     def flight(self, name: str, position: int) -> Flight | None:
-        """What is in flight for a subscription at a position, done or not."""
+        """Return a subscription's flight at a position, done or not."""
 
     def flights_at(self, name: str, positions: Collection[int]) -> list[Flight]:
-        """What is in flight for a subscription at some positions, done or not, by position.
+        """List a subscription's flights at some positions, done or not, by position.
 
-        At `MARK` that is its mark.
+        Its mark is at the position `MARK`.
         """
 
     def under_way(self, name: str) -> list[Flight]:
-        """What is in flight for a subscription and not done, by position."""
+        """List a subscription's flights that are not done, by position."""
 
     def held_back(self) -> dict[str, int]:
-        """For each subscription with something under way, the first position of that."""
+        """Return the first position under way of each subscription that has one."""
 
     def free(self, name: str, *, at: float, limit: int) -> list[Flight]:
-        """The first flights of a group that nobody holds, not done and due at a time."""
+        """List a group's first flights without a holder that are not done and due at a time."""
 
-    def members(self, name: str) -> list[Member]:
-        """Who is in a group."""
+    def members(self, name: str) -> list[GroupMember]:
+        """List the members of a group."""
 
     def strays(self) -> list[int]:
-        """The buses that are in groups and not open: they joined when they had been removed."""
+        """List the buses in groups that are not open: they joined after they were removed."""
 
     def standing(self, name: str, *, at: float, limit: int) -> Standing:
-        """How a group is doing at a time; of what is free, the first so many."""
+        """Return the state of a group at a time, with at most `limit` free flights."""
 
     def letters(
         self, *, subscription: str | None = None, after: int = 0, limit: int | None = None
     ) -> list[Letter]:
-        """Dead letters by number, of one subscription or all."""
+        """List dead letters by number, of one subscription or all."""
 
     def count_letters(self, *, subscription: str | None = None, at: int | None = None) -> int:
-        """How many there are, of all or of one subscription, at a position or anywhere."""
+        """Count dead letters, of one subscription or all, at one position or all."""
 
-    def adverts(self) -> list[Advert]:
-        """What is advertised."""
 
-    def document(self, kind: str, name: str) -> bytes | None:
-        """A document, such as the rule of retention."""
-
-    def documents(self, kind: str) -> dict[str, bytes]:
-        """All of a kind, by name."""
+class RoutingView(Protocol):
+    """The pipeline's routes and results, and the versions of contexts."""
 
     def routed(self) -> Routed:
-        """How far the pipeline has come: 1 before it ever ran."""
+        """Return how far the pipeline has come; position 1 before its first run."""
 
-    def route(self, name: str) -> Route | None:
-        """What the pipeline routes for a subscription from now on."""
+    def route(self, name: str) -> StoredRoute | None:
+        """Return the current route of a subscription."""
 
-    def routes(self, *, at: int | None = None) -> list[Route]:
-        """All that the pipeline routes for, or those in effect at a position, by number."""
+    def routes(self, *, at: int | None = None) -> list[StoredRoute]:
+        """List all routes, or those in effect at a position, by number."""
 
     def context(self, name: str) -> ContextVersion | None:
-        """What a context is from now on."""
+        """Return the current version of a context."""
 
     def contexts(self, *, at: int | None = None) -> list[ContextVersion]:
-        """All versions of contexts, or those in effect at a position, by number."""
+        """List all versions of contexts, or those in effect at a position, by number."""
 
     def in_effect(self, position: int) -> Effect:
-        """Which routes and contexts are in effect at a position, said in three numbers."""
+        """Return a fingerprint of the routes and contexts in effect at a position."""
 
     def last_turn(self, position: int) -> int:
-        """The last position, up to this one, at which a route or a context begins or ends, or 0."""
+        """Return the last position, up to this one, where a route or context changes; or 0."""
 
     def turns(self, low: int, high: int) -> list[int]:
-        """The positions between two, both exclusive, at which one of them begins or ends."""
+        """List the positions between two, both exclusive, where a route or context changes."""
 
     def stretches(self, start: int, *, limit: int) -> list[Stretch]:
-        """The first stretches that end after a position."""
+        """List the first stretches that end after a position."""
 
     def awaited(self) -> int:
-        """The first position before `routed().high` of which somebody may ask who takes it.
+        """Return the first position before `routed().high` whose result is still needed.
 
-        What is before its route, a subscription reads from the log and is asked about itself.
+        What is before its route, a subscription reads from the log and filters by itself.
         """
 
 
-class Transaction(View, Protocol):
-    """Changes to the state, all or none; it sees its own.
+class View(CatalogView, SubscriptionView, DeliveryView, RoutingView, Protocol):
+    """The state at one moment."""
 
-    A store far away may run the same work more than once, until what it has read still holds. So
-    work changes nothing but through the transaction, or in what it gives to `after`.
-    """
 
-    def after(self, done: Callable[[], None]) -> None:
-        """Have something done when the work has come to its end for good, before any other's."""
+# -- changing the state ----------------------------------------------------------------------------
+
+
+class CatalogChanges(Protocol):
+    """Changes to what is known of users and their classes."""
 
     def describe(self, description: Description) -> None:
-        """Keep a description; once is enough."""
+        """Store a description; storing it again changes nothing."""
 
     def open_bus(self, publisher: str, *, until: float, address: str, process: int) -> OpenBus:
-        """A new opening of a publisher: the epoch after its last, and an id of its own."""
+        """Register a bus under a new id, with the epoch after the publisher's last."""
 
     def keep_bus(self, bus: int, *, until: float) -> bool:
-        """It lives on; False if it was removed."""
+        """Record a heartbeat of a bus; False if it was removed."""
 
     def remove_bus(self, bus: int) -> None:
-        """It is closed or dead: its memberships and adverts go, what it holds is free again."""
+        """Remove a closed or dead bus with its memberships and adverts, and free what it holds."""
 
-    def save(self, kept: Kept) -> None:
-        """Put a subscription in place of what there was under its name."""
+    def advertise(self, advert: Advert) -> int:
+        """Store an advertisement, and return its new number."""
 
-    def take_over(self, kept: Kept) -> int:
-        """The same, under a token of its own, higher than any that a subscription ever had.
+    def withdraw(self, number: int) -> None:
+        """Remove an advertisement."""
 
-        Nothing that the same work does may depend on the token: elsewhere it is told afterwards.
+    def put_document(self, kind: str, name: str, body: bytes) -> None:
+        """Store a document, replacing the one of that kind and name."""
+
+    def remove_document(self, kind: str, name: str) -> None:
+        """Remove a document."""
+
+    def answer(self, client: str) -> StoredReply | None:
+        """Return the last reply to a broker's client."""
+
+    def put_answer(self, answer: StoredReply) -> None:
+        """Store a reply to a client, replacing the one before."""
+
+    def drop_answers(self, before: float) -> int:
+        """Remove replies given before a time, and return how many."""
+
+
+class SubscriptionChanges(Protocol):
+    """Changes to subscriptions."""
+
+    def save(self, kept: StoredSubscription) -> None:
+        """Store a subscription, replacing the one of that name."""
+
+    def take_over(self, kept: StoredSubscription) -> int:
+        """Store a subscription under a new token, higher than any before, and return the token.
+
+        A remote store learns the token only afterwards, so the same work must not depend on it.
         """
 
     def move(self, name: str, *, token: int, cursor: int) -> bool:
-        """Move a cursor; False, and nothing moved, if the token is not the current one."""
+        """Move a cursor; if the token is not the current one, change nothing and return False."""
 
     def remove(self, name: str) -> None:
-        """Remove a subscription with its flights and members; its route ends here."""
+        """Remove a subscription with its flights and members, and end its route."""
+
+
+class DeliveryChanges(Protocol):
+    """Changes to flights, groups and dead letters."""
 
     def fly(self, flights: Sequence[Flight]) -> None:
-        """Put flights in place of what there was at their positions."""
+        """Store flights, replacing those at their positions."""
 
     def claim(self, flight: Flight) -> bool:
-        """Add a flight unless there is one at its position; whether it was added."""
+        """Store a flight unless there is one at its position; return whether it was stored."""
 
     def land(self, name: str, positions: Collection[int]) -> None:
         """Remove flights."""
@@ -240,105 +258,95 @@ class Transaction(View, Protocol):
     def land_before(self, name: str, position: int) -> None:
         """Remove flights that are done and before a position."""
 
-    def join(self, member: Member) -> None:
-        """Put a membership in place of what there was."""
+    def join(self, member: GroupMember) -> None:
+        """Store a membership, replacing the one before."""
 
     def leave(self, name: str, bus: int) -> None:
         """Remove a membership."""
 
-    def bury(self, letters: Sequence[Letter]) -> list[int]:
-        """Keep dead letters under new numbers, which no later step depends on."""
+    def bury(self, letters: Sequence[Letter]) -> None:
+        """Store dead letters under new numbers."""
 
     def exhume(self, numbers: Collection[int]) -> list[Letter]:
-        """Take dead letters out; those that were there, by number."""
+        """Remove dead letters, and return those that existed, by number."""
 
-    def advertise(self, advert: Advert) -> int:
-        """Keep an advert under a new number."""
 
-    def withdraw(self, number: int) -> None:
-        """Remove an advert."""
+class RoutingChanges(Protocol):
+    """Changes to routes, contexts and the pipeline's results."""
 
-    def put_document(self, kind: str, name: str, body: bytes) -> None:
-        """Keep a document in place of what there was."""
-
-    def remove_document(self, kind: str, name: str) -> None:
-        """Remove a document."""
-
-    def begin_route(self, name: str, definition: bytes) -> Route:
-        """Route for a subscription from the end of the log on, in place of what there was."""
+    def begin_route(self, name: str, definition: bytes) -> StoredRoute:
+        """Route for a subscription from the end of the log on, replacing its current route."""
 
     def end_route(self, name: str) -> None:
-        """Route for a subscription no more from the end of the log on."""
+        """Stop routing for a subscription at the end of the log."""
 
     def forget_routes(self, before: int) -> None:
         """Remove routes that ended at a position or earlier."""
 
     def put_context(self, name: str, body: bytes) -> ContextVersion:
-        """Have a context from the end of the log on, in place of what it was.
+        """Put a version of a context into effect from the end of the log on.
 
         The same body again changes nothing. A version that no event met leaves no trace.
         """
 
     def end_context(self, name: str) -> None:
-        """Have a context no more from the end of the log on."""
+        """End a context at the end of the log."""
 
     def forget_contexts(self, before: int) -> None:
         """Remove versions that ended at a position or earlier."""
 
     def give_root(self, position: int, root: Root) -> bool:
-        """Let a record that could not leave its context have a root form, late.
+        """Add the root form to a record that could not leave its context when it was published.
 
-        Whether it did: it is there, and had none. Nothing else in the log ever changes.
+        Return False if there is no such record, or it has a root form. Nothing else in the log ever
+        changes.
         """
 
     def take_routing(self) -> Routed:
-        """Whoever asks runs the pipeline from now on; whoever did may not write any more."""
+        """Make the caller the only one that may write the pipeline's results, under a new token."""
 
     def advance(self, stretches: Sequence[Stretch], *, token: int) -> bool:
-        """Keep what follows `routed().high`, and move that on; False if the token is stale.
+        """Store the stretches that follow `routed().high`, and move it; False if the token is old.
 
-        A stretch that was kept before is left out. One that begins later, overlaps, or ends after
-        the log is a `ValueError`, and nothing is kept.
+        Stretches stored before are skipped. One that leaves a gap, overlaps, or ends after the log
+        raises `ValueError`, and nothing is stored.
         """
 
     def drop_stretches(self, before: int) -> int:
-        """Remove stretches that end at a position or earlier; how many went."""
-
-    def answer(self, client: str) -> Answer | None:
-        """What a client of a broker was told last about work of its own."""
-
-    def put_answer(self, answer: Answer) -> None:
-        """Keep what a client is told, in place of what it was told before."""
-
-    def drop_answers(self, before: float) -> int:
-        """Remove answers given before a time; how many went."""
+        """Remove stretches that end at a position or earlier, and return how many."""
 
 
-class Store(Protocol):
-    """A log and its state."""
+class Transaction(
+    View, CatalogChanges, SubscriptionChanges, DeliveryChanges, RoutingChanges, Protocol
+):
+    """Changes to the state, all or none; it sees its own.
 
-    is_tended: bool
-    """Whether somebody else buries dead buses and lets go of what need not be kept."""
-    is_remote: bool
-    """Whether what is read comes from another process, which wants to know what is wanted."""
+    A remote store may run the same work again until what it has read still holds. So the work must
+    have no side effects, except through the transaction or in what it passes to `after`.
+    """
 
-    def check_wait(self, operation: str) -> None:
-        """Refuse, with `WouldDeadlockError`, a thread that the store itself waits for."""
+    def after(self, done: Callable[[], None]) -> None:
+        """Call a function once the work is committed, before any other work begins."""
 
-    # -- the log -----------------------------------------------------------------------------------
+
+# -- the store -------------------------------------------------------------------------------------
+
+
+class EventLog(Protocol):
+    """The records, in total order."""
 
     def submit(
         self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
     ) -> Future[list[int]]:
-        """Append, all or none, in one row of positions; the result comes when it is synced.
+        """Append all drafts or none, at consecutive positions; the future resolves once synced.
 
-        A draft whose identity is in the log already is not appended again; it has the position it
-        had. The time of a record never is before that of the record before it. Those that
-        are `astray` are dead letters, too, in the same transaction.
+        A draft whose identity is already in the log is not appended again; its existing position is
+        returned. Times of records never decrease. Drafts listed in `astray` also become dead
+        letters, in the same transaction.
         """
 
     def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
-        """The same, waiting for it; `TimeoutError` means that nobody knows."""
+        """Submit, and wait; after a `TimeoutError` the drafts may or may not be in the log."""
 
     def read(
         self,
@@ -349,74 +357,86 @@ class Store(Protocol):
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
         size: int | None = None,
-    ) -> Batch:
-        """The first records from a position on, of all or of some types (by number).
+    ) -> LogPage:
+        """Read the first records from a position on, of all types or of some (by number).
 
-        A record is of the type of its root form, too. What a subscription cannot want, by what
-        `want` was told, may be left out. With a `size` it ends with the record that makes up about
-        so many bytes.
+        A record also has the type of its root form. Records that the subscription `wanted_by`
+        cannot want, by what it passed to `want`, may be omitted. `size` limits the bytes: the page
+        ends with the record that reaches it.
         """
 
-    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> Batch:
-        """The same without a choice; what nobody here can want may be left out."""
+    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> LogPage:
+        """Read the first records from a position on that any subscription here may want."""
 
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
-        """Tell what a subscription here wants, or that it wants nothing more."""
+        """Declare what a subscription here wants; an empty list means nothing any more."""
 
-    def asked(self, name: str) -> list[Asked]:
-        """What is asked elsewhere of the filters of what such a subscription wants, just now."""
+    def asked(self, name: str) -> list[PushedFilter]:
+        """List what the broker currently evaluates of a subscription's filters."""
 
     def types(self) -> dict[int, EventType]:
-        """The types of which there are records or root forms, by number. It only grows."""
+        """Return the types of all records and root forms, by number. It only grows."""
 
     def newest(self) -> int:
-        """The newest position; 0 if nothing was ever appended."""
+        """Return the newest position; 0 if nothing was ever appended."""
 
     def oldest(self) -> int:
-        """The oldest position kept; that after the newest if nothing is."""
+        """Return the oldest position kept; the one after the newest if the log is empty."""
 
     def position_at(self, moment: float) -> int:
-        """The first position kept whose time is not before a moment; else that after the newest."""
+        """Return the first position whose time is not before a moment; else the next new one."""
 
     def find(self, identity: Identity) -> int | None:
-        """Where the record with an identity is."""
+        """Return the position of the record with an identity."""
 
     def truncate(self, before: int) -> int:
-        """Let go of what is before a position, but never of the newest; how many records went."""
+        """Remove records before a position, but never the newest, and return how many."""
 
     def size(self) -> int:
-        """How many bytes the store takes."""
+        """Return the size of the store in bytes."""
 
     def notices(self) -> list[str]:
-        """What it does otherwise than usual for who asks, in words; only a broker ever does."""
+        """Describe in words what is degraded for this client; only a broker has such notices."""
+
+
+class Store(EventLog, Protocol):
+    """A log and its state."""
+
+    is_tended: bool
+    """Whether another process removes dead buses and applies retention."""
+    is_remote: bool
+    """Whether reads come from another process, which filters by what `want` declares."""
+
+    def check_wait(self, operation: str) -> None:
+        """Raise `WouldDeadlockError` in a thread that the store itself waits for."""
 
     # -- the state ---------------------------------------------------------------------------------
 
     def describe(self, descriptions: Sequence[Description]) -> Future[None]:
-        """Keep descriptions; what is submitted afterwards is in the log afterwards."""
+        """Store descriptions, before anything that is submitted afterwards."""
 
     def view(self) -> AbstractContextManager[View]:
-        """Look at the state as it is now; do not keep it long."""
+        """Open a view of the current state; close it soon."""
 
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
-        """Change the state; the result, or what `work` raised, comes when it is synced."""
+        """Run a transaction; the future has the result, or what `work` raised, once synced."""
 
     # -- its life ----------------------------------------------------------------------------------
 
     @property
     def is_up(self) -> bool:
-        """Whether it can be asked now."""
+        """Whether the store can be reached now."""
 
     @property
     def trouble(self) -> Exception | None:
-        """Why it could not be asked of late, if nothing has shown since that it can be again."""
+        """The last connection error, until a later call succeeds."""
 
     @property
     def failure(self) -> Exception | None:
-        """Why nothing can be written any more, if that is so."""
+        """Why the store accepts no more writes, if it has failed."""
 
     def watch(self, woken: Callable[[], None]) -> None:
-        """Have a function called, in some thread, soon after anybody has committed anything."""
+        """Call a function, in any thread, soon after every commit by any process."""
 
     def close(self) -> None:
-        """Finish what was submitted, and let go of the file."""
+        """Finish what was submitted, and release the file."""

@@ -1,8 +1,8 @@
-"""Deadlines and ages kept by the wall clock, judged by one that nobody sets.
+"""Deadlines and ages stored as wall-clock times, judged by the monotonic clock.
 
-What is kept in a store outlives the process that wrote it, so it is a time of the wall clock. That
-clock can be set, forward or back, by any amount. So a process that goes on counts from when it
-first saw a deadline, by its monotonic clock, as if the wall clock had gone on evenly.
+A store outlives its processes, so it contains wall-clock times. The wall clock can be set, forward
+or back, by any amount. So a running process counts from when it first saw a deadline, by its
+monotonic clock, as if nobody had set the wall clock.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["STEP", "AgeClock", "Countdown", "wall_offset"]
 
-STEP = 1.0  # seconds; a smaller difference between the clocks is none that somebody has set
+STEP = 1.0  # seconds; a smaller difference between the clocks is drift, not a clock that was set
 
 
 def wall_offset(clock: Clock) -> float:
-    """How far the wall clock is ahead of the monotonic one; it changes when somebody sets it."""
+    """Return how far the wall clock is ahead of the monotonic one; setting a clock changes it."""
     return clock.time() - clock.monotonic()
 
 
 class Countdown:
-    """How long it is until each of some deadlines, counted down since it was first seen."""
+    """Counts down to deadlines from when each was first seen."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -35,10 +35,10 @@ class Countdown:
     def left(
         self, what: Hashable, deadline: float, *, term: float | None = None, is_new: bool = False
     ) -> float:
-        """Seconds until a deadline; one of another value is another deadline.
+        """Return the seconds until a deadline; another value is another deadline.
 
-        When it is first seen it is believed, but never to be farther off than the term that was
-        given. One that is known to be new is as far off as that, whatever the clock says by now.
+        A deadline is believed when first seen, but limited to the term. One that is known to be new
+        is exactly the term away, whatever the wall clock says.
         """
         now, known = self._clock.monotonic(), self._ends.get(what)
         if known is None or known[0] != deadline:
@@ -49,30 +49,30 @@ class Countdown:
         return known[1] - now
 
     def moved(self, what: Hashable, deadline: float) -> None:
-        """The same deadline, by a wall clock that was set."""
+        """Note that a deadline has another value only because the wall clock was set."""
         known = self._ends.get(what)
         if known is not None:
             self._ends[what] = (deadline, known[1])
 
     def since(self, what: Hashable, sign: float) -> float:
-        """For how many seconds nobody has seen another sign than this one."""
+        """Return for how many seconds this heartbeat has been the latest seen."""
         now, known = self._clock.monotonic(), self._ends.get(what)
         if known is None or known[0] != sign:
             known = self._ends[what] = (sign, now)
         return now - known[1]
 
     def keep(self, whats: Collection[Hashable]) -> None:
-        """Forget all others."""
+        """Forget all other deadlines."""
         for gone in self._ends.keys() - set(whats):
             del self._ends[gone]
 
 
 class AgeClock:
-    """What time it is for whoever asks how old something is: setting a clock makes nothing old.
+    """The time for judging ages, so that setting a clock forward makes nothing old.
 
-    A wall clock that was set forward is believed when it has gone on for as long as the age that is
-    asked for: then even what was written just before is that old. One that was set back is believed
-    at once, as that can only keep something for longer.
+    A clock that was set forward is believed only after the age in question has passed: by then even
+    what was written just before is that old. One that was set back is believed at once, as that can
+    only keep something for longer.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -82,10 +82,10 @@ class AgeClock:
         self.now(0.0)
 
     def now(self, age: float) -> float:
-        """The time by which something is judged that may be as old as `age`."""
+        """Return the time by which to judge whether something is older than `age`."""
         now, offset, seen = self._clock.monotonic(), wall_offset(self._clock), self._offsets
         if seen:
-            seen[-1] = (seen[-1][0], now)  # until just now, for all that is known
+            seen[-1] = (seen[-1][0], now)  # as far as is known, it was in effect until now
         if not seen or not 0 <= offset - seen[-1][0] < STEP:
             while seen and seen[-1][0] >= offset:
                 seen.pop()

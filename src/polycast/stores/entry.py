@@ -1,4 +1,4 @@
-"""One published event, and what its publisher gets back."""
+"""Published events, and the receipts that publishers get."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Entry", "GivenReceipt", "Publisher", "Receipt", "Undecodable"]
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """One opening of a bus: the first two parts of every identity it gives."""
+    """One opening of a bus: the first two parts of the identities of its events."""
 
     name: str
     epoch: int
@@ -34,7 +34,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def identity(self) -> Identity:
-        """Who published it, in which epoch, as which event."""
+        """The publisher, its epoch, and the number of the event."""
         return Identity(self.publisher.name, self.publisher.epoch, self.position)
 
     @property
@@ -58,7 +58,7 @@ class GivenReceipt(Receipt, frozen=True, gc=False):
 
 
 class Undecodable:
-    """In place of an event that this process cannot read: it becomes a dead letter."""
+    """A placeholder for an event that this process cannot decode: it becomes a dead letter."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -68,7 +68,7 @@ class Undecodable:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An event as it stands in the log."""
+    """An event in the log."""
 
     position: int
     event: object
@@ -79,33 +79,33 @@ class Entry(msgspec.Struct, frozen=True):
     expires: float | None = None
     headers: Mapping[str, str] | None = None
     given: Identity | None = None
-    record: Record | None = None  # what it was read from, if it comes from a store
-    context: str | None = None  # in which the event is what it is; None is the root
-    again: Callable[[], Any] | None = None  # makes it anew, if it may be another each time
-    own: Callable[[], Any] | None = None  # gives an object to each taker; None: they share it
+    record: Record | None = None  # the record it was decoded from, if it comes from a store
+    context: str | None = None  # the context of `event`; None is the root
+    again: Callable[[], Any] | None = None  # translates the event again, if the result may differ
+    own: Callable[[], Any] | None = None  # makes a copy for each recipient; None: they share it
 
     @property
     def identity(self) -> Identity:
-        """Who published it, in which epoch, as which event."""
+        """The publisher, its epoch, and the number of the event."""
         return self.given or self.receipt().identity
 
     def fresh(self) -> Any:
-        """The event as it was published, for one taker: somebody else may have `event` itself."""
+        """Return the event for one recipient: a copy, unless recipients may share it."""
         return self.event if self.own is None else self.own()
 
     def seen_as(self, event: object, *, own: Callable[[], Any] | None) -> Entry:
-        """The same with another object for the event."""
+        """Return the entry with another object for the event."""
         return replace(self, event=event, own=own)
 
     def anew(self) -> Entry:
-        """The same for another attempt: what may be another each time is made again."""
+        """Return the entry for another attempt, with the event translated again if need be."""
         if self.again is None:
             return self
-        made = self.again()
-        return self.seen_as(made, own=copier(made))
+        event = self.again()
+        return self.seen_as(event, own=copier(event))
 
     def receipt(self) -> Receipt:
-        """What its publisher gets."""
+        """Return the receipt for its publisher."""
         if self.given is not None:
             return GivenReceipt(self.position, self.publisher, self.given)
         return Receipt(self.position, self.publisher)

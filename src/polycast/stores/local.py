@@ -1,4 +1,4 @@
-"""What is the same in all stores of this process: whoever reads sees everything at once."""
+"""What all stores of this process have in common: reads are complete and immediate."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from polycast.locks import check_free
-from polycast.stores.values import Asked, Coverage, Draft, Letter, Run
+from polycast.stores.values import Coverage, Draft, Letter, PushedFilter, Run
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from polycast.stores.contract import Transaction
-    from polycast.stores.values import Batch, Stray
+    from polycast.stores.values import LogPage, Stray
     from polycast.typesystem import Description
 
-__all__ = ["Near", "bury_astray", "describe_all", "one_by_one"]
+__all__ = ["LocalStore", "bury_astray", "describe_all", "one_by_one"]
 
 
 def describe_all(tx: Transaction, descriptions: Sequence[Description]) -> None:
-    """Keep some descriptions."""
-    for each in descriptions:
-        tx.describe(each)
+    """Store descriptions."""
+    for description in descriptions:
+        tx.describe(description)
 
 
 def bury_astray(
@@ -31,22 +31,22 @@ def bury_astray(
     astray: Sequence[Stray],
     now: float,
 ) -> None:
-    """Keep letters of drafts that were appended and cannot leave their context."""
-    for each in astray:
-        name, position = each.subscription, positions[each.number]
+    """Store dead letters for appended drafts that cannot leave their context."""
+    for stray in astray:
+        name, position = stray.subscription, positions[stray.number]
         if not tx.count_letters(subscription=name, at=position):
-            record = drafts[each.number].at(now)
-            tx.bury([Letter(0, name, position, record, each.reason, 1, now)])
+            record = drafts[stray.number].at(now)
+            tx.bury([Letter(0, name, position, record, stray.reason, 1, now)])
 
 
 def one_by_one(drafts: Sequence[Draft | Run]) -> list[Draft]:
-    """The drafts of runs, too."""
-    single = [each.drafts() if isinstance(each, Run) else [each] for each in drafts]
-    return [draft for each in single for draft in each]
+    """Return single drafts, with each run split into its own."""
+    parts = [draft.drafts() if isinstance(draft, Run) else [draft] for draft in drafts]
+    return [draft for part in parts for draft in part]
 
 
-class Near(ABC):
-    """Nothing is left out, so nobody has to be told what is wanted."""
+class LocalStore(ABC):
+    """A store that omits nothing from reads, so it need not know what is wanted."""
 
     is_tended = False
     is_up = True
@@ -54,7 +54,7 @@ class Near(ABC):
     is_remote = False
 
     def check_wait(self, operation: str) -> None:
-        """Refuse what interrupted this thread where it must not be: here nothing waits for it."""
+        """Raise `WouldDeadlockError` in a signal handler or finaliser that interrupts the store."""
         check_free(operation)
 
     @abstractmethod
@@ -67,19 +67,19 @@ class Near(ABC):
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
         size: int | None = None,
-    ) -> Batch:
+    ) -> LogPage:
         """The first records from a position on."""
 
-    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> Batch:
-        """The first records from a position on."""
+    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> LogPage:
+        """Read the first records from a position on."""
         return self.read(start, limit=limit, size=size)
 
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
-        """Nothing is left out from the first position on."""
+        """Accept the declaration: nothing is omitted anyway."""
         del name, definitions
         return Coverage(1)
 
-    def asked(self, name: str) -> list[Asked]:
-        """Nobody else asks filters."""
+    def asked(self, name: str) -> list[PushedFilter]:
+        """Return nothing: filters are evaluated by the subscriber only."""
         del name
         return []

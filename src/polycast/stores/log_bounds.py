@@ -1,4 +1,4 @@
-"""Where in a log somebody begins to read, and where he ends."""
+"""Where reading a log begins and ends, by `since=` and `until=`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from polycast.errors import BadOptionError, HistoryGoneError
 
 if TYPE_CHECKING:
-    from polycast.stores.contract import Batch
+    from polycast.stores.values import LogPage
 
 __all__ = ["end_of", "start_of"]
 
@@ -19,11 +19,11 @@ class _Log(Protocol):
     def oldest(self) -> int: ...
     def newest(self) -> int: ...
     def position_at(self, moment: float) -> int: ...
-    def read(self, start: int, *, limit: int) -> Batch: ...
+    def read(self, start: int, *, limit: int) -> LogPage: ...
 
 
 def start_of(store: _Log, since: object) -> int | None:
-    """The first position that is asked for."""
+    """Return the first position to read; None without `since`."""
     if since is None:
         return None
     oldest = store.oldest()
@@ -39,7 +39,7 @@ def start_of(store: _Log, since: object) -> int | None:
 
 
 def end_of(store: _Log, until: object) -> int:
-    """The position before which to end, as far as the log goes now; None is the end of the log."""
+    """Return the position before which to end; without `until`, the current end of the log."""
     after = store.newest() + 1
     if until is None:
         return after
@@ -52,9 +52,9 @@ def end_of(store: _Log, until: object) -> int:
 
 def _at_time(store: _Log, since: datetime, oldest: int) -> int:
     moment = since.timestamp()
-    found = store.position_at(moment)
-    if found == oldest > 1:  # some were let go, and they may have been later than that
+    position = store.position_at(moment)
+    if position == oldest > 1:  # older ones were removed, and may have been later than that
         first = store.read(oldest, limit=1).entries
         if first and first[0].record.time > moment:
             raise HistoryGoneError(since, oldest=oldest)
-    return found
+    return position

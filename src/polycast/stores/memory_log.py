@@ -1,4 +1,4 @@
-"""The log of a bus in memory: the newest entries, as many as were asked for."""
+"""The log of a bus in memory: its newest entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that have told a store about themselves, seen from another process."""
+"""Whether other processes that use a store are alive."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 __all__ = ["ALIVE_FOR", "has_ended", "here", "signed", "term_of"]
 
-ALIVE_FOR = 10.0  # seconds without a sign of life after which a bus counts as dead
+ALIVE_FOR = 10.0  # seconds without a heartbeat after which a bus counts as dead
 _TERM = " alive_for="  # as it stands in stores
 
 
 def has_ended(process: int, place: str) -> bool:
-    """Whether a process is certainly gone; one that cannot be seen from here may live."""
+    """Whether a process has certainly ended; one on another host may live."""
     if place.partition(_TERM)[0] != here() or process == os.getpid():
         return False
     try:
@@ -27,7 +27,7 @@ def has_ended(process: int, place: str) -> bool:
 
 
 def here() -> str:
-    """Where process numbers mean what they mean here: this boot, this name space."""
+    """Name the boot and namespace in which process ids mean what they mean here."""
     parts = [platform.node()]
     try:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -38,12 +38,12 @@ def here() -> str:
 
 
 def signed(heartbeat_timeout: float) -> str:
-    """Where a process is, and for how long it may give no sign of life."""
+    """Return where this process runs, with its heartbeat timeout."""
     return f"{here()}{_TERM}{heartbeat_timeout!r}"
 
 
 def term_of(place: str) -> float:
-    """For how long a process that has signed so may give no sign of life."""
+    """Return the heartbeat timeout in what `signed` returned."""
     try:
         term = float(place.partition(_TERM)[2])
     except ValueError:  # an older version says only where it is

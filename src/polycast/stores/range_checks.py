@@ -1,4 +1,4 @@
-"""Which stretches may be kept after those that are."""
+"""Validation of the pipeline's stretches before they are stored."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polycast.stores.contract import Stretch
+    from polycast.stores.values import Stretch
 
 __all__ = ["following"]
 
 
 def following(stretches: Sequence[Stretch], high: int, end: int) -> list[Stretch]:
-    """Those of them that are new, each next to the one before; see `Transaction.advance`."""
+    """Return the new ones among some stretches; `ValueError` unless they continue at `high`."""
     new: list[Stretch] = []
-    for each in stretches:
-        if each.high <= high:
+    for stretch in stretches:
+        if stretch.high <= high:
             continue
-        if each.low != high or each.high > end:
+        if stretch.low != high or stretch.high > end:
             raise ValueError(
-                f"a stretch from {each.low} to {each.high} cannot be kept: all before {high} is "
-                f"routed, and the log ends at {end}; it must begin at the one, and not pass the "
-                "other"
+                f"a stretch from {stretch.low} to {stretch.high} cannot be kept: all before {high} "
+                f"is routed, and the log ends at {end}; it must begin at the one, and not pass "
+                "the other"
             )
-        new.append(each)
-        high = each.high
+        new.append(stretch)
+        high = stretch.high
     return new

@@ -1,4 +1,4 @@
-"""How much of the log is kept, and what holds it back."""
+"""Retention: how much of the log is kept, and which subscriptions it is kept for."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 __all__ = ["PIPELINE", "Pin", "Retention", "pins", "retain", "retention_of", "tidy_routing"]
 
 PIPELINE = "pipeline"
-"""How the pin is called that stands for what is not routed yet."""
+"""The name of the pin for events that are not routed yet."""
 
 _KIND, _NAME = "retention", ""
-_STEP = 0.1  # of the log: how much goes before its size is looked at again
+_STEP = 0.1  # the part of the log that is truncated before its size is checked again
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be let go: what is older, what is too much, what everybody has.
+    """What may be removed from the log: by age, by size, or once delivered.
 
-    Each that is set lets go on its own. Without any, all is kept for ever.
+    Each limit that is set applies on its own. Without any, the log is kept for ever.
     """
 
     age: float | None = None
-    """Seconds after which an event may go."""
+    """Seconds after which an event may be removed."""
     size: int | None = None
-    """Bytes that the store may take."""
+    """The size in bytes that the store may have."""
     delivered: bool = False
-    """Whether what every subscription has handled may go."""
+    """Whether an event may be removed once every subscription has handled it."""
 
     def __post_init__(self) -> None:
         if self.age is not None and not self.age > 0:
@@ -42,7 +42,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
             raise BadOptionError("size", self.size, accepted="bytes, more than 0, or None")
 
     def keep_in(self, store: Store) -> None:
-        """Make it the rule of a store, in place of what there was, for all who open it."""
+        """Make this the rule of a store, for every process that opens it."""
         body = msgspec.json.encode(self)
         store.write(lambda transaction: transaction.put_document(_KIND, _NAME, body)).result()
 
@@ -51,59 +51,59 @@ _decode = msgspec.json.Decoder(Retention).decode
 
 
 class Pin(msgspec.Struct, frozen=True):
-    """A subscription that the log is kept for, or the pipeline."""
+    """How far back a subscription, or the pipeline, needs the log."""
 
     name: str
     position: int
-    """The first position that it may still need."""
+    """The first position that it may still read."""
     behind: int
-    """How many positions that is before the end of the log."""
+    """The number of positions from there to the end of the log."""
     pinned: bool
     """Whether retention waits for it."""
 
 
 def retention_of(store: Store) -> Retention:
-    """The rule that the store has."""
+    """Return the retention rule of a store."""
     with store.view() as view:
         body = view.document(_KIND, _NAME)
     return Retention() if body is None else _decode(body)
 
 
 def pins(store: Store) -> list[Pin]:
-    """What the log is kept for, the farthest behind first."""
+    """List who needs the log, the farthest behind first."""
     with store.view() as view:
         return _pins(view)
 
 
 def _pins(view: View) -> list[Pin]:
     end, held_back = view.newest() + 1, view.held_back()
-    found = []
+    needs = []
     pinned: set[str] = set()
     for kept in view.subscriptions():
         needed = min(kept.cursor, held_back.get(kept.name, kept.cursor))
-        found.append(Pin(kept.name, needed, max(0, end - needed), kept.pinned))
+        needs.append(Pin(kept.name, needed, max(0, end - needed), kept.pinned))
         if kept.pinned:
             pinned.add(kept.name)
-    found.sort(key=lambda pin: (pin.position, pin.name))
-    # Before the others that are as far behind: they wait for it.
+    needs.sort(key=lambda pin: (pin.position, pin.name))
+    # The pipeline comes before others at the same position: they wait for it.
     if any(route.until is None and route.name in pinned for route in view.routes()):
         high = view.routed().high
-        place = sum(pin.position < high for pin in found)
-        found.insert(place, Pin(PIPELINE, high, max(0, end - high), pinned=True))
-    return found
+        place = sum(pin.position < high for pin in needs)
+        needs.insert(place, Pin(PIPELINE, high, max(0, end - high), pinned=True))
+    return needs
 
 
 def tidy_routing(transaction: Transaction) -> int:
-    """Drop what the pipeline found out and nobody needs any more; how many stretches went."""
+    """Remove results of the pipeline that nobody needs, and return the number of stretches."""
     transaction.forget_routes(transaction.routed().high)
     return transaction.drop_stretches(transaction.awaited())
 
 
 def retain(store: Store, time_for: Callable[[float], float]) -> int:
-    """Let go of what the rule of a store lets go; how many records went.
+    """Apply the retention rule of a store, and return how many records were removed.
 
-    `time_for` says what time it is for judging an age.
-    What the pipeline found out goes without a rule, as soon as all have passed it.
+    `time_for` returns the time by which an age is judged. Results of the pipeline are removed
+    without any rule, as soon as every subscription has passed them.
     """
     with store.view() as view:
         oldest = view.stretches(0, limit=1)
@@ -115,7 +115,7 @@ def retain(store: Store, time_for: Callable[[float], float]) -> int:
         return 0
     limits = pins(store)
     held = [pin.position for pin in limits if pin.pinned]
-    # What is pinned is never passed, whatever the rule says.
+    # No rule removes what a pinned subscription still needs.
     most = min([store.newest(), *held])
     gone = 0
     if rule.age is not None:
@@ -125,7 +125,7 @@ def retain(store: Store, time_for: Callable[[float], float]) -> int:
     if rule.size is not None:
         gone += _shrink(store, most, rule.size)
     if gone:
-        # What a context was is needed as long as there are events of that time.
+        # Old versions of contexts are needed as long as there are events from their time.
         store.write(lambda transaction: transaction.forget_contexts(transaction.oldest())).result()
     return gone
 
@@ -143,19 +143,19 @@ def _shrink(store: Store, most: int, size: int) -> int:
 
 
 def _let_go(store: Store, before: int) -> int:
-    """Truncate, with those who are not pinned moved out of the way first."""
+    """Truncate the log, after moving the cursors of unpinned subscriptions forward."""
     if before <= store.oldest():
         return 0
     return store.truncate(store.write(lambda transaction: _move_up(transaction, before)).result())
 
 
 def _move_up(transaction: Transaction, before: int) -> int:
-    """Up to where the log may go; a subscription may have come since the pins were looked at."""
+    """Move cursors up; return where to truncate, as new subscriptions may have come meanwhile."""
     before = min([before, *(pin.position for pin in _pins(transaction) if pin.pinned)])
     for kept in transaction.subscriptions():
         if kept.pinned:
             continue
-        passed = [each.position for each in transaction.flights(kept.name)]
+        passed = [flight.position for flight in transaction.flights(kept.name)]
         transaction.land(kept.name, [position for position in passed if position < before])
         if kept.cursor < before:
             transaction.move(kept.name, token=kept.token, cursor=before)

@@ -1,4 +1,4 @@
-"""Where a store is: what its URL means."""
+"""The meaning of a store's URL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACCEPTED = "'memory:', which is the default, or 'sqlite:///' and the path of a f
 
 
 def path_of(url: object) -> str | None:
-    """The file that a URL names; None for a bus in memory."""
+    """Return the file that a URL names; None for a bus in memory."""
     if isinstance(url, str):
         scheme, _, rest = url.partition(":")
         if scheme == "memory":

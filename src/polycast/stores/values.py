@@ -1,4 +1,4 @@
-"""What goes into a store and comes out of it, as plain data."""
+"""The values that a store takes and returns, as plain data."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 __all__ = [
     "MARK",
     "Advert",
-    "Answer",
-    "Asked",
-    "Batch",
     "ContextVersion",
     "Coverage",
     "Draft",
     "Effect",
     "EventType",
     "Flight",
-    "Kept",
+    "GroupMember",
     "Letter",
+    "LogPage",
     "Mark",
-    "Member",
     "OpenBus",
-    "Route",
+    "PushedFilter",
     "Routed",
     "Run",
     "Standing",
     "Stored",
+    "StoredReply",
+    "StoredRoute",
+    "StoredSubscription",
     "Stray",
     "Stretch",
     "size_of_context",
 ]
 
-MARK = 0  # the position of a mark, which no event has
+MARK = 0  # the position under which a mark is stored; no event has it
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
-    """A record that is not in the log yet: all but its time, which the log gives it."""
+    """A record before it is appended; the log gives it its time."""
 
     name: str
     version: int
@@ -60,7 +60,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     root: Root | None = None
 
     def at(self, moment: float) -> Record:
-        """The record, appended at a moment."""
+        """Return the record as appended at a moment."""
         return Record(
             self.name,
             self.version,
@@ -79,10 +79,10 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
-    """Drafts that differ in their payloads only, and follow each other in sequence.
+    """A batch of drafts with consecutive sequence numbers that differ only in their payloads.
 
-    `roots` are the payloads of their root forms, one for each event, and `root` names the class of
-    these. Without `roots`, all have the same root form: none, or they are their own.
+    `roots` has the payload of each event's root form, and `root` names the class of these. Without
+    `roots`, all events have the same root form: none, or the event itself.
     """
 
     name: str
@@ -107,9 +107,10 @@ class Run(msgspec.Struct, frozen=True, gc=False):
             )
 
     def size(self, head: int) -> int:
-        """About how many bytes its events take, each with what they have in common.
+        """Estimate the bytes that its events take in the log, `head` for each in any case.
 
-        So a short message cannot become a long log. `head` is what any event takes besides.
+        What the events have in common counts once for each, so that a short message with many
+        small payloads cannot become a long log.
         """
         common = head + size_of_context(self.topic, self.context, self.headers)
         if self.root is not None and self.roots is None:
@@ -118,22 +119,22 @@ class Run(msgspec.Struct, frozen=True, gc=False):
         return own + len(self.payloads) * common
 
     def identities(self) -> list[Identity]:
-        """Those of its events."""
+        """The identities of its events."""
         publisher, epoch, first = self.first.publisher, self.first.epoch, self.first.sequence
         last = first + len(self.payloads)
         return [Identity(publisher, epoch, sequence) for sequence in range(first, last)]
 
     def model(self, moment: float) -> Record:
-        """A record with all that its events have in common."""
+        """Return a record with everything its events have in common."""
         return self._draft(self.first, b"", self.root).at(moment)
 
     def drafts(self) -> list[Draft]:
-        """Its events, one by one."""
+        """Return a draft for each event."""
         forms = [self.root] * len(self.payloads)
         if self.root is not None and self.roots is not None:
-            forms = [replace(self.root, payload=each) for each in self.roots]
-        each_of_them = zip(self.identities(), self.payloads, forms, strict=True)
-        return [self._draft(*each) for each in each_of_them]
+            forms = [replace(self.root, payload=payload) for payload in self.roots]
+        events = zip(self.identities(), self.payloads, forms, strict=True)
+        return [self._draft(*event) for event in events]
 
     def _draft(self, identity: Identity, payload: bytes, root: Root | None) -> Draft:
         about = (self.topic, self.priority, self.expires, self.headers)
@@ -142,18 +143,18 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 
 
 def size_of_context(topic: str | None, context: str | None, headers: dict[str, str]) -> int:
-    """How many bytes there are around the payload of an event, but for what names its class."""
+    """Return the size of an event without its payload and the name of its class, in bytes."""
     texts = (topic or "", context or "", *headers, *headers.values())
-    return sum(len(each.encode(errors="surrogatepass")) for each in texts)
+    return sum(len(text.encode(errors="surrogatepass")) for text in texts)
 
 
 class Stray(msgspec.Struct, frozen=True, gc=False):
-    """One of some drafts that cannot leave its context: under which name it is a letter, and why.
+    """A draft that cannot be translated out of its context, and so becomes a dead letter.
 
-    One letter of that name is enough for an event.
+    An event gets one letter at most under each subscription's name.
     """
 
-    number: int
+    number: int  # of the draft, among those submitted with it
     subscription: str
     reason: str
 
@@ -165,39 +166,39 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     record: Record
 
 
-class Batch(msgspec.Struct, frozen=True):
-    """What a read found, and the position up to which (exclusive) it has looked."""
+class LogPage(msgspec.Struct, frozen=True):
+    """The records that a read returned, and the position where the next read begins."""
 
     entries: list[Stored]
     upto: int
     more: bool = True
-    """Whether there may be more right behind it."""
+    """Whether the log may have more records there already."""
 
 
-class Asked(NamedTuple):
-    """What is asked of a filter before an event is sent on."""
+class PushedFilter(NamedTuple):
+    """The part of a filter that the broker evaluates before it sends an event."""
 
     where: str | None
-    """In words; None if nothing is."""
+    """The condition in words; None if the broker evaluates nothing."""
     is_all: bool
     is_within: bool = False
-    """Whether that is asked only of what is published in the context of the subscription."""
+    """Whether only events published in the subscription's own context are filtered."""
     is_suspended: bool = False
-    """Whether nothing is asked for a while."""
+    """Whether the broker currently skips the filter."""
     is_known: bool = True
 
 
-NOT_KNOWN = Asked(None, is_all=False, is_known=False)
+NOT_KNOWN = PushedFilter(None, is_all=False, is_known=False)
 
 
 class Coverage(NamedTuple):
-    """From a position on, nothing that a subscription wants is left out of what is new."""
+    """The position from which on new records include everything that a subscription wants."""
 
     start: int
 
 
 class EventType(msgspec.Struct, frozen=True, gc=False):
-    """What names the class of a record."""
+    """The name, version and description hash of a record's class."""
 
     name: str
     version: int
@@ -205,25 +206,26 @@ class EventType(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenBus(msgspec.Struct, frozen=True, gc=False):
-    """One opening of a bus, while it lasts.
+    """A bus, from when it is opened until it is closed or counts as dead.
 
-    `until` is a sign of life, and another one each time: when it counts as dead, by its own wall
-    clock, if none follows. Others go by how long they have seen none.
+    `until` changes with every heartbeat: it is when the bus counts as dead, by its own wall clock,
+    if no other follows. Others measure how long they have seen the same value.
     """
 
     id: int
     publisher: str
     epoch: int
     until: float
-    address: str = ""  # where its process is, and for how long it may give no sign
+    address: str = ""  # the host of its process, and its heartbeat timeout
     process: int = 0
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A subscription that the store knows: a durable one, or a group.
+class StoredSubscription(msgspec.Struct, frozen=True):
+    """A durable subscription or a group.
 
-    All before `cursor` is handled, but for the flights. `start` and `until` are the positions
-    between which it is in effect. Whoever attaches to it raises `token`.
+    Everything before `cursor` is handled, except the flights. The subscription is in effect from
+    `start` up to `until`. Attaching to it raises `token`, so that the previous holder is fenced
+    off.
     """
 
     name: str
@@ -236,7 +238,7 @@ class Kept(msgspec.Struct, frozen=True):
     until: int | None = None
     token: int = 0
     holder: int | None = None  # the bus it is attached to
-    lease: float | None = None  # when it ends, by the wall
+    lease: float | None = None  # when its lease expires, by the wall clock
 
     def __post_init__(self) -> None:
         if self.lease is not None and isnan(self.lease):
@@ -244,9 +246,9 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Flight(msgspec.Struct, frozen=True, gc=False):
-    """One event before a subscription's cursor that is not handled, or the claim to one.
+    """An event before a subscription's cursor that is still in flight, or a group's claim to one.
 
-    `done` is for groups: it is kept until every member has looked past it.
+    A group keeps flights that are `done` until every member has looked past them.
     """
 
     name: str
@@ -260,37 +262,37 @@ class Flight(msgspec.Struct, frozen=True, gc=False):
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False):
-    """What of a subscription may have been begun by somebody who did not say goodbye.
+    """The high-water mark of deliveries: which events a crashed holder may have begun.
 
-    It is kept among the flights, where only who asks for its position sees it.
+    It is stored as a flight at the position `MARK`, which only `flights_at` returns.
     """
 
     reach: int = 0
-    """Whoever is attached begins nothing from here on; 0 once he has said goodbye."""
+    """The current holder begins no event from here on; 0 once it has detached."""
     doubt: int = 0
-    """What is before this may have been begun by others before him."""
+    """Earlier holders may have begun any event before this position."""
 
     def flight(self, name: str) -> Flight:
-        """As it is kept."""
+        """Return the flight that stores it."""
         return Flight(name, MARK, attempts=self.reach, token=self.doubt, done=True)
 
     @classmethod
     def among(cls, flights: Iterable[Flight]) -> Mark:
-        """The one among some flights; or that of a subscription that never had one."""
-        kept = next((each for each in flights if each.position == MARK), None)
+        """Return the mark among some flights, or an empty one."""
+        kept = next((flight for flight in flights if flight.position == MARK), None)
         return cls() if kept is None else cls(kept.attempts, kept.token)
 
     def left(self) -> Mark:
-        """After whoever was attached has gone."""
+        """Return the mark after the holder has gone."""
         return Mark(0, max(self.doubt, self.reach))
 
     def within(self, end: int) -> Mark:
-        """Nobody got anything from the end on that the log had after he was gone, or later."""
+        """Limit the mark to the end of the log, as nobody can have begun what is not in it."""
         return Mark(min(self.reach, end), min(self.doubt, end))
 
 
-class Member(msgspec.Struct, frozen=True, gc=False):
-    """The members of a group in one bus; before `looked` they have claimed what they want."""
+class GroupMember(msgspec.Struct, frozen=True, gc=False):
+    """The members of a group in one bus; they have claimed all they want before `looked`."""
 
     name: str
     bus: int
@@ -298,15 +300,15 @@ class Member(msgspec.Struct, frozen=True, gc=False):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """How a group is doing: what is free now, all that is under way, and who is in it."""
+    """The state of a group: its free flights, all flights under way, and its members."""
 
     free: list[Flight]
     under_way: list[Flight]
-    members: list[Member]
+    members: list[GroupMember]
 
 
 class Letter(msgspec.Struct, frozen=True):
-    """A dead letter: the event itself is kept with it, whatever becomes of the log."""
+    """A dead letter; it contains the event itself, so truncating the log does not lose it."""
 
     number: int  # given by the store
     subscription: str
@@ -318,7 +320,7 @@ class Letter(msgspec.Struct, frozen=True):
 
 
 class Advert(msgspec.Struct, frozen=True, gc=False):
-    """What a bus has said it will publish."""
+    """An advertisement: what a bus has announced it will publish."""
 
     number: int  # given by the store
     bus: int
@@ -326,8 +328,8 @@ class Advert(msgspec.Struct, frozen=True, gc=False):
     until: float | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What a client of a broker was told about its work with a number; and when."""
+class StoredReply(msgspec.Struct, frozen=True):
+    """A broker's last reply to a client: to which request, and when."""
 
     client: str
     number: int
@@ -335,11 +337,11 @@ class Answer(msgspec.Struct, frozen=True):
     time: float
 
 
-class Route(msgspec.Struct, frozen=True):
-    """A definition that the pipeline routes for, in effect in `[start, until)` of the log.
+class StoredRoute(msgspec.Struct, frozen=True):
+    """A subscription's definition that the pipeline routes for, in `[start, until)` of the log.
 
-    It never changes, but for `until`, which is set to a position that is not in the log yet. So
-    what is in effect at a position of the log is the same whenever somebody looks.
+    Only `until` ever changes, once, to a position that is not in the log yet. So the routes in
+    effect at a position of the log never change.
     """
 
     number: int  # given by the store
@@ -350,7 +352,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """Who takes what in `[low, high)` of the log, as the pipeline found out."""
+    """The pipeline's result for `[low, high)` of the log: the recipients of each event."""
 
     low: int
     high: int
@@ -358,14 +360,14 @@ class Stretch(msgspec.Struct, frozen=True):
 
 
 class Routed(msgspec.Struct, frozen=True, gc=False):
-    """How far the pipeline has come: all before `high` is routed. Who runs it raises `token`."""
+    """The pipeline's progress: everything before `high` is routed; a new run raises `token`."""
 
     high: int
     token: int
 
 
 class ContextVersion(msgspec.Struct, frozen=True):
-    """What a context was in `[start, until)` of the log. Like a route, it never changes."""
+    """A context as it was in `[start, until)` of the log; it changes as little as a route."""
 
     number: int  # given by the store
     name: str
@@ -375,10 +377,10 @@ class ContextVersion(msgspec.Struct, frozen=True):
 
 
 class Effect(NamedTuple):
-    """What the pipeline goes by at a position: how many routes and contexts, the highest number.
+    """A fingerprint of the routes and contexts in effect: their counts, and the highest number.
 
-    Both take their numbers from one row. Numbers only grow, and what has ended does not come back.
-    So the same answer for two positions means the same routes and contexts.
+    Routes and contexts share one sequence of numbers, and one that has ended never comes back. So
+    equal fingerprints of two positions mean the same routes and contexts.
     """
 
     routes: int

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from polycast.delivery import first_limit
 from polycast.errors import DurableChangedError
 from polycast.matching import Definition, definition_of
-from polycast.stores import MARK, Flight, Kept, Mark, Member
+from polycast.stores import MARK, Flight, GroupMember, Mark, StoredSubscription
 from polycast.typesystem import describe_all
 
 if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.matching import Interest
-    from polycast.stores import Route, Transaction
+    from polycast.stores import StoredRoute, Transaction
     from polycast.subscriptions.heartbeat import FailureDetector
     from polycast.subscriptions.options import EngineName
     from polycast.typesystem import Description
@@ -30,12 +30,12 @@ __all__ = ["GROUPS", "Attachment", "Request", "kept_name", "rest_of_lease"]
 class Attachment:
     """What somebody who attaches goes on with."""
 
-    kept: Kept
+    kept: StoredSubscription
     flights: list[Flight]
     mark: Mark  # what may have been begun before; as far as the log went then
     unclean: bool = False  # whoever was attached before has not said goodbye
     before: int = 0  # the token of whoever was attached before
-    route: Route | None = None  # if the pipeline says what it takes
+    route: StoredRoute | None = None  # if the pipeline says what it takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Request:
         if known is None:
             start = tx.newest() + 1 if self.start is None else self.start
             durable = self.interest.durable is not None
-            kept = Kept(self.name, b"", start, start, durable=durable, group=is_group)
+            kept = StoredSubscription(self.name, b"", start, start, durable=durable, group=is_group)
         else:
             self._check(known, definition)
             kept = known if is_group or not known.group else _by_cursor(tx, known)
@@ -103,7 +103,7 @@ class Request:
         before = 0 if known is None else known.token
         return Attachment(kept, tx.flights(self.name), mark, unclean, before, route)
 
-    def _marked(self, tx: Transaction, known: Kept | None) -> Mark:
+    def _marked(self, tx: Transaction, known: StoredSubscription | None) -> Mark:
         """What whoever was attached before has left; who left no mark may have begun anything."""
         if known is None:
             return Mark()
@@ -118,7 +118,7 @@ class Request:
             return []
         return [each for cls in self.interest.selector.types for each in describe_all(cls)]
 
-    def reroute(self, tx: Transaction) -> Route | None:
+    def reroute(self, tx: Transaction) -> StoredRoute | None:
         """Have the pipeline route for it, or not; how it is routed is not part of what it is."""
         route = None if self.interest.durable is None else tx.route(self.name)
         if self.engine == "direct" and route is not None:
@@ -137,7 +137,7 @@ class Request:
             tx.save(kept)  # so that everybody sees that something has changed
         return tx.revision()
 
-    def _current(self, tx: Transaction) -> Kept | None:
+    def _current(self, tx: Transaction) -> StoredSubscription | None:
         """What is kept under the name and has not come to its end."""
         known = tx.subscription(self.name)
         if known is None:
@@ -149,22 +149,24 @@ class Request:
             return None
         return known
 
-    def _check(self, known: Kept, definition: Definition) -> None:
+    def _check(self, known: StoredSubscription, definition: Definition) -> None:
         if not known.durable:
             return  # the members of a group may want different things
         difference = Definition.decoded(known.definition).difference(definition)
         if difference and not self.replace:
             raise DurableChangedError(self.name, difference)
 
-    def _join(self, tx: Transaction, kept: Kept, route: Route | None, mark: Mark) -> Attachment:
+    def _join(
+        self, tx: Transaction, kept: StoredSubscription, route: StoredRoute | None, mark: Mark
+    ) -> Attachment:
         looked = kept.cursor if kept.durable else max(kept.start, tx.newest() + 1)
         if self.start is not None and not kept.durable:
             looked = kept.start
-        tx.join(Member(kept.name, self.bus, looked))
+        tx.join(GroupMember(kept.name, self.bus, looked))
         return Attachment(replace(kept, cursor=looked), [], mark, route=route)
 
 
-def _by_cursor(tx: Transaction, kept: Kept) -> Kept:
+def _by_cursor(tx: Transaction, kept: StoredSubscription) -> StoredSubscription:
     """What was a group goes on with a cursor: after all that was done, and the rest in flight."""
     flights = tx.flights(kept.name)
     done = [each.position for each in flights if each.done]
@@ -182,7 +184,7 @@ def kept_name(interest: Interest) -> str:
     return interest.durable or f"{GROUPS}{interest.group}"
 
 
-def rest_of_lease(kept: Kept, clock: Clock) -> float | None:
+def rest_of_lease(kept: StoredSubscription, clock: Clock) -> float | None:
     """How long it lives once somebody has attached to it: for as long as it was given."""
     if kept.lease is None:
         return None

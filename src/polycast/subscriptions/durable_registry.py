@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from polycast.log_reader.log_reader import Feed
     from polycast.matching import Interest
     from polycast.routing import StoredDispatcher
-    from polycast.stores import Flight, Kept, Route, Store, Transaction
-    from polycast.stores.values import Asked
+    from polycast.stores import Flight, Store, StoredRoute, StoredSubscription, Transaction
+    from polycast.stores.values import PushedFilter
     from polycast.subscriptions.attach import Attachment
     from polycast.subscriptions.health import PipelineHealth
     from polycast.subscriptions.heartbeat import Presence
@@ -300,7 +300,7 @@ class StoredRoster(Roster):
         if mailbox.behind is not None:
             self.feed.behind(mailbox)
 
-    def reroute(self, box: Mailbox, kept: Kept, route: Route | None) -> None:
+    def reroute(self, box: Mailbox, kept: StoredSubscription, route: StoredRoute | None) -> None:
         """The pipeline routes for it from now on, or no more. In the thread of the feed."""
         keeper = box.keeper
         ours = not isinstance(keeper, CursorKeeper) or kept.token == keeper.number
@@ -430,7 +430,7 @@ class StoredRoster(Roster):
                 return self._adverts.read()
         return super().advertised()
 
-    def asked_elsewhere(self, consumer: Consumer) -> Asked | None:
+    def asked_elsewhere(self, consumer: Consumer) -> PushedFilter | None:
         """What the broker asks of its filter, if there is one, or the pipeline."""
         mailbox, route = consumer.mailbox, consumer.mailbox.route
         if route is not None:

@@ -17,8 +17,8 @@ from polycast.errors import BrokerError, StoreDamagedError, StoreFailedError
 from polycast.matching import Definition
 from polycast.plain_text import log_of
 from polycast.stores import MARK, Mark
+from polycast.stores.claims import tidy
 from polycast.stores.deadlines import STEP, Countdown, wall_offset
-from polycast.stores.group_claiming import tidy
 from polycast.stores.processes import has_ended, signed, term_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.delivery import Timer, Timers
-    from polycast.stores import Kept, OpenBus, Store, Transaction, View
+    from polycast.stores import OpenBus, Store, StoredSubscription, Transaction, View
 
 __all__ = ["FailureDetector", "Presence", "has_died"]
 
@@ -159,22 +159,22 @@ class FailureDetector:
         self._leases.keep(names)
         self._has_looked = True
 
-    def see(self, kept: Kept) -> None:
+    def see(self, kept: StoredSubscription) -> None:
         """Begin to count down its lease, if it has another one than before."""
         self._left(kept)
 
-    def moved(self, kept: Kept) -> None:
+    def moved(self, kept: StoredSubscription) -> None:
         """Its lease is the same, by a wall clock that was set."""
         if kept.lease is not None:
             self._leases.moved(kept.name, kept.lease)
 
-    def is_over(self, view: View, kept: Kept, *, mine: int) -> bool:
+    def is_over(self, view: View, kept: StoredSubscription, *, mine: int) -> bool:
         """Whether its lease has run out; that of one attached to another bus is for that to end."""
         if self._left(kept) > 0:
             return False
         return kept.holder == mine or all(each.id != kept.holder for each in view.buses())
 
-    def _left(self, kept: Kept) -> float:
+    def _left(self, kept: StoredSubscription) -> float:
         if kept.lease is None:
             return math.inf
         term = _term_of(kept.definition)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.routing import Dispatcher
     from polycast.stores import Entry, Recent
-    from polycast.stores.values import Asked
+    from polycast.stores.values import PushedFilter
     from polycast.subscriptions.health import PipelineHealth
     from polycast.subscriptions.options import EngineName
 
@@ -128,7 +128,7 @@ class Roster:
         del position, routed
         return True
 
-    def asked_elsewhere(self, consumer: Consumer) -> Asked | None:
+    def asked_elsewhere(self, consumer: Consumer) -> PushedFilter | None:
         """What of its filter is asked before an event gets here, if that is so."""
         del consumer
         return None

@@ -11,13 +11,13 @@ from polycast.delivery.replay import REPLAYED, announced
 from polycast.errors import LeaseExpiredError, SubscriptionCancelledError, TakenOverError
 from polycast.events import decode_record
 from polycast.stores import Flight, Stored
-from polycast.stores.group_claiming import OUTLIVING, outliving
+from polycast.stores.claims import OUTLIVING, outliving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.delivery import Mailbox
-    from polycast.stores import Kept, Store, Transaction, View
+    from polycast.stores import Store, StoredSubscription, Transaction, View
     from polycast.subscriptions.durable_registry import StoredRoster
 
 __all__ = ["Watch", "is_kept", "record_at"]
@@ -71,7 +71,7 @@ class Watch:
         for name in replayed:
             self._take_up_replayed(name)
 
-    def _see(self, box: Mailbox, kept: Kept | None) -> None:
+    def _see(self, box: Mailbox, kept: StoredSubscription | None) -> None:
         """What the store has of a mailbox has changed."""
         keeper = box.keeper
         if kept is None:  # any bus removes what has lapsed

@@ -10,7 +10,12 @@ from polycast.typesystem.conformance import (
 from polycast.typesystem.conformance_cache import conforms, conforms_exactly, interface_of
 from polycast.typesystem.conforming_classes import conforming, directly_conforming
 from polycast.typesystem.describe import describe, describe_all
-from polycast.typesystem.descriptions import Attribute, Constant, Description, Member
+from polycast.typesystem.descriptions import (
+    AttributeDescription,
+    ConstantDescription,
+    Description,
+    MemberDescription,
+)
 from polycast.typesystem.registry import Registry
 from polycast.typesystem.type_expressions import TypeExpression
 from polycast.typesystem.wire_names import (
@@ -24,11 +29,11 @@ from polycast.typesystem.wire_names import (
 )
 
 __all__ = [
-    "Attribute",
-    "Constant",
+    "AttributeDescription",
+    "ConstantDescription",
     "Description",
     "MainClassWarning",
-    "Member",
+    "MemberDescription",
     "Registry",
     "TypeExpression",
     "ancestors",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.typesystem.class_kinds import kind_of
-from polycast.typesystem.descriptions import Attribute
+from polycast.typesystem.descriptions import AttributeDescription
 from polycast.typesystem.standard_types import is_machinery, is_standard
 from polycast.typesystem.type_expressions import expression_of, is_class_variable, is_plain
 from polycast.typesystem.type_hints import annotated_names, hints_of
@@ -39,7 +39,7 @@ def declared_defaults(cls: type) -> dict[str, Default | None]:
     return dict(reader(cls)) if reader else {}
 
 
-def attributes_of(cls: type) -> tuple[Attribute, ...]:
+def attributes_of(cls: type) -> tuple[AttributeDescription, ...]:
     """All attributes of a class, inherited ones included, in order."""
     hints = hints_of(cls)
     return tuple(
@@ -48,11 +48,11 @@ def attributes_of(cls: type) -> tuple[Attribute, ...]:
     )
 
 
-def _attribute(name: str, hint: Any, default: Default | None) -> Attribute:
+def _attribute(name: str, hint: Any, default: Default | None) -> AttributeDescription:
     kind = expression_of(hint)
     if default is None:
-        return Attribute(name, kind)
-    return Attribute(name, kind, required=False, default=_as_data(default))
+        return AttributeDescription(name, kind)
+    return AttributeDescription(name, kind, required=False, default=_as_data(default))
 
 
 def _as_data(default: Default) -> Any:

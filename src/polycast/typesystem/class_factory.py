@@ -1,4 +1,4 @@
-"""Classes made from descriptions, for who lacks the real ones.
+"""Classes made from descriptions, for processes without the real ones.
 
 Without a known supertype, or with msgspec Structs as supertypes, the class is a Struct. A supertype
 of another kind is derived from in that kind's own way, so that `isinstance` holds and equality,
@@ -224,12 +224,12 @@ def _enum(description: Description, bases: tuple[type, ...]) -> type:
         for name, value in (_flags if flag else _members)(description):
             body[name] = value
 
-    made = types.new_class(_title(description), bases, options, fill)
-    if not issubclass(made, enum.Enum):
+    cls = types.new_class(_title(description), bases, options, fill)
+    if not issubclass(cls, enum.Enum):
         raise TypeError("no enum among the bases")
-    setattr(made, DESCRIPTION, description)
-    made.__module__ = description.name.rpartition(".")[0]
-    return made
+    setattr(cls, DESCRIPTION, description)
+    cls.__module__ = description.name.rpartition(".")[0]
+    return cls
 
 
 def _flags(description: Description) -> Iterable[tuple[str, Any]]:

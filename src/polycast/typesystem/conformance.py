@@ -1,4 +1,4 @@
-"""Conformance decided from descriptions alone (TPS, section 3), for who has no classes."""
+"""Conformance decided from descriptions alone, without classes (TPS, section 3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polycast.typesystem.standard_types import STANDARD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.typesystem.descriptions import Member
+    from polycast.typesystem.descriptions import MemberDescription
     from polycast.typesystem.type_expressions import TypeExpression
 
     Lookup = Callable[[str], Description | None]
@@ -118,7 +118,7 @@ def _descends(description: Description, target: Description, lookup: Lookup) -> 
 
 
 class _Structure:
-    """One structural comparison; types that mention themselves are taken to fit meanwhile."""
+    """One structural comparison; recursive types are assumed to conform meanwhile."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -136,14 +136,14 @@ class _Structure:
             for wanted in self._members(protocol).values()
         )
 
-    def _members(self, description: Description) -> dict[str, Member]:
-        found: dict[str, Member] = {}
+    def _members(self, description: Description) -> dict[str, MemberDescription]:
+        found: dict[str, MemberDescription] = {}
         for name in ancestors(description, self._lookup):
             if name in STANDARD:
                 found |= _standard_members(name)
         return found | {member.name: member for member in description.members}
 
-    def _member_fits(self, offered: Member, wanted: Member) -> bool:
+    def _member_fits(self, offered: MemberDescription, wanted: MemberDescription) -> bool:
         if wanted.kind == "method":
             if offered.kind != "method":
                 return _may_be_called(offered)
@@ -152,7 +152,7 @@ class _Structure:
             return wanted.type is not None and wanted.type.name == _CALLABLE
         return self._type_fits(offered, wanted)
 
-    def _type_fits(self, offered: Member, wanted: Member) -> bool:
+    def _type_fits(self, offered: MemberDescription, wanted: MemberDescription) -> bool:
         if offered.type is None or wanted.type is None:
             return True
         return self._assignable(offered.type, wanted.type)
@@ -191,15 +191,15 @@ _OBJECT = frozenset(dir(object))
 
 
 @functools.cache
-def _standard_members(name: str) -> dict[str, Member]:
+def _standard_members(name: str) -> dict[str, MemberDescription]:
     return {member.name: member for member in members_of(STANDARD[name], standard=True)}
 
 
-def _may_be_called(offered: Member) -> bool:
+def _may_be_called(offered: MemberDescription) -> bool:
     return offered.type is None or offered.type.form == "any" or offered.type.name == _CALLABLE
 
 
-def _takes(offered: Member, wanted: Member) -> bool:
+def _takes(offered: MemberDescription, wanted: MemberDescription) -> bool:
     if offered.required > wanted.required or not set(offered.keywords) <= set(wanted.keywords):
         return False
     if offered.accepted == -1:

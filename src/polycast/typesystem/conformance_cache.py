@@ -28,7 +28,7 @@ _Verdicts = weakref.WeakKeyDictionary[type, weakref.WeakKeyDictionary[type, bool
 
 
 class _Cache:
-    """Verdicts by target, then by class; `ABC.register` anywhere makes all of them doubtful."""
+    """Verdicts by target, then by class; `ABC.register` anywhere invalidates all of them."""
 
     def __init__(self) -> None:
         self.token = abc.get_cache_token()
@@ -73,7 +73,7 @@ def conforms_exactly(cls: type, *targets: Any) -> bool:
 
 
 def check_type(target: object) -> None:
-    """Refuse what has no instances of its own."""
+    """Raise for a type that has no instances of its own."""
     if not isinstance(target, type) or typing.get_origin(target) is not None:
         why = "it is no class" if not isinstance(target, type) else "its parameters are unknown"
         raise NotATypeError(target, why=why, accepted="Accepted: a class", action="to conform to")

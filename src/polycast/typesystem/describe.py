@@ -10,7 +10,7 @@ import msgspec
 
 from polycast.typesystem.attributes import attributes_of, declared_defaults
 from polycast.typesystem.class_kinds import is_interface, kind_of
-from polycast.typesystem.descriptions import Constant, Description
+from polycast.typesystem.descriptions import ConstantDescription, Description
 from polycast.typesystem.members import member_hints, members_of
 from polycast.typesystem.standard_types import is_machinery, is_standard
 from polycast.typesystem.type_expressions import classes_in, is_plain
@@ -24,11 +24,11 @@ _descriptions: weakref.WeakKeyDictionary[type, Description] = weakref.WeakKeyDic
 
 def describe(cls: type) -> Description:
     """The description of a class, made once."""
-    found = _descriptions.get(cls)
-    if found is None:
-        found = cls.__dict__.get(DESCRIPTION) or _made(cls)
-        _descriptions[cls] = found
-    return found
+    description = _descriptions.get(cls)
+    if description is None:
+        description = cls.__dict__.get(DESCRIPTION) or _made(cls)
+        _descriptions[cls] = description
+    return description
 
 
 def describe_all(cls: type) -> tuple[Description, ...]:
@@ -104,10 +104,11 @@ def _made(cls: type) -> Description:
     )
 
 
-def _constants(cls: Any) -> tuple[Constant, ...]:
+def _constants(cls: Any) -> tuple[ConstantDescription, ...]:
     if not issubclass(cls, enum.Enum):
         return ()
     pairs = [(name, member.value) for name, member in cls.__members__.items()]
     return tuple(
-        Constant(name, value if is_plain(value) else msgspec.UNSET) for name, value in pairs
+        ConstantDescription(name, value if is_plain(value) else msgspec.UNSET)
+        for name, value in pairs
     )

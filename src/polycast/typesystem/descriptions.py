@@ -1,4 +1,4 @@
-"""What is known of an event type without its class: plain data, the same in every process."""
+"""Descriptions of event types: plain data, the same in every process."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ from polycast.typesystem.type_expressions import TypeExpression
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Attribute", "Constant", "Description", "Member", "difference"]
+__all__ = [
+    "AttributeDescription",
+    "ConstantDescription",
+    "Description",
+    "MemberDescription",
+    "difference",
+]
 
 DEEPEST = 100  # types or values in each other, as for the values of an event
 
 
-class Attribute(msgspec.Struct, frozen=True, omit_defaults=True):
+class AttributeDescription(msgspec.Struct, frozen=True, omit_defaults=True):
     """A field of the objects of a class."""
 
     name: str
@@ -28,8 +34,8 @@ class Attribute(msgspec.Struct, frozen=True, omit_defaults=True):
     """The default, if it is plain data; `UNSET` if there is none or it is not."""
 
 
-class Member(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What objects of a class offer under one name: a method, a property or a field."""
+class MemberDescription(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A member of a class: a method, a property or a field."""
 
     name: str
     kind: str
@@ -47,7 +53,7 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
         return not self.name.startswith("_")
 
 
-class Constant(msgspec.Struct, frozen=True, omit_defaults=True):
+class ConstantDescription(msgspec.Struct, frozen=True, omit_defaults=True):
     """A member of an enum, with its value if that is plain data."""
 
     name: str
@@ -64,16 +70,16 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     """dataclass, attrs, struct, pydantic, namedtuple, enum, flag, protocol, value or class."""
     interface: bool = False
     supertypes: tuple[str, ...] = ()
-    attributes: tuple[Attribute, ...] = ()
-    members: tuple[Member, ...] = ()
-    constants: tuple[Constant, ...] = ()
+    attributes: tuple[AttributeDescription, ...] = ()
+    members: tuple[MemberDescription, ...] = ()
+    constants: tuple[ConstantDescription, ...] = ()
 
     def __post_init__(self) -> None:
-        # Whoever reads it later may have less of a stack than whoever has read it first.
-        parts: list[Any] = [*(each.type for each in self.attributes)]
-        parts += [each.type for each in self.members if each.type is not None]
-        parts += [each.default for each in self.attributes]
-        parts += [each.value for each in self.constants]
+        # A later reader may have less stack than the first.
+        parts: list[Any] = [*(attribute.type for attribute in self.attributes)]
+        parts += [member.type for member in self.members if member.type is not None]
+        parts += [attribute.default for attribute in self.attributes]
+        parts += [constant.value for constant in self.constants]
         for _ in range(DEEPEST):
             parts = [inner for part in parts for inner in _inside(part)]
             if not parts:
@@ -104,7 +110,7 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
 
 
 def _inside(part: Any) -> Iterable[Any]:
-    """What a type or a value consists of."""
+    """Return the parts of a type or a value."""
     if isinstance(part, TypeExpression):
         return (*part.arguments, *part.literals)
     if isinstance(part, dict):
@@ -113,13 +119,13 @@ def _inside(part: Any) -> Iterable[Any]:
 
 
 def difference(one: Description, other: Description) -> str:
-    """The first thing in which two descriptions of one name differ, in words."""
+    """Describe the first difference between two descriptions of one name."""
     if one.supertypes != other.supertypes:
         return f"supertypes {_listed(one.supertypes)} before, {_listed(other.supertypes)} now"
     for what in ("attributes", "members", "constants"):
-        found = _different_entry(what[:-1], getattr(one, what), getattr(other, what))
-        if found:
-            return found
+        change = _different_entry(what[:-1], getattr(one, what), getattr(other, what))
+        if change:
+            return change
     for field in ("kind", "interface", "aliases"):
         before, now = getattr(one, field), getattr(other, field)
         if before != now:
@@ -140,9 +146,9 @@ def _different_entry(what: str, before: tuple[Any, ...], now: tuple[Any, ...]) -
 
 
 def _shown(entry: Any) -> str:
-    if isinstance(entry, Constant):
+    if isinstance(entry, ConstantDescription):
         return repr(entry.value)
-    if isinstance(entry, Attribute):
+    if isinstance(entry, AttributeDescription):
         if entry.default is not msgspec.UNSET:
             return f"{entry.type} = {entry.default!r}"
         return f"{entry.type}{'' if entry.required else ' with a default'}"

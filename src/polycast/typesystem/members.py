@@ -1,4 +1,4 @@
-"""The members of a class: what its objects offer to those who hold one."""
+"""The members of a class: the methods, properties and fields of its objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.descriptions import Member
+from polycast.typesystem.descriptions import MemberDescription
 from polycast.typesystem.standard_types import is_machinery, is_standard
 from polycast.typesystem.type_expressions import TypeExpression, expression_of, is_class_variable
 from polycast.typesystem.type_hints import annotated_names, hints_of, returned_hint
@@ -20,7 +20,7 @@ __all__ = ["member_hints", "members_of"]
 _EMPTY = inspect.Signature.empty
 _COROUTINE: Any = Coroutine
 
-# The methods a Protocol may ask for besides named ones: what operators and statements call.
+# The special methods that a Protocol may require: what operators and statements call.
 _SPECIAL = frozenset(
     f"__{name}__"
     for name in (  # noqa: SIM905
@@ -32,25 +32,25 @@ _SPECIAL = frozenset(
     ).split()
 )
 
-_OVERLOADED: Any = typing.overload(lambda: None)  # what the decorator leaves in place of a function
+_OVERLOADED: Any = typing.overload(lambda: None)  # replaces every overloaded function
 _SETTINGS = frozenset(("model_config",))  # pydantic puts it into every model
 
 
-def members_of(cls: type, *, standard: bool = False) -> tuple[Member, ...]:
+def members_of(cls: type, *, standard: bool = False) -> tuple[MemberDescription, ...]:
     """The public and special members, inherited ones included, sorted by name."""
     hints = hints_of(cls)
-    found: dict[str, Member] = {}
+    members: dict[str, MemberDescription] = {}
     for base in reversed(_bodies(cls, standard=standard)):
         for name, value in base.__dict__.items():
             if _counts(name) and not isinstance(value, type):
-                found[name] = _member(name, value, base, hints)
+                members[name] = _member(name, value, base, hints)
         for name in annotated_names(base):
             if _counts(name) and not _is_initial(hints.get(name)):
-                found.setdefault(name, _field(name, hints))
+                members.setdefault(name, _field(name, hints))
     for name in declared_defaults(cls):
         if _counts(name):
-            found[name] = _field(name, hints)
-    return tuple(found[name] for name in sorted(found))
+            members[name] = _field(name, hints)
+    return tuple(members[name] for name in sorted(members))
 
 
 def member_hints(cls: type) -> list[Any]:
@@ -78,18 +78,18 @@ def _is_initial(hint: Any) -> bool:
     return is_class_variable(hint) and "InitVar" in str(hint)
 
 
-def _field(name: str, hints: dict[str, Any]) -> Member:
-    return Member(name, "field", expression_of(hints[name]) if name in hints else None)
+def _field(name: str, hints: dict[str, Any]) -> MemberDescription:
+    return MemberDescription(name, "field", expression_of(hints[name]) if name in hints else None)
 
 
-def _member(name: str, value: Any, owner: type, hints: dict[str, Any]) -> Member:
+def _member(name: str, value: Any, owner: type, hints: dict[str, Any]) -> MemberDescription:
     if name in hints or isinstance(value, types.MemberDescriptorType):
         return _field(name, hints)
     function = _function(value)
     if isinstance(value, (property, functools.cached_property, types.GetSetDescriptorType)):
-        return Member(name, "property", _returned(function, owner))
+        return MemberDescription(name, "property", _returned(function, owner))
     if function is None and not callable(value):
-        return Member(name, "field")
+        return MemberDescription(name, "field")
     bound = not isinstance(value, staticmethod) and hasattr(type(value), "__get__")
     if function is _OVERLOADED:
         return _overloaded(name, owner, bound=bound)
@@ -118,8 +118,8 @@ def _returned(function: Any, owner: type) -> TypeExpression | None:
     return expression_of(called)
 
 
-def _overloaded(name: str, owner: type, *, bound: bool) -> Member:
-    """A method that a Protocol declares in several forms: who has it takes all of them."""
+def _overloaded(name: str, owner: type, *, bound: bool) -> MemberDescription:
+    """An overloaded method of a Protocol: an implementation must accept all its forms."""
     where = types.SimpleNamespace(
         __module__=owner.__module__, __qualname__=f"{owner.__qualname__}.{name}"
     )
@@ -128,9 +128,9 @@ def _overloaded(name: str, owner: type, *, bound: bool) -> Member:
         for form in typing.get_overloads(where)  # type: ignore[arg-type]
     ]
     if not forms:
-        return Member(name, "method")
+        return MemberDescription(name, "method")
     most = [form.accepted for form in forms]
-    return Member(
+    return MemberDescription(
         name,
         "method",
         required=min(form.required for form in forms),
@@ -139,11 +139,13 @@ def _overloaded(name: str, owner: type, *, bound: bool) -> Member:
     )
 
 
-def _method(name: str, function: Any, *, bound: bool, kind: TypeExpression | None) -> Member:
+def _method(
+    name: str, function: Any, *, bound: bool, kind: TypeExpression | None
+) -> MemberDescription:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError):  # built-in methods without a signature
-        return Member(name, "method", kind)
+        return MemberDescription(name, "method", kind)
     positional = [
         part
         for part in parameters
@@ -151,7 +153,7 @@ def _method(name: str, function: Any, *, bound: bool, kind: TypeExpression | Non
     ]
     variadic = any(part.kind is part.VAR_POSITIONAL for part in parameters)
     own = positional[1:] if bound else positional
-    return Member(
+    return MemberDescription(
         name,
         "method",
         kind,

@@ -1,4 +1,4 @@
-"""The names of one bus: which class, and which description, stands behind each."""
+"""The names of one bus: the class and the description of each."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Registry"]
 
-MOST_ABOVE = 50  # classes that are made, each as a supertype of the one before
+MOST_ABOVE = 50  # nested supertypes that are made for one class
 
 OWN = "polycast.events.structured_event"
 """The module of the classes of events that the library itself has."""
 
 
 class Registry:
-    """Binds wire names to classes, weakly, and to descriptions, for good; safe among threads.
+    """Binds wire names to classes, weakly, and to descriptions, for good; thread-safe.
 
-    A name that nobody has bound may mean a class of this process. With `classes`, only one of
-    these: whoever runs filters of others, as a broker or a pipeline does, must not lend them the
-    classes that the program happens to have.
+    A name that nobody has bound may resolve to any class of this process, or with `classes`, only
+    to one of these: a broker or a pipeline, which runs filters of others, must not expose other
+    classes of its process to them.
     """
 
     def __init__(self, *, classes: Iterable[type] | None = None) -> None:
@@ -49,17 +49,17 @@ class Registry:
         self._made: dict[str, type] = {}
         self._making: set[str] = set()
         self.derived: dict[str, Any] = {}
-        """What others computed from these names; emptied when a name comes to mean more."""
+        """Caches of other modules; emptied when a name gets another meaning."""
         self.attached: dict[str, Any] = {}
-        """What others keep beside these names, for as long as the names last."""
+        """Data of other modules that lives as long as the registry."""
 
     def bind(self, cls: type) -> Description:
         """Bind a class, and all it mentions, to their names; `NameClashError` if one is taken."""
-        found = self._bound.get(cls)
-        return found if found is not None else self._bind_all(cls)
+        description = self._bound.get(cls)
+        return description if description is not None else self._bind_all(cls)
 
     def add(self, description: Description) -> None:
-        """Learns a description from elsewhere; the first for a name and version stands for it."""
+        """Add a description from elsewhere; the first for a name and version is used."""
         with self._lock:
             if description.hash not in self._hashed:
                 doubtful = self._is_known(description)
@@ -72,7 +72,7 @@ class Registry:
                     self.derived = {}
 
     def resolve(self, name: str, *, version: int | None = None) -> type | None:
-        """The class behind a name or alias: of that version if there is one, else the newest."""
+        """Return the class of a name or alias: of that version if there is one, else the newest."""
         if name in STANDARD:
             return STANDARD[name]
         with self._lock:
@@ -80,8 +80,8 @@ class Registry:
             return (
                 self._bound_class(name, version)
                 or (self._bound_class(current, version) if current else None)
-                or self._class_alive(name, version)
-                or (self._class_alive(current, version) if current else None)
+                or _class_alive(name, version, self._lent)
+                or (_class_alive(current, version, self._lent) if current else None)
             )
 
     def describe(self, name: str, *, version: int | None = None) -> Description | None:
@@ -99,8 +99,8 @@ class Registry:
         if name in STANDARD:
             return [describe(STANDARD[name])]
         with self._lock:
-            found = self._described.get(name) or self._described.get(self._aliases.get(name, ""))
-            return list((found or {}).values())
+            known = self._described.get(name) or self._described.get(self._aliases.get(name, ""))
+            return list((known or {}).values())
 
     def described(self, digest: str) -> Description | None:
         """The description with a hash."""
@@ -117,10 +117,10 @@ class Registry:
         return len(self._hashed)
 
     def class_for(self, name: str, version: int, digest: str | None) -> type:
-        """The class of this process behind a name, else one made from the description."""
-        found = self.resolve(name, version=version)
-        if found is not None:
-            return found
+        """Return the class of this process for a name, else one made from the description."""
+        cls = self.resolve(name, version=version)
+        if cls is not None:
+            return cls
         known = self._hashed.get(digest) if digest else self.describe(name, version=version)
         if known is None or name not in known.names:  # that of another class says nothing
             raise NotDecodableError(
@@ -130,29 +130,29 @@ class Registry:
         return self.made(known)
 
     def made(self, description: Description) -> type:
-        """The class made at run time from a description; one per description."""
+        """Return the class made from a description; one per description."""
         with self._lock:
-            found = self._made.get(description.hash)
-            if found is None:
+            cls = self._made.get(description.hash)
+            if cls is None:
                 if len(self._making) >= MOST_ABOVE:
                     why = f"it has more than {MOST_ABOVE} supertypes one above the other"
                     raise NotDecodableError(description.name, why=why)
                 self._making.add(description.name)
                 try:
-                    found = make_class(description, self._known_bases(description))
+                    cls = make_class(description, self._known_bases(description))
                 finally:
                     self._making.discard(description.name)
-                self._made[description.hash] = found
-            return found
+                self._made[description.hash] = cls
+            return cls
 
     def made_apart(self, description: Description) -> type:
-        """The same of a description that is not to be known here; one at each call."""
+        """Make a new class from a description that is not added here."""
         with self._lock:
             return make_class(description, self._known_bases(description))
 
     def _known_bases(self, description: Description) -> tuple[type, ...]:
-        found = [self._known_base(name) for name in description.supertypes]
-        return tuple(dict.fromkeys(base for base in found if base is not None))
+        bases = [self._known_base(name) for name in description.supertypes]
+        return tuple(dict.fromkeys(base for base in bases if base is not None))
 
     def _known_base(self, name: str) -> type | None:
         known = self.resolve(name)
@@ -210,29 +210,28 @@ class Registry:
             return None
         return alive[version] if version in alive else alive[max(alive)]
 
-    def _class_alive(self, name: str, version: int | None) -> type | None:
-        """A class nobody bound yet, but that this process has under the name."""
-        return _class_alive(name, version, self._lent)
-
 
 def _class_alive(name: str, version: int | None, lent: frozenset[type] | None) -> type | None:
-    """The same; nothing is imported. None for `lent` is any."""
-    found = [*named_classes(name), *_module_classes(name)]
+    """A class of this process that is not bound yet; nothing is imported for it.
+
+    Only the library's own classes and those in `lent` are accepted, unless that is None.
+    """
+    classes = [*named_classes(name), *_module_classes(name)]
     if lent is not None:
-        found = [cls for cls in found if _is_own(cls) or cls in lent]
-    if not found:
+        classes = [cls for cls in classes if _is_own(cls) or cls in lent]
+    if not classes:
         return None
-    exact = [cls for cls in found if wire_version(cls) == version]
-    return exact[0] if exact else max(found, key=wire_version)
+    exact = [cls for cls in classes if wire_version(cls) == version]
+    return exact[0] if exact else max(classes, key=wire_version)
 
 
 def _module_classes(name: str) -> list[type]:
-    found = classes_called(name)
-    return [cls for cls in found if wire_name(cls) == name and _is_event_like(cls)]
+    classes = classes_called(name)
+    return [cls for cls in classes if wire_name(cls) == name and _is_event_like(cls)]
 
 
 def _is_event_like(cls: type) -> bool:
-    # A name from the wire must not bring to life what was never meant to be an event.
+    # A name from the wire must not resolve to a class that was never meant to be an event.
     if issubclass(cls, enum.Enum):
         return True
     if is_standard_library(cls) or hasattr(cls, "__del__") or issubclass(cls, type):

@@ -81,8 +81,8 @@ def expression_of(hint: object) -> TypeExpression:
     if type(hint) is type and is_standard(hint):
         return _standard(hint)
     hint, notes = unwrapped(hint)
-    found = ANY if _is_alias(hint) else _bare_expression(hint)
-    return msgspec.structs.replace(found, notes=notes) if notes else found
+    expression = ANY if _is_alias(hint) else _bare_expression(hint)
+    return msgspec.structs.replace(expression, notes=notes) if notes else expression
 
 
 @functools.cache

@@ -65,9 +65,9 @@ def event(
 
 def wire_name(cls: type) -> str:
     """The name of a class on the wire: `module.qualname` unless `@event(name=)` says otherwise."""
-    made = cls.__dict__.get(DESCRIPTION)
-    if made is not None:
-        return str(made.name)
+    description = cls.__dict__.get(DESCRIPTION)
+    if description is not None:
+        return str(description.name)
     override = cls.__dict__.get(_OVERRIDE)
     if override is not None and override.name is not None:
         return str(override.name)

@@ -29,16 +29,22 @@ from polycast.stores import (
     Advert,
     Draft,
     Flight,
-    Kept,
+    GroupMember,
     Letter,
-    Member,
+    StoredSubscription,
     Stretch,
     Transaction,
     View,
 )
-from polycast.stores.group_claiming import OUTLIVING, Claiming, Settled, Settling, outliving
-from polycast.typesystem import Attribute, Description, TypeExpression
-from polycast.typesystem import Member as Field
+from polycast.stores.claims import (
+    OUTLIVING,
+    ClaimRequest,
+    SettledClaim,
+    SettleRequest,
+    outliving,
+)
+from polycast.typesystem import AttributeDescription, Description, TypeExpression
+from polycast.typesystem import GroupMember as Field
 
 MINE, THEIRS, NOBODYS = "mine", "theirs", "nobodys"
 OWNED = (MINE, THEIRS, NOBODYS)
@@ -95,7 +101,7 @@ class Things:
 def described(owner: str, name: str = "Order") -> Description:
     return Description(
         f"{owner}.{name}",
-        attributes=(Attribute("amount", NUMBER),),
+        attributes=(AttributeDescription("amount", NUMBER),),
         members=(Field("amount", "field", NUMBER),),
     )
 
@@ -148,17 +154,20 @@ class World:
             )
             things = Things(owner, bus.id, 0, 0, 0, position, description)
             for name, group in ((things.subscription, False), (things.group, True)):
-                tx.save(Kept(name, kept, 1, 1, durable=True, group=group, lease=LATER))
+                tx.save(
+                    StoredSubscription(name, kept, 1, 1, durable=True, group=group, lease=LATER)
+                )
                 if owner != NOBODYS:
                     give_subscription(tx, name, owner)
             if owner != NOBODYS:
                 give_publisher(tx, things.publisher, owner)
-            tx.join(Member(things.group, bus.id, 1))
+            tx.join(GroupMember(things.group, bus.id, 1))
             for name in (things.subscription, things.group):
                 done = Flight(name, 40, things.publisher, done=True)
                 tx.fly([Flight(name, position, things.publisher, token=7), done])
             letter = Letter(0, things.subscription, position, record, f"why {things.mark}", 1, 0.0)
-            [number] = tx.bury([letter])
+            tx.bury([letter])
+            number = tx.letters(subscription=things.subscription)[-1].number
             advert = tx.advertise(Advert(0, bus.id, f"{owner}.Order"))
             tx.put_document(REPLAYED, things.subscription, things.mark.encode())
             body = encode_record(record)
@@ -212,8 +221,8 @@ def another(things: Things) -> Description:
     return described(things.owner, "Another")
 
 
-def settled(things: Things) -> list[Settled]:
-    return [Settled(things.position, 7, None, done=True)]
+def settled(things: Things) -> list[SettledClaim]:
+    return [SettledClaim(things.position, 7, None, done=True)]
 
 
 ARGUMENTS: dict[str, Arguments] = {
@@ -248,14 +257,14 @@ ARGUMENTS: dict[str, Arguments] = {
     },
     "keep_bus": lambda t: {"bus": t.bus, "until": 1.0},
     "remove_bus": lambda t: {"bus": t.bus},
-    "save": lambda t: {"kept": Kept(t.subscription, t.definition, 1, 99)},
-    "take_over": lambda t: {"kept": Kept(t.subscription, t.definition, 1, 99)},
+    "save": lambda t: {"kept": StoredSubscription(t.subscription, t.definition, 1, 99)},
+    "take_over": lambda t: {"kept": StoredSubscription(t.subscription, t.definition, 1, 99)},
     "move": lambda t: {"name": t.subscription, "token": 0, "cursor": 99},
     "fly": lambda t: {"flights": [Flight(t.subscription, 50, "x")]},
     "claim": lambda t: {"flight": Flight(t.subscription, 50, "x")},
     "land": lambda t: {"name": t.subscription, "positions": [t.position]},
     "land_before": lambda t: {"name": t.subscription, "position": 99},
-    "join": lambda t: {"member": Member(t.group, t.bus, 99)},
+    "join": lambda t: {"member": GroupMember(t.group, t.bus, 99)},
     "leave": lambda t: {"name": t.group, "bus": t.bus},
     "bury": lambda t: {"letters": [a_letter(t)]},
     "exhume": lambda t: {"numbers": [t.letter]},
@@ -271,9 +280,9 @@ ARGUMENTS: dict[str, Arguments] = {
     "give_root": lambda t: {"position": t.position, "root": Root("x", 1, "y", b"")},
     "advance": lambda t: {"stretches": [Stretch(4, 4, b"")], "token": 1},
     "drop_stretches": lambda t: {"before": 99},
-    "settle": lambda t: {"asked": Settling(t.group, settled(t))},
+    "settle": lambda t: {"asked": SettleRequest(t.group, settled(t))},
     "take_claims": lambda t: {
-        "asked": Claiming(t.group, t.bus, "none", 9, settled(t), [], False, [], 99, 0)
+        "asked": ClaimRequest(t.group, t.bus, "none", 9, settled(t), [], False, [], 99, 0)
     },
     **dict.fromkeys(("subscription", "flights", "under_way", "route", "remove"), by_name),
     "end_route": by_name,

@@ -35,8 +35,8 @@ from polycast.events import Identity, Record, encode_record
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
 from polycast.routing.translation import letter_name
-from polycast.stores import Flight, Kept, Letter, Run, Stray
-from polycast.stores.group_claiming import OUTLIVING
+from polycast.stores import Flight, Letter, Run, StoredSubscription, Stray
+from polycast.stores.claims import OUTLIVING
 from polycast.testing import Recorder
 from polycast.typesystem import describe
 
@@ -190,7 +190,7 @@ def test_nothing_is_left_under_a_name_for_who_takes_it_next(two: Any, name: str)
         tx.fly([Flight(name, 1, "forger")])
 
     def plant_and_go(tx: Any) -> None:
-        tx.save(Kept(name, definition(), 1, 1))
+        tx.save(StoredSubscription(name, definition(), 1, 1))
         plant(tx)
         tx.remove(name)
 
@@ -347,7 +347,7 @@ def test_owners_are_found_in_a_store_that_has_them_elsewhere(tmp_path: Path) -> 
     first = Broker(url)
 
     def as_before(tx: Any) -> None:
-        tx.save(Kept("orders", definition(), 1, 1))
+        tx.save(StoredSubscription("orders", definition(), 1, 1))
         tx.put_document(PUBLISHER, "subscription/orders", b"shop")
         give_publisher(tx, "till", "shop")
 

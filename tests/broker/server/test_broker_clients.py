@@ -23,7 +23,7 @@ from polycast.broker.server.run import Serving
 from polycast.broker.wire.frames import decode_from_broker, encode, frames
 from polycast.broker.wire.messages import PATH, PROTOCOL, Call, Hello, Limits, Refused, Welcome
 from polycast.matching import Definition
-from polycast.stores.group_claiming import Errand, Settling
+from polycast.stores.claims import SettleRequest, StoredProcedure
 from polycast.testing import Recorder
 
 OpenBus = Callable[..., pc.Bus]
@@ -134,17 +134,17 @@ def test_what_can_wait_comes_after_what_waits_and_before_what_comes_later(
     store = open_bus(serve().url)._engine.store  # type: ignore[attr-defined]
     order, may_begin = list[str](), threading.Event()
 
-    class Patient(Errand[list[Any]]):
+    class Patient(StoredProcedure[list[Any]]):
         can_wait = True
 
-        def asked(self) -> Settling:
+        def asked(self) -> SettleRequest:
             order.append("patient")
-            return Settling("desk", [])
+            return SettleRequest("desk", [])
 
-        def needless(self, asked: Settling) -> list[Any]:
+        def needless(self, asked: SettleRequest) -> list[Any]:
             return []
 
-        def done(self, tx: Any, asked: Settling) -> list[Any]:
+        def done(self, tx: Any, asked: SettleRequest) -> list[Any]:
             return []
 
         def heard(self, reply: list[Any]) -> None: ...

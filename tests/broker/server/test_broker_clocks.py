@@ -14,7 +14,7 @@ from polycast.broker.server.maintenance import FORGOTTEN, Tending
 from polycast.broker.server.quotas import Quota
 from polycast.broker.server.usage import Usage
 from polycast.events import Identity
-from polycast.stores import Answer, Draft, MemoryStore, Retention
+from polycast.stores import Draft, MemoryStore, Retention, StoredReply
 from polycast.testing import ManualClock
 
 DAY = 86_400.0
@@ -50,7 +50,7 @@ def test_what_a_client_was_told_is_kept_for_as_long_as_it_may_ask(step: float) -
     def is_there() -> bool:
         return store.write(lambda tx: tx.answer("it") is not None).result()
 
-    store.write(lambda tx: tx.put_answer(Answer("it", 1, b"", clock.time()))).result()
+    store.write(lambda tx: tx.put_answer(StoredReply("it", 1, b"", clock.time()))).result()
     clock.step(step)
     tending.let_go()
     assert is_there()

@@ -19,8 +19,8 @@ from polycast.events import Identity
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
 from polycast.stores import Run
-from polycast.typesystem import Attribute, Description, Registry, TypeExpression
-from polycast.typesystem import Member as Offered
+from polycast.typesystem import AttributeDescription, Description, Registry, TypeExpression
+from polycast.typesystem import MemberDescription as Offered
 
 OpenBus = Callable[..., pc.Bus]
 Eventually = Callable[[Callable[[], object]], None]
@@ -78,7 +78,7 @@ def test_a_type_gets_no_methods_of_a_class_that_the_broker_has(
     honest, evil = buses
     trace = tmp_path / "trace"
     above = f"{Tool.__module__}.Tool"
-    attributes = (Attribute("path", TEXT),)
+    attributes = (AttributeDescription("path", TEXT),)
     derived = Description("evil.Tool", supertypes=(above,), attributes=attributes)
     payload = msgspec.json.encode({"path": str(trace)})
     hostile(evil, derived, payload=payload, filtering="event.run()")
@@ -94,7 +94,7 @@ def chain(length: int) -> list[Description]:
             f"evil.S{n}",
             kind="dataclass",
             supertypes=(f"evil.S{n + 1}",),
-            attributes=(Attribute("x", INT),),
+            attributes=(AttributeDescription("x", INT),),
             members=(Offered("x", "field", INT),),
         )
         for n in range(length)
@@ -134,14 +134,14 @@ def nested(depth: int) -> TypeExpression:
 
 
 def test_types_in_each_other_have_a_depth() -> None:
-    Description("evil.Flat", attributes=(Attribute("x", nested(90)),))
+    Description("evil.Flat", attributes=(AttributeDescription("x", nested(90)),))
     with pytest.raises(ValueError, match="over 100 deep"):
-        Description("evil.Deep", attributes=(Attribute("x", nested(120)),))
+        Description("evil.Deep", attributes=(AttributeDescription("x", nested(120)),))
     value: Any = 0
     for _ in range(120):
         value = [value]
     with pytest.raises(ValueError, match="over 100 deep"):
-        Description("evil.Deep", attributes=(Attribute("x", INT, default=value),))
+        Description("evil.Deep", attributes=(AttributeDescription("x", INT, default=value),))
 
 
 def test_a_registry_lends_the_classes_it_is_given_and_no_others() -> None:

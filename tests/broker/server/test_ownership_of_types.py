@@ -13,7 +13,7 @@ from polycast.broker.server.access import load_tokens, new_token
 from polycast.broker.server.run import Serving
 from polycast.matching.definitions import Definition, SelectedType
 from polycast.stores import Run
-from polycast.typesystem import Attribute, Description, Member, TypeExpression
+from polycast.typesystem import AttributeDescription, Description, MemberDescription, TypeExpression
 
 OpenBus = Callable[..., pc.Bus]
 Serve = Callable[..., Serving]
@@ -29,8 +29,8 @@ def described(
         name,
         version=version,
         supertypes=above,
-        attributes=tuple(Attribute(each, NUMBER) for each in fields),
-        members=tuple(Member(each, "field", NUMBER) for each in fields),
+        attributes=tuple(AttributeDescription(each, NUMBER) for each in fields),
+        members=tuple(MemberDescription(each, "field", NUMBER) for each in fields),
     )
 
 
@@ -300,7 +300,7 @@ def test_what_attributes_hold_is_to_be_described_too(
     serve: Serve, tokens: Any, open_bus: OpenBus, eventually: Callable[..., None]
 ) -> None:
     held = TypeExpression("class", "lib.Money")
-    order = Description("a.Order", attributes=(Attribute("price", held),))
+    order = Description("a.Order", attributes=(AttributeDescription("price", held),))
     money = described("lib.Money")
     known, secrets = tokens(
         shop=A,

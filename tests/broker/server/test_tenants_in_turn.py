@@ -22,8 +22,22 @@ from polycast.broker.wire.messages import Step
 from polycast.delivery.replay import REPLAYED
 from polycast.events import encode_record
 from polycast.routing.translation import letter_name
-from polycast.stores import Advert, Flight, Kept, Letter, Member, Transaction, View
-from polycast.stores.group_claiming import OUTLIVING, Claiming, Settled, Settling, outliving
+from polycast.stores import (
+    Advert,
+    Flight,
+    GroupMember,
+    Letter,
+    StoredSubscription,
+    Transaction,
+    View,
+)
+from polycast.stores.claims import (
+    OUTLIVING,
+    ClaimRequest,
+    SettledClaim,
+    SettleRequest,
+    outliving,
+)
 
 VERBS = STEPS | ERRANDS
 Mixed = Callable[[Things, Things], dict[str, Any]]
@@ -40,16 +54,20 @@ def wanting(one: Things, other: Things) -> bytes:
     return definition_of(one.owner, other.described)
 
 
-def lost(one: Things, other: Things) -> list[Settled]:
+def lost(one: Things, other: Things) -> list[SettledClaim]:
     letter = Letter(0, other.subscription, 1, a_letter(one).record, "forged", 1, 0.0)
-    return [Settled(at, 7, None, done=True, letter=letter) for at in (one.position, 60)]
+    return [SettledClaim(at, 7, None, done=True, letter=letter) for at in (one.position, 60)]
 
 
 MIXED: dict[str, Mixed] = {
-    "save": lambda a, b: {"kept": Kept(a.subscription, wanting(a, b), 1, 99, holder=b.bus)},
-    "take_over": lambda a, b: {"kept": Kept(a.subscription, wanting(a, b), 1, 99, holder=b.bus)},
+    "save": lambda a, b: {
+        "kept": StoredSubscription(a.subscription, wanting(a, b), 1, 99, holder=b.bus)
+    },
+    "take_over": lambda a, b: {
+        "kept": StoredSubscription(a.subscription, wanting(a, b), 1, 99, holder=b.bus)
+    },
     "fly": lambda a, b: {"flights": [*flown(a), *flown(b)]},
-    "join": lambda a, b: {"member": Member(a.group, b.bus, 99)},
+    "join": lambda a, b: {"member": GroupMember(a.group, b.bus, 99)},
     "leave": lambda a, b: {"name": a.group, "bus": b.bus},
     "bury": lambda a, b: {"letters": [a_letter(a), a_letter(b)]},
     "exhume": lambda a, b: {"numbers": [a.letter, b.letter]},
@@ -64,9 +82,9 @@ MIXED: dict[str, Mixed] = {
         "kind": OUTLIVING,
         "name": outliving(a.subscription, b.position),
     },
-    "settle": lambda a, b: {"asked": Settling(a.group, lost(a, b))},
+    "settle": lambda a, b: {"asked": SettleRequest(a.group, lost(a, b))},
     "take_claims": lambda a, b: {
-        "asked": Claiming(a.group, b.bus, "none", 9, lost(a, b), flown(a), False, [], 99, 0)
+        "asked": ClaimRequest(a.group, b.bus, "none", 9, lost(a, b), flown(a), False, [], 99, 0)
     },
 }
 ALSO: dict[str, Mixed] = {

@@ -26,7 +26,7 @@ from polycast.broker.wire.frames import (
 from polycast.broker.wire.messages import FromBroker, FromClient
 from polycast.errors import NotSerialisableError
 from polycast.events import Record, encode_record
-from polycast.stores import Batch, Stored
+from polycast.stores import LogPage, Stored
 
 
 def can_be_kept(record: Record) -> bool:
@@ -106,5 +106,5 @@ def test_a_result_arrives_as_it_was_found(verb: Verb, data: st.DataObject) -> No
 @given(st.lists(STORED, max_size=4), st.integers(0, 2**62))
 def test_records_arrive_with_their_positions(entries: list[Stored], upto: int) -> None:
     assert decode_records(encode_records(entries)) == entries
-    found = decode_batch(encode_batch(Batch(entries, upto)))
+    found = decode_batch(encode_batch(LogPage(entries, upto)))
     assert (found.entries, found.upto) == (entries, upto)

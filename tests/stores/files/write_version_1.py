@@ -12,7 +12,16 @@ from pathlib import Path
 import apsw
 
 from polycast.events import Identity
-from polycast.stores import Advert, Draft, Flight, Kept, Letter, Member, Retention, Transaction
+from polycast.stores import (
+    Advert,
+    Draft,
+    Flight,
+    GroupMember,
+    Letter,
+    Retention,
+    StoredSubscription,
+    Transaction,
+)
 from polycast.stores.sqlite import SqliteStore, back_up
 from polycast.testing import ManualClock
 from polycast.typesystem import describe, event
@@ -53,11 +62,15 @@ def state(transaction: Transaction) -> None:
         transaction.describe(describe(cls))
     till = transaction.open_bus("till", until=1_700_000_060.0, address="", process=1)
     transaction.open_bus("kiosk", until=1_700_000_070.0, address="", process=2)
-    transaction.save(Kept("audit", b'{"type":"shop.Order"}', 1, 7, token=2, lease=1_800_000_000.0))
-    transaction.save(Kept("work", b"{}", 4, 9, group=True, pinned=False, holder=till.id))
+    transaction.save(
+        StoredSubscription("audit", b'{"type":"shop.Order"}', 1, 7, token=2, lease=1_800_000_000.0)
+    )
+    transaction.save(
+        StoredSubscription("work", b"{}", 4, 9, group=True, pinned=False, holder=till.id)
+    )
     transaction.fly([Flight("audit", 2, "till", None, 1, 2, 1_700_000_030.0)])
     transaction.fly([Flight("work", 5, "till", till.id, 4, 1, 0.0, True)])
-    transaction.join(Member("work", till.id, 8))
+    transaction.join(GroupMember("work", till.id, 8))
     record = drafts()[3].at(1_700_000_000.0)
     transaction.bury([Letter(0, "audit", 4, record, "it failed", 5, 1_700_000_040.0)])
     transaction.advertise(Advert(0, till.id, "shop.Order"))

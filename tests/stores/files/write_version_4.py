@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from polycast.stores import Answer, Kept, Transaction
+from polycast.stores import StoredReply, StoredSubscription, Transaction
 from polycast.stores.sqlite import SqliteStore, back_up
 from polycast.testing import ManualClock
 
@@ -20,12 +20,14 @@ HERE = Path(__file__).parent
 
 def go_on(transaction: Transaction) -> None:
     """What a broker keeps for its clients, and a subscription that a bus is attached to."""
-    transaction.put_answer(Answer("client-1", 7, b"\x93\1\2\3", 1_700_000_100.0))
-    transaction.put_answer(Answer("client-2", 1, b"", 1_700_000_200.5))
+    transaction.put_answer(StoredReply("client-1", 7, b"\x93\1\2\3", 1_700_000_100.0))
+    transaction.put_answer(StoredReply("client-2", 1, b"", 1_700_000_200.5))
     about = ("leased", b'{"selector":"shop.Bill","lease":60.0}', 13, 15)
     holder = transaction.open_bus("abroad", until=1_700_000_010.0, address="here", process=3)
     lease = 1_700_000_300.0
-    transaction.save(Kept(*about, pinned=False, token=9, holder=holder.id, lease=lease))
+    transaction.save(
+        StoredSubscription(*about, pinned=False, token=9, holder=holder.id, lease=lease)
+    )
 
 
 def main() -> None:

@@ -43,7 +43,7 @@ from polycast.errors import (
     WouldDeadlockError,
 )
 from polycast.forks import Home
-from polycast.locks import Outcome, check_free, interrupted, is_mine, others_wait
+from polycast.locks import InterruptibleFuture, check_free, interrupted, is_mine, others_wait
 from polycast.plain_text import log_of, plain
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Connection:
     def ask(self, question: Callable[[int], FromClient]) -> Future[Any]:
         """Ask; the answer comes, however often the connection is lost meanwhile."""
         self.home.check("asking a broker")
-        future: Future[Any] = Outcome()
+        future: Future[Any] = InterruptibleFuture()
         future.set_running_or_notify_cancel()
         if is_mine(self._lock):
             future.set_exception(interrupted("a question"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from polycast.broker.wire.frames import decode_records
 from polycast.broker.wire.messages import Credit, Follow, Want
-from polycast.stores import Batch
+from polycast.stores import LogPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,13 +74,13 @@ class News:
                 self._come.append(events)
             return changed or is_mine
 
-    def read(self, start: int, limit: int, size: int | None) -> Batch:
+    def read(self, start: int, limit: int, size: int | None) -> LogPage:
         """What has come from a place on."""
         with self.lock:
             if start != self._at:
                 follow = self._follow(start)
                 told: list[FromClient] = [follow]
-                batch = Batch([], start, more=False)
+                batch = LogPage([], start, more=False)
             else:
                 told = []
                 batch = self._taken(limit, size, told)
@@ -88,7 +88,7 @@ class News:
             self._tell(each)
         return batch
 
-    def _taken(self, limit: int, size: int | None, told: list[FromClient]) -> Batch:
+    def _taken(self, limit: int, size: int | None, told: list[FromClient]) -> LogPage:
         found: list[Stored] = []
         much = float("inf") if size is None else size
         while True:
@@ -109,4 +109,4 @@ class News:
             if events.records and self._read >= self._window() // PARTS:
                 told.append(Credit(self._read))
                 self._read = 0
-        return Batch(found, self._at, more=bool(self._open or self._come))
+        return LogPage(found, self._at, more=bool(self._open or self._come))

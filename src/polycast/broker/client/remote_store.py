@@ -23,8 +23,8 @@ from polycast.errors import (
     StoreClosedError,
     WouldDeadlockError,
 )
-from polycast.locks import Outcome, check_free, is_awaited, others_wait
-from polycast.stores import Batch, Coverage, Draft, Run
+from polycast.locks import InterruptibleFuture, check_free, is_awaited, others_wait
+from polycast.stores import Coverage, Draft, LogPage, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.events import Identity
     from polycast.stores import EventType, Stray, Transaction, View
-    from polycast.stores.values import Asked
+    from polycast.stores.values import PushedFilter
     from polycast.typesystem import Description
 
     Job = tuple[Callable[[Transaction], Any], Future[Any]] | None  # None is the end
@@ -47,7 +47,7 @@ _positions = msgspec.msgpack.Decoder(list[int])
 _hashes = msgspec.msgpack.Decoder(list[str] | None)
 
 
-class Promise(Outcome[T]):
+class Promise(InterruptibleFuture[T]):
     """What a broker will answer. Nobody waits for it for ever; it goes on being asked."""
 
     def __init__(self, within: float, unreachable: Callable[[float], Exception]) -> None:
@@ -163,7 +163,7 @@ class RemoteStore(Handlers):
         self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
     ) -> Future[list[int]]:
         """Append, all or none; the result comes when the broker has synced it."""
-        future: Future[list[int]] = Outcome()
+        future: Future[list[int]] = InterruptibleFuture()
         future.set_running_or_notify_cancel()
         try:
             runs = [_run_of(each) if isinstance(each, Draft) else each for each in drafts]
@@ -189,7 +189,7 @@ class RemoteStore(Handlers):
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
         size: int | None = None,
-    ) -> Batch:
+    ) -> LogPage:
         """The first records from a position on."""
         found = self._part(start, limit, until, types, wanted_by, size)
         # A broker gives as much at a time as it can send; whoever catches up asks on by himself.
@@ -197,7 +197,7 @@ class RemoteStore(Handlers):
             more = self._part(found.upto, limit - len(found.entries), until, types, None, None)
             if more.upto == found.upto:
                 break
-            found = Batch([*found.entries, *more.entries], more.upto)
+            found = LogPage([*found.entries, *more.entries], more.upto)
         return found
 
     def _part(
@@ -208,12 +208,12 @@ class RemoteStore(Handlers):
         types: Collection[int] | None,
         wanted_by: str | None,
         size: int | None,
-    ) -> Batch:
+    ) -> LogPage:
         about = {"limit": limit, "until": until, "types": types, "wanted_by": wanted_by}
         about["size"] = size
         return decode_batch(self._ask(READ.name, READ.arguments(start, **about)))
 
-    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> Batch:
+    def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> LogPage:
         """What the broker has sent from a position on."""
         return self._news.read(start, limit, size)
 
@@ -228,9 +228,9 @@ class RemoteStore(Handlers):
         self._news.wants[name] = wanted
         return Coverage(found.start)
 
-    def asked(self, name: str) -> list[Asked]:
+    def asked(self, name: str) -> list[PushedFilter]:
         """What the broker asks of the filters of a subscription, just now."""
-        found: list[Asked] = ASKED.result(self._ask(ASKED.name, ASKED.arguments(name)))
+        found: list[PushedFilter] = ASKED.result(self._ask(ASKED.name, ASKED.arguments(name)))
         return found
 
     def types(self) -> dict[int, EventType]:

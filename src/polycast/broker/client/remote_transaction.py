@@ -14,7 +14,7 @@ from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.frames import encode_result
 from polycast.broker.wire.messages import Done, Step, Work
 from polycast.errors import BadFrameError, BrokerError
-from polycast.stores.group_claiming import Claiming, Errand, Settling
+from polycast.stores.claims import ClaimRequest, SettleRequest, StoredProcedure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ _TOUCHED_BY: dict[str, frozenset[str]] = {
 _GUESSES: dict[str, bytes] = {
     name: encode_result(True)  # nobody else has taken it
     for name in ("move", "keep_bus", "claim")
-} | {"take_over": encode_result(0), "bury": encode_result([])}
+} | {"take_over": encode_result(0)}
 
 _GROWING = frozenset({"newest"})
 """Questions whose answer others change all the time and which only grows: what was told a moment
@@ -56,10 +56,9 @@ before is no reason to run the work again. Else nobody could attach while others
 _TOLD = frozenset({"open_bus"})
 """Steps whose result nothing depends on that the work does. As the last, they are kept whatever it
 is: many who open a bus at once would else have to guess who of them is the next."""
-_ALWAYS_TOLD = frozenset({"take_over", "bury"})
-"""Steps whose result no later step may depend on, by contract: many who attach at once, and each
-rejected event, would need a second round trip."""
-_VERBS: dict[type, Verb] = {Claiming: ERRANDS["take_claims"], Settling: ERRANDS["settle"]}
+_ALWAYS_TOLD = frozenset({"take_over"})
+"""Steps whose result no later step may depend on, by contract: many who attach at once."""
+_VERBS: dict[type, Verb] = {ClaimRequest: ERRANDS["take_claims"], SettleRequest: ERRANDS["settle"]}
 
 
 class _Again(Exception):
@@ -80,7 +79,7 @@ class Worker:
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Run some work until it is kept; its result."""
-        if isinstance(work, Errand):
+        if isinstance(work, StoredProcedure):
             return cast("T", self._carry_out(work))
         known = Known()
         for _ in range(TRIES):
@@ -98,7 +97,7 @@ class Worker:
             return result
         raise BrokerError(f"others have changed what was to be changed {TRIES} times; try again")
 
-    def _carry_out(self, errand: Errand[Any]) -> Any:
+    def _carry_out(self, errand: StoredProcedure[Any]) -> Any:
         """Have it done where the store is, as it is there: nothing has to be guessed."""
         asked = errand.asked()
         needless = errand.needless(asked)

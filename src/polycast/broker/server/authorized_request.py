@@ -10,7 +10,7 @@ from polycast.broker.server.publisher_owners import owner_of_publisher, owner_of
 from polycast.delivery.replay import REPLAYED
 from polycast.errors import BadFrameError, LimitReachedError
 from polycast.matching import Definition
-from polycast.stores.group_claiming import OUTLIVING
+from polycast.stores.claims import OUTLIVING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,14 +23,14 @@ from polycast.broker.server.usage import size_of
 from polycast.delivery.replay import REPLAYED
 from polycast.matching import Definition
 from polycast.routing.translation import context_of_letter
-from polycast.stores.group_claiming import OUTLIVING
+from polycast.stores.claims import OUTLIVING
 from polycast.typesystem.standard_types import STANDARD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polycast.broker.server.authorized_request import Asked, Rule
-    from polycast.stores import Kept, Letter, OpenBus, Route, Transaction
+    from polycast.stores import Letter, OpenBus, StoredRoute, StoredSubscription, Transaction
 
 __all__ = [
     "advertise",
@@ -88,7 +88,9 @@ def save(asked: Asked) -> object:
     return asked.do()
 
 
-def _check_definitions(asked: Asked, before: Kept | None, kept: Kept) -> None:
+def _check_definitions(
+    asked: Asked, before: StoredSubscription | None, kept: StoredSubscription
+) -> None:
     guard = asked.guard
     if context_of_letter(kept.name) is not None:
         what = f"the name {kept.name!r}, under which the dead letters of a context are kept"
@@ -141,7 +143,7 @@ def join(asked: Asked) -> None:
         asked.do()
 
 
-def begin_route(asked: Asked) -> Route:
+def begin_route(asked: Asked) -> StoredRoute:
     """The pipeline goes by what all go by; what is private to a subscription it cannot see."""
     guard, definition = asked.guard, definition_of(asked.given["definition"])
     check_mine(asked, asked.name)
@@ -150,7 +152,7 @@ def begin_route(asked: Asked) -> Route:
         if each.name not in STANDARD and not guard.is_public(each.hash):
             what = f"{each.name} through the pipeline"
             guard.refuse_undescribed("subscribe to", what, each.name)
-    route: Route = asked.do()
+    route: StoredRoute = asked.do()
     return route
 
 

@@ -16,7 +16,7 @@ from polycast.broker.server.encoding_cache import Wanting
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.wire.messages import Events, Wanted
 from polycast.routing.stored_plan import Found, RoutingPlan
-from polycast.stores import Batch, Route
+from polycast.stores import LogPage, StoredRoute
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from polycast.broker.server.type_ancestry import Vocabulary
     from polycast.events import Record
     from polycast.stores import Store, Stored
-    from polycast.stores.values import Asked
+    from polycast.stores.values import PushedFilter
     from polycast.typesystem import Description
 
     class Reader(Protocol):
@@ -118,7 +118,7 @@ class Hub:
         start = reader.at if reader in self._behind else self.front
         return Wanted(0, start)
 
-    def asked(self, reader: Reader, name: str) -> list[Asked]:
+    def asked(self, reader: Reader, name: str) -> list[PushedFilter]:
         """What is asked of the filters of a subscription of a reader, for each definition."""
         return [self._plan.asked(number) for number in self._of(reader, name)]
 
@@ -126,7 +126,7 @@ class Hub:
         self, reader: Reader, name: str, definition: bytes, private: Mapping[str, Description]
     ) -> None:
         self._last += 1
-        route = Route(self._last, name, definition, 0)
+        route = StoredRoute(self._last, name, definition, 0)
         self._plan.add(route, private=private, party=reader.owner)
         self._owners[self._last] = reader
         self._numbers.setdefault(reader, {}).setdefault(name, []).append(self._last)
@@ -335,7 +335,7 @@ class Hub:
         types: Sequence[int] | None,
         wanted_by: str | None,
         size: int | None,
-    ) -> Batch:
+    ) -> LogPage:
         """A part of the log, without what a subscription cannot want."""
         most = limit if wanted_by is None else SCAN
         much = MUCH if size is None else min(max(size, 0), MUCH)
@@ -343,7 +343,7 @@ class Hub:
         entries = [each for each in batch.entries if reader.may_receive(each.record)]
         numbers = set() if wanted_by is None else set(self._of(reader, wanted_by))
         if not numbers or not self._plan.is_settled:
-            return Batch(entries[:limit], _upto(entries, limit, batch.upto))
+            return LogPage(entries[:limit], _upto(entries, limit, batch.upto))
         taken = self._found(entries, reader.owner)
         mine = {
             position
@@ -351,7 +351,7 @@ class Hub:
             if not numbers.isdisjoint(takers)
         }
         entries = [each for each in entries if each.position in mine]
-        return Batch(entries[:limit], _upto(entries, limit, batch.upto))
+        return LogPage(entries[:limit], _upto(entries, limit, batch.upto))
 
 
 def _upto(entries: Sequence[Stored], limit: int, upto: int) -> int:

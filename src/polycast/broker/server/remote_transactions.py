@@ -12,7 +12,7 @@ from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.frames import encode_result
 from polycast.broker.wire.messages import Done
 from polycast.errors import BadFrameError, BrokerRefusedError, LimitReachedError
-from polycast.stores import Answer
+from polycast.stores import StoredReply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ def perform(tx: Transaction, work: Work, task: Task) -> Done:
     results = take(tx, work.steps, task)
     if not work.keep:
         raise Undone(results)
-    tx.put_answer(Answer(task.client, work.order, encode_result(results), task.now))
+    tx.put_answer(StoredReply(task.client, work.order, encode_result(results), task.now))
     return Done(work.number, kept=True, results=results)
 
 

@@ -18,8 +18,8 @@ import msgspec
 from polycast.broker.wire.frames import encode
 from polycast.errors import BadFrameError
 from polycast.events import Identity, Root
-from polycast.stores import contract
-from polycast.stores import group_claiming as claiming
+from polycast.stores import claims as claiming
+from polycast.stores import contract, values
 from polycast.typesystem import Description
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ASKED", "CALLS", "ERRANDS", "LOG", "NOTICES", "READ", "READS", "STEPS", "Verb"]
 
 _NAMES = {
+    **vars(values),
     **vars(contract),
     **vars(claiming),
     **{name: getattr(collections.abc, name) for name in ("Callable", "Collection", "Sequence")},

@@ -9,7 +9,7 @@ import msgspec
 from polycast.broker.wire.messages import FromBroker, FromClient
 from polycast.errors import BadFrameError, NotDecodableError
 from polycast.events import decode_record, encode_record
-from polycast.stores import Batch, Stored
+from polycast.stores import LogPage, Stored
 from polycast.typesystem import Description
 
 if TYPE_CHECKING:
@@ -138,15 +138,15 @@ def decode_records(data: bytes) -> list[Stored]:
         raise BadFrameError("records", why=str(error)) from None
 
 
-def encode_batch(batch: Batch) -> bytes:
+def encode_batch(batch: LogPage) -> bytes:
     """What a read found."""
     return encode((batch.upto, encode_records(batch.entries)))
 
 
-def decode_batch(data: bytes) -> Batch:
+def decode_batch(data: bytes) -> LogPage:
     """What `encode_batch` has made."""
     try:
         upto, records = _batch.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadFrameError("a batch of records", why=str(error)) from None
-    return Batch(decode_records(records), upto)
+    return LogPage(decode_records(records), upto)

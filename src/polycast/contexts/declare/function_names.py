@@ -8,7 +8,7 @@ from typing import Any
 
 from polycast.contexts.declare.rule_functions import Marked
 from polycast.errors import BadContextError
-from polycast.registered_names import Names, home_of, imported
+from polycast.registered_names import RegisteredNames, home_of, imported
 
 __all__ = ["NoName", "name_by_which", "registered"]
 
@@ -44,7 +44,7 @@ def registered(
     functions: object,
     *,
     where: str,
-) -> Names:
+) -> RegisteredNames:
     """The names that may be looked up: in some modules, and of functions by the names given."""
     given = {} if functions is None else functions
     if not isinstance(given, Mapping):
@@ -56,7 +56,7 @@ def registered(
         if not isinstance(name, str) or not callable(function):
             accepted = f"a function for the name {name!r}"
             raise BadContextError("functions", function, accepted=accepted, where=where)
-    return Names([_module(option, module, where) for module in modules], given)
+    return RegisteredNames([_module(option, module, where) for module in modules], given)
 
 
 _MODULES = "modules, or their names, in a list"

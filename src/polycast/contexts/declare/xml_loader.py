@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from polycast.contexts.declare.statements import Direction
     from polycast.contexts.declare.xml_reader import Declaration, Element
-    from polycast.registered_names import Names
+    from polycast.registered_names import RegisteredNames
 
 __all__ = ["IDENTITY", "load"]
 
@@ -162,7 +162,7 @@ def _line_of(where: str, file: str) -> str:
 class _LookUp:
     """Looks up names: in what is registered, and for types in the contexts above."""
 
-    def __init__(self, names: Names, parents: tuple[Context, ...]) -> None:
+    def __init__(self, names: RegisteredNames, parents: tuple[Context, ...]) -> None:
         self._names = names
         self._above = KnownTypes([cls for parent in parents for cls in settle(parent).types.types])
         ancestors = (ancestor for parent in parents for ancestor in parent.lineage())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar, overload
 
 from polycast.errors import BadOptionError, NotDecodableError
-from polycast.events.wire_forms import Malformed, Refused
+from polycast.events.wire_forms import Malformed, UnencodableError
 from polycast.formats.xmlrpc.event_writer import OPAQUE
 from polycast.formats.xmlrpc.typed_values import convert, without_wrappers
 from polycast.formats.xmlrpc.value_forms import FILTERABLE, is_level_3
@@ -37,7 +37,7 @@ def from_xmlrpc(source: Any, *, of: Any = None) -> Any:
         if of is None:
             return without_wrappers(values)
         return convert(_whole(values) if is_level_3(values) else values, of)
-    except (Malformed, Refused, TypeError, ValueError, ArithmeticError) as error:
+    except (Malformed, UnencodableError, TypeError, ValueError, ArithmeticError) as error:
         raise NotDecodableError(what, why=str(error)) from None
     except RecursionError:
         raise NotDecodableError(what, why="it is nested too deeply") from None

@@ -17,7 +17,7 @@ from weakref import ref
 import msgspec
 
 from polycast.events.instances import Anatomy, anatomy_of, base_value, value_base
-from polycast.events.wire_forms import Refused
+from polycast.events.wire_forms import UnencodableError
 from polycast.formats.xmlrpc.opaque import opaque_names
 from polycast.typesystem.type_expressions import is_plain
 
@@ -321,7 +321,7 @@ def _shape_of(cls: type) -> _Shape | None:
             return None
         try:
             shape = _Shape(anatomy_of(cls), opaque_names(cls))
-        except Refused:
+        except UnencodableError:
             return None
         _shapes[ref(cls, _shapes.pop)] = shape
     return shape

@@ -1,41 +1,10 @@
-"""What is in a store and whether it is well: looked at without changing anything."""
+"""The doctor: a read-only examination of a store's contents and integrity."""
 
+from polycast.stores.doctor import report
 from polycast.stores.doctor.examination import examine
-from polycast.stores.doctor.readonly_store import ReadOnlyStore, looking
-from polycast.stores.doctor.report import (
-    BusFigures,
-    Damage,
-    Integrity,
-    LetterFigures,
-    LogFigures,
-    PinFigures,
-    Problem,
-    Report,
-    RetentionFigures,
-    RoutingFigures,
-    SubscriptionFigures,
-    SyncCost,
-    TypeFigures,
-)
+from polycast.stores.doctor.readonly_store import ReadOnlyStore, open_readonly
+from polycast.stores.doctor.report import *
 from polycast.stores.doctor.subscribers import buses_in, subscriptions_in
 
-__all__ = [
-    "BusFigures",
-    "Damage",
-    "Integrity",
-    "LetterFigures",
-    "LogFigures",
-    "PinFigures",
-    "Problem",
-    "ReadOnlyStore",
-    "Report",
-    "RetentionFigures",
-    "RoutingFigures",
-    "SubscriptionFigures",
-    "SyncCost",
-    "TypeFigures",
-    "buses_in",
-    "examine",
-    "looking",
-    "subscriptions_in",
-]
+__all__ = ["ReadOnlyStore", "buses_in", "examine", "open_readonly", "subscriptions_in"]
+__all__ += report.__all__

@@ -1,4 +1,4 @@
-"""The examination of a store: everything is looked at as far as it can be read."""
+"""The examination of a store: everything is read as far as it can be."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from polycast.config import SystemClock
 from polycast.stores.doctor.problems import problems_of
-from polycast.stores.doctor.readonly_store import looking
+from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.doctor.report import (
     LetterFigures,
     LogFigures,
     PinFigures,
-    Problem,
-    Report,
     RetentionFigures,
     RoutingFigures,
+    StoreProblem,
+    StoreReport,
     SyncCost,
     TypeFigures,
 )
 from polycast.stores.doctor.subscribers import buses_in, subscriptions_in
 from polycast.stores.doctor.verifier import Verifier
 from polycast.stores.retention import PIPELINE, pins, retention_of
-from polycast.stores.sqlite.interning import Names
+from polycast.stores.sqlite.interning import InternedNames
 from polycast.stores.sqlite.row_format import fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
 
@@ -35,15 +35,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from polycast.config import Clock
-    from polycast.stores.contract import EventType, OpenBus, Store, View
+    from polycast.stores.contract import Store, View
     from polycast.stores.doctor.readonly_store import ReadOnlyStore
     from polycast.stores.retention import Pin
+    from polycast.stores.values import EventType, OpenBus
 
 __all__ = ["examine", "sync_cost"]
 
 T = TypeVar("T")
 
-_SYNCS, _SYNC_SECONDS = 20, 2.0  # as many as that, unless they take too long
+_SYNCS, _SYNC_SECONDS = 20, 2.0  # how many syncs, unless they take longer in total
 
 
 def examine(
@@ -53,13 +54,13 @@ def examine(
     has_died: Callable[[OpenBus], bool] = lambda bus: False,
     sync_test: bool = True,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> Report:
-    """Look at all of a store, which may be open and written, and change nothing.
+) -> StoreReport:
+    """Examine a store, which may be open and written meanwhile, without changing anything.
 
-    `NotAStoreError` if there is none, or one that is too new; what else is wrong is in the report.
+    Raises `NotAStoreError` for no store, or one that is too new; the report has all other problems.
     """
     now = (clock if clock is not None else SystemClock()).time()
-    with looking(path, current=False) as store:
+    with open_readonly(path, current=False) as store:
         report = _begun(store, now)
         examination = _Examination(store, report)
         with store.snapshot():
@@ -71,36 +72,36 @@ def examine(
     return report
 
 
-def _begun(store: ReadOnlyStore, now: float) -> Report:
+def _begun(store: ReadOnlyStore, now: float) -> StoreReport:
     version: int | None = None
-    with suppress(Exception):  # the beginning of the file is damaged; that is told below
+    with suppress(Exception):  # the beginning of the file is damaged; reported below
         version = fetch_one(store.connection, "PRAGMA user_version")
     wal = 0
     with suppress(OSError):
         wal = os.path.getsize(f"{store.path}-wal")
-    return Report(
+    return StoreReport(
         os.path.abspath(store.path), now, version, len(STEPS), os.path.getsize(store.path), wal
     )
 
 
 class _Examination:
-    """Fills a report, part by part; a part that cannot be read becomes a problem."""
+    """Fills a report part by part; a part that cannot be read becomes a problem."""
 
-    def __init__(self, store: ReadOnlyStore, report: Report) -> None:
+    def __init__(self, store: ReadOnlyStore, report: StoreReport) -> None:
         self._store, self._report = store, report
         self._described: set[str] | None = None
-        self._unreadable: list[Problem] = report.problems
+        self._unreadable: list[StoreProblem] = report.problems
 
     def _part(self, what: str, read: Callable[[], T]) -> T | None:
         try:
             return read()
         except Exception as error:  # whatever a damaged file holds must not end the examination
             what, advice = f"{what} cannot be read: {error}", "Restore a back-up"
-            self._unreadable.append(Problem("damage", what, advice))
+            self._unreadable.append(StoreProblem("damage", what, advice))
             return None
 
     def look_at_state(self, now: float, has_died: Callable[[OpenBus], bool]) -> None:
-        """All but the log, of one moment."""
+        """Read everything but the log, in one snapshot."""
         report, store = self._report, cast("Store", self._store)
         with store.view() as view:
             report.buses = (
@@ -115,15 +116,17 @@ class _Examination:
                 or []
             )
             report.retention = self._part("the rule of retention", self._retention)
-            found = self._part("what holds the log back", lambda: pins(store)) or []
+            held_by = self._part("what holds the log back", lambda: pins(store)) or []
             report.pins = [
-                PinFigures(each.name, each.position, each.behind) for each in found if each.pinned
+                PinFigures(pin.name, pin.position, pin.behind) for pin in held_by if pin.pinned
             ]
-            report.routing = self._part("the state of the pipeline", lambda: _routing(view, found))
+            report.routing = self._part(
+                "the state of the pipeline", lambda: _routing(view, held_by)
+            )
             report.letters = self._part("the list of dead letters", self._letters) or []
             described = self._part("the descriptions of classes", view.descriptions)
             if described is not None:
-                self._described = {each.hash for each in described}
+                self._described = {description.hash for description in described}
 
     def _retention(self) -> RetentionFigures:
         rule = retention_of(cast("Store", self._store))
@@ -131,7 +134,7 @@ class _Examination:
         return RetentionFigures(rule.age, rule.size, rule.delivered, used)
 
     def _letters(self) -> list[LetterFigures]:
-        # Each row is verified later; here, one that is damaged must only be no hindrance.
+        # All rows are verified later; here, a damaged one must only do no harm.
         sql = (
             "SELECT subscription, reason, count(*) FROM letters "
             "WHERE typeof(subscription) = 'text' AND typeof(reason) = 'text' "
@@ -142,7 +145,7 @@ class _Examination:
     # -- the log -----------------------------------------------------------------------------------
 
     def verify(self, progress: Callable[[str, int, int], None]) -> None:
-        """Read every record; what is counted is what was read."""
+        """Read and count every record."""
         counts: Counter[int] = Counter()
         verifier = Verifier(self._store.connection, progress, version=self._report.version)
         self._report.integrity = verifier.verify(counts)
@@ -153,15 +156,15 @@ class _Examination:
             ends = "SELECT position, time FROM log ORDER BY position"
             oldest = fetch(connection, f"{ends} LIMIT 1")
             newest = fetch(connection, f"{ends} DESC LIMIT 1")
-            names = Names()  # those that are damaged are told where all rows are verified
+            names = InternedNames()  # damaged ones are reported where all rows are verified
             names.load(connection)
         types = [
             TypeFigures(named.name, named.version, named.hash, counts[number])
             for number, named in names.types.items()
             if counts[number]
         ]
-        types.sort(key=lambda each: (-each.events, each.name, each.version))
-        self._see_descriptions([*types, *(each for n, each in names.types.items() if n in roots)])
+        types.sort(key=lambda figures: (-figures.events, figures.name, figures.version))
+        self._see_descriptions([*types, *(named for n, named in names.types.items() if n in roots)])
         first, last = (rows[0] if rows else (None, None) for rows in (oldest, newest))
         return LogFigures(
             sum(counts.values()), first[0] or 1, last[0] or 0, first[1], last[1], types
@@ -170,24 +173,24 @@ class _Examination:
     def _see_descriptions(self, types: list[TypeFigures | EventType]) -> None:
         if self._described is None:
             return
-        for each in {each.hash: each for each in types}.values():
-            if each.hash not in self._described:
-                what = f"no description of {each.name} version {each.version} is kept"
+        for kind in {kind.hash: kind for kind in types}.values():
+            if kind.hash not in self._described:
+                what = f"no description of {kind.name} version {kind.version} is kept"
                 advice = "Only processes that have the class can read its events"
-                self._unreadable.append(Problem("warning", what, advice))
+                self._unreadable.append(StoreProblem("warning", what, advice))
 
 
-def _routing(view: View, found: list[Pin]) -> RoutingFigures | None:
+def _routing(view: View, held_by: list[Pin]) -> RoutingFigures | None:
     routed, end = view.routed(), view.newest() + 1
     names = {route.name for route in view.routes() if route.until is None}
     if not names and not routed.token:
         return None
-    pinned = any(pin.name == PIPELINE and pin.position == routed.high for pin in found)
+    pinned = any(pin.name == PIPELINE and pin.position == routed.high for pin in held_by)
     return RoutingFigures(len(names), routed.high, max(0, end - routed.high), pinned)
 
 
 def sync_cost(path: str) -> SyncCost | None:
-    """Write and sync a page of a file beside the store, some times; None if that cannot be."""
+    """Measure syncs of a page to a file beside the store; None if that is impossible."""
     took: list[float] = []
     folder, name = os.path.split(os.path.abspath(path))
     try:

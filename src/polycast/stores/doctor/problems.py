@@ -1,16 +1,16 @@
-"""What of a report somebody should see to, in words, each with what to do."""
+"""The problems in a report, each with advice."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.stores.doctor.report import Problem
+from polycast.stores.doctor.report import StoreProblem
 from polycast.stores.retention import PIPELINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polycast.stores.doctor.report import Report, RetentionFigures, SubscriptionFigures
+    from polycast.stores.doctor.report import RetentionFigures, StoreReport, SubscriptionFigures
 
 __all__ = ["problems_of"]
 
@@ -31,17 +31,17 @@ RUN = (
 )
 
 
-def problems_of(report: Report) -> list[Problem]:
+def problems_of(report: StoreReport) -> list[StoreProblem]:
     """Damage first, then warnings."""
-    damage = [Problem("damage", *found) for found in _damage(report)]
+    damage = [StoreProblem("damage", *found) for found in _damage(report)]
     checks = (_version, _space, _speed, _buses, _pipeline, _subscriptions, _letters)
-    return damage + [Problem("warning", *found) for check in checks for found in check(report)]
+    return damage + [StoreProblem("warning", *found) for check in checks for found in check(report)]
 
 
 Found = tuple[str, str]
 
 
-def _damage(report: Report) -> Iterator[Found]:
+def _damage(report: StoreReport) -> Iterator[Found]:
     integrity = report.integrity
     if integrity is None:
         return
@@ -56,7 +56,7 @@ def _damage(report: Report) -> Iterator[Found]:
         yield "not all of the file can be read", RESTORE
 
 
-def _version(report: Report) -> Iterator[Found]:
+def _version(report: StoreReport) -> Iterator[Found]:
     if report.integrity is not None and report.integrity.file:
         return  # it need not be true
     if report.version is not None and report.version < report.accepted:
@@ -64,7 +64,7 @@ def _version(report: Report) -> Iterator[Found]:
         yield what, "Opening a bus over it brings it up to date; make a back-up first"
 
 
-def _space(report: Report) -> Iterator[Found]:
+def _space(report: StoreReport) -> Iterator[Found]:
     rule = report.retention
     if report.wal >= LONG_WAL:
         yield (
@@ -79,14 +79,14 @@ def _space(report: Report) -> Iterator[Found]:
         yield f"events are kept longer than the {rule.age:g} s of the rule", _held_by(report)
 
 
-def _is_too_old(report: Report, rule: RetentionFigures) -> bool:
+def _is_too_old(report: StoreReport, rule: RetentionFigures) -> bool:
     oldest = report.log.oldest_time if report.log is not None else None
     if rule.age is None or oldest is None or report.log is None or report.log.events < 2:
         return False
     return report.time - oldest > rule.age * AGED + 60
 
 
-def _held_by(report: Report) -> str:
+def _held_by(report: StoreReport) -> str:
     """Who keeps most of the log from being let go, if anybody does."""
     log, first = report.log, next(iter(report.pins), None)
     if log is not None and first is not None and first.behind > (log.newest - log.oldest) * MOST:
@@ -102,13 +102,13 @@ def _held_by(report: Report) -> str:
     return "No subscription holds the log back: allow more, or keep a bus open that lets events go"
 
 
-def _speed(report: Report) -> Iterator[Found]:
+def _speed(report: StoreReport) -> Iterator[Found]:
     if report.sync is not None and report.sync.median >= SLOW:
         what = f"a sync of the disk takes {report.sync.median * 1000:.0f} ms"
         yield what, "Put the store on a faster disk, or publish many events per call"
 
 
-def _buses(report: Report) -> Iterator[Found]:
+def _buses(report: StoreReport) -> Iterator[Found]:
     for bus in report.buses:
         if not bus.alive:
             yield (
@@ -117,47 +117,47 @@ def _buses(report: Report) -> Iterator[Found]:
             )
 
 
-def _pipeline(report: Report) -> Iterator[Found]:
+def _pipeline(report: StoreReport) -> Iterator[Found]:
     routing = report.routing
     if routing is not None and routing.pins and routing.behind > BEHIND:
         what = f"the pipeline is {routing.behind} events behind, and the log is kept for it"
         yield what, RUN[0].upper() + RUN[1:]
 
 
-def _subscriptions(report: Report) -> Iterator[Found]:
-    for each in report.subscriptions:
-        yield from _subscription(each, report.time)
+def _subscriptions(report: StoreReport) -> Iterator[Found]:
+    for subscription in report.subscriptions:
+        yield from _subscription(subscription, report.time)
 
 
-def _subscription(each: SubscriptionFigures, now: float) -> Iterator[Found]:
-    waiting = each.lag or each.in_flight
-    if each.dead:
-        buses = ", ".join(map(str, each.dead))
+def _subscription(sub: SubscriptionFigures, now: float) -> Iterator[Found]:
+    waiting = sub.lag or sub.in_flight
+    if sub.dead:
+        buses = ", ".join(map(str, sub.dead))
         yield (
-            f"{each.name!r} is held by bus {buses}, which is dead",
+            f"{sub.name!r} is held by bus {buses}, which is dead",
             "Attach to it again, or open any bus over the store, which sets it free",
         )
-    elif each.group is not None and waiting and not each.attached:
+    elif sub.group is not None and waiting and not sub.attached:
         yield (
-            f"the group {each.name!r} has {each.lag + each.in_flight} events and no member",
+            f"the group {sub.name!r} has {sub.lag + sub.in_flight} events and no member",
             "Start a member, or remove it with `polycast subs cancel`",
         )
-    if each.overdue and each.attached:
+    if sub.overdue and sub.attached:
         yield (
-            f"{each.overdue} events of {each.name!r} should have been tried again a while ago",
+            f"{sub.overdue} events of {sub.name!r} should have been tried again a while ago",
             "See whether its callback is stuck: bus.health() in its process says so",
         )
-    if each.lease is not None and each.lease <= now and not each.attached:
+    if sub.lease is not None and sub.lease <= now and not sub.attached:
         yield (
-            f"the lease of {each.name!r} is over",
+            f"the lease of {sub.name!r} is over",
             "Any bus that is open over the store removes it",
         )
 
 
-def _letters(report: Report) -> Iterator[Found]:
-    count = sum(each.letters for each in report.letters)
+def _letters(report: StoreReport) -> Iterator[Found]:
+    count = sum(letters.letters for letters in report.letters)
     if count:
-        names = sorted({each.subscription for each in report.letters})
+        names = sorted({letters.subscription for letters in report.letters})
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         yield (
             f"{count} dead {'letter' if count == 1 else 'letters'} of {shown}",

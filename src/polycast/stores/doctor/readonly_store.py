@@ -1,4 +1,4 @@
-"""Reading a store without being able to change it, whoever writes to it meanwhile."""
+"""A read-only store, which others may write meanwhile."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 import apsw
 
 from polycast.errors import NotAStoreError, StoreDamagedError, StoreError
-from polycast.stores.contract import ContextVersion, Route, Routed
 from polycast.stores.sqlite.read_half import Readable
 from polycast.stores.sqlite.readonly_file import peek
 from polycast.stores.sqlite.row_format import fetch_one
 from polycast.stores.sqlite.schema import STEPS, version_of
 from polycast.stores.sqlite.state import SqlView
+from polycast.stores.values import ContextVersion, Routed, StoredRoute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from polycast.stores.contract import View
-    from polycast.stores.sqlite.readonly_file import Guard, Peek
+    from polycast.stores.sqlite.readonly_file import Peek, UnlockedFiles
 
-__all__ = ["ReadOnlyStore", "looking", "translated"]
+__all__ = ["ReadOnlyStore", "open_readonly", "translated"]
 
 _INSTEAD = "Name the file of a store, as in events.db or sqlite:///events.db"
 
@@ -44,12 +44,12 @@ class _FirstView(_SecondView):
     def routed(self) -> Routed:
         return Routed(1, 0)
 
-    def routes(self, *, at: int | None = None) -> list[Route]:
+    def routes(self, *, at: int | None = None) -> list[StoredRoute]:
         return []
 
 
 class ReadOnlyStore(Readable):
-    """The half of a store that reads, over one connection. Nothing in the file is changed by it."""
+    """The reading half of a store, over one connection; it never changes the file."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ReadOnlyStore(Readable):
         connection: apsw.Connection,
         *,
         version: int | None,
-        guard: Guard | None = None,
+        guard: UnlockedFiles | None = None,
     ) -> None:
         super().__init__(path)
         self.connection, self._guard = connection, guard
@@ -71,7 +71,7 @@ class ReadOnlyStore(Readable):
 
     @contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:
-        """What is read within it is of one moment; one within another is the same."""
+        """Lend the connection for reads of one moment; nested snapshots share it."""
         if self.connection.in_transaction:
             yield self.connection
             return
@@ -88,16 +88,16 @@ class ReadOnlyStore(Readable):
             self._guard.check()
 
     def changes(self) -> int:
-        """A number that is another one after anybody has written."""
+        """Return a number that changes whenever anybody writes."""
         self._check()
         return int(fetch_one(self.connection, "PRAGMA data_version"))
 
 
 @contextmanager
-def looking(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[ReadOnlyStore]:
-    """Look at the store in a file; `NotAStoreError` if there is none that can be read here.
+def open_readonly(path: str | os.PathLike[str], *, current: bool = True) -> Iterator[ReadOnlyStore]:
+    """Open the store in a file for reading; `NotAStoreError` if there is none.
 
-    With `current`, one of an older version is refused, too: its tables are not those of today.
+    With `current`, an older version is refused, too, as it lacks tables of the current one.
     """
     path = os.fspath(path)
     connection, guard = _opened(path)
@@ -155,7 +155,7 @@ def _version(connection: apsw.Connection, path: str) -> int | None:
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Errors of SQLite become errors of stores."""
+    """Translate errors of SQLite into errors of stores."""
     try:
         yield
     except (apsw.CorruptError, apsw.NotADBError) as error:

@@ -1,4 +1,4 @@
-"""What an examination of a store has found, as plain data."""
+"""The report of an examination, as plain data."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = [
     "LetterFigures",
     "LogFigures",
     "PinFigures",
-    "Problem",
-    "Report",
     "RetentionFigures",
     "RoutingFigures",
+    "StoreProblem",
+    "StoreReport",
     "SubscriptionFigures",
     "SyncCost",
     "TypeFigures",
 ]
 
 
-class Problem(msgspec.Struct, frozen=True):
+class StoreProblem(msgspec.Struct, frozen=True):
     """Something that is not as it should be, and what to do about it."""
 
     kind: Literal["damage", "warning"]
@@ -52,7 +52,7 @@ class LogFigures(msgspec.Struct, frozen=True):
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """What is not what was written."""
+    """A place where the data differs from what was written."""
 
     place: str
     why: str
@@ -68,7 +68,7 @@ class Integrity(msgspec.Struct, frozen=True):
     damages: list[Damage]
     """The first of them."""
     file: list[str]
-    """What SQLite says about the file, unless it is well."""
+    """The problems that SQLite reports about the file."""
 
 
 class SyncCost(msgspec.Struct, frozen=True):
@@ -157,8 +157,8 @@ class RoutingFigures(msgspec.Struct, frozen=True):
     """Whether the log is kept for it."""
 
 
-class Report(msgspec.Struct):
-    """All that was found; what could not be read is None or empty, and a problem says so."""
+class StoreReport(msgspec.Struct):
+    """All findings; a part that could not be read is None or empty, and a problem says so."""
 
     path: str
     time: float
@@ -176,11 +176,11 @@ class Report(msgspec.Struct):
     pins: list[PinFigures] = []
     retention: RetentionFigures | None = None
     letters: list[LetterFigures] = []
-    problems: list[Problem] = []
+    problems: list[StoreProblem] = []
 
     @property
     def state(self) -> Literal["healthy", "warnings", "damaged"]:
         """The worst of the problems."""
-        if any(each.kind == "damage" for each in self.problems):
+        if any(problem.kind == "damage" for problem in self.problems):
             return "damaged"
         return "warnings" if self.problems else "healthy"

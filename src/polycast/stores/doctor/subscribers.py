@@ -1,4 +1,4 @@
-"""Who is subscribed to a store, how far each has come, and which buses are alive."""
+"""The subscriptions of a store with their progress, and the buses that are alive."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from polycast.stores.doctor.report import BusFigures, SubscriptionFigures
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from polycast.stores.contract import Flight, Kept, OpenBus, View
+    from polycast.stores.contract import View
+    from polycast.stores.values import Flight, OpenBus, StoredSubscription
 
 __all__ = ["OVERDUE", "buses_in", "subscriptions_in"]
 
-OVERDUE = 60.0  # seconds after which an attempt that is due has not merely been delayed
+OVERDUE = 60.0  # seconds after which a due attempt counts as overdue
 
 
 class _Defined(msgspec.Struct):
@@ -50,15 +51,19 @@ def subscriptions_in(
     """Every durable subscription and group, the one with the greatest lag first."""
     alive = {bus.id for bus in buses if bus.alive}
     end = view.newest() + 1
-    found = [_figures(view, kept, alive, end, now) for kept in view.subscriptions()]
-    return sorted(found, key=lambda each: (-each.lag, each.name))
+    listed = [_figures(view, kept, alive, end, now) for kept in view.subscriptions()]
+    return sorted(listed, key=lambda figures: (-figures.lag, figures.name))
 
 
-def _figures(view: View, kept: Kept, alive: set[int], end: int, now: float) -> SubscriptionFigures:
+def _figures(
+    view: View, kept: StoredSubscription, alive: set[int], end: int, now: float
+) -> SubscriptionFigures:
     defined = _defined(kept.definition)
     flights = view.under_way(kept.name)
     holders = {member.bus for member in view.members(kept.name)} if kept.group else set()
-    holders |= {each for each in (kept.holder, *(f.holder for f in flights)) if each is not None}
+    holders |= {
+        holder for holder in (kept.holder, *(f.holder for f in flights)) if holder is not None
+    }
     lag = max(0, end - kept.cursor) if kept.until is None else max(0, kept.until - kept.cursor)
     return SubscriptionFigures(
         name=kept.name,
@@ -71,8 +76,8 @@ def _figures(view: View, kept: Kept, alive: set[int], end: int, now: float) -> S
         cursor=kept.cursor,
         lag=lag,
         in_flight=len(flights),
-        attempts=max((each.attempts for each in flights), default=0),
-        overdue=sum(_is_overdue(each, now) for each in flights),
+        attempts=max((flight.attempts for flight in flights), default=0),
+        overdue=sum(_is_overdue(flight, now) for flight in flights),
         buses=sorted(holders & alive),
         dead=sorted(holders - alive),
         lease=kept.lease,
@@ -80,7 +85,7 @@ def _figures(view: View, kept: Kept, alive: set[int], end: int, now: float) -> S
 
 
 def _is_overdue(flight: Flight, now: float) -> bool:
-    """Whether it should have been tried some time ago; what never failed is due at no time."""
+    """Whether a retry is overdue; what never failed is not due at any time."""
     return 0 < flight.due <= now - OVERDUE and flight.holder is None
 
 

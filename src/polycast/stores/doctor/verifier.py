@@ -1,4 +1,4 @@
-"""Verification of every record: checksum, row, order, gaps; and of every row with a checksum."""
+"""Verification of every record (checksum, row, order, gaps) and every row with a checksum."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 from polycast.errors import NotDecodableError
 from polycast.events import decode_record
 from polycast.stores.doctor.report import Damage, Integrity
-from polycast.stores.sqlite.interning import Names
+from polycast.stores.sqlite.interning import InternedNames
 from polycast.stores.sqlite.log_rows import names_root
-from polycast.stores.sqlite.row_format import SEALED, fetch, fetch_one
+from polycast.stores.sqlite.row_format import CHECKSUMMED, fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ _ROWS = (
     "SELECT position, type, {root}, epoch, sequence, time, body FROM log "
     "WHERE position >= ? AND position < ? ORDER BY position LIMIT ?"
 )
-_SEALED_LETTERS = SEALED["letters"]
+_SEALED_LETTERS = CHECKSUMMED["letters"]
 _LETTERS = f"{_SEALED_LETTERS.select} WHERE number >= ? AND number < ? ORDER BY 1 LIMIT ?"
-_SEALED_STRETCHES = SEALED["stretches"]
+_SEALED_STRETCHES = CHECKSUMMED["stretches"]
 _STRETCHES = f"{_SEALED_STRETCHES.select} WHERE high >= ? AND high < ? ORDER BY 1 LIMIT ?"
-_CONTEXTS = SEALED["contexts"]
+_CONTEXTS = CHECKSUMMED["contexts"]
 _IN_PARTS = (_SEALED_LETTERS, _SEALED_STRETCHES)  # as they may be many, or long
 _FRONTIER = "SELECT high, (SELECT max(high) FROM stretches) FROM routing"
 _ALONE = (
@@ -41,12 +41,12 @@ _ALONE = (
 )
 _CHUNK = 2_000  # rows at a time, so that no reader holds up the writers' checkpoints for long
 LISTED = 20
-_HOPELESS = 10_000  # rows, one after another, that cannot be read: the rest is left alone
+_HOPELESS = 10_000  # consecutive unreadable rows after which the rest is skipped
 _UNREADABLE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, UnicodeDecodeError)
 
 
 class Verifier:
-    """Looks at all records that were there when it began."""
+    """Reads all records that are in the log when it begins."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class Verifier:
         version: int | None,
     ) -> None:
         self._connection, self._progress = connection, progress
-        # Where even the version is damaged, all that there should be is looked for.
+        # If even the version is damaged, all tables of the current version are expected.
         self._version = len(STEPS) if version is None else version
         self._routed: int | None = None  # up to where the stretches that were seen go
-        self._names = Names()
+        self._names = InternedNames()
         self.roots: set[int | None] = set()  # the types of root forms that were seen
         self._damages: list[Damage] = []
         self._damaged = self._records = self._letters = 0
@@ -85,19 +85,19 @@ class Verifier:
     def _check_file(self) -> list[str]:
         self._progress("the file", 0, 0)
         try:
-            found = fetch(self._connection, f"PRAGMA integrity_check({LISTED})")
+            rows = fetch(self._connection, f"PRAGMA integrity_check({LISTED})")
         except apsw.Error as error:
             return [str(error)]
-        lines = [line for (text,) in found for line in str(text).splitlines()]
+        lines = [line for (text,) in rows for line in str(text).splitlines()]
         # The first line of a long text only names the database that it is about.
-        return [each for each in lines if each != "ok" and not each.startswith("*** in database")]
+        return [line for line in lines if line != "ok" and not line.startswith("*** in database")]
 
     def _check_state(self) -> None:
-        """Read all rows with a checksum, also those whose key was damaged, which nobody asks for.
+        """Read all rows with a checksum, even those that no lookup finds, as their key is damaged.
 
-        Letters and stretches are read in parts.
+        Letters and stretches are read in parts, elsewhere.
         """
-        for table in SEALED.values():
+        for table in CHECKSUMMED.values():
             if table in _IN_PARTS or table.since > self._version:
                 continue
             self._progress(f"the table {table.table}", 0, 0)
@@ -114,7 +114,7 @@ class Verifier:
     def _scan(
         self, what: str, table: str, key: str, sql: str, check: Callable[[Any], None]
     ) -> None:
-        """Check each row; go on after what cannot be read as long as there is hope."""
+        """Check each row, and continue after unreadable ones, up to a limit."""
         ends = f"SELECT min({key}), max({key}) FROM {table}"
         try:
             ((first, last),) = fetch(self._connection, ends)
@@ -152,7 +152,7 @@ class Verifier:
             self._note(place, "SQLite cannot read them", many=many)
 
     def _check_run(self, start: int, end: int, limit: int, positions: list[int]) -> None:
-        """Positions have no gap, but for what was let go of meanwhile."""
+        """Check that positions have no gaps, except for records truncated meanwhile."""
         expected = start
         last = [] if len(positions) == limit else [end]
         for position in [*positions, *last]:
@@ -204,7 +204,7 @@ class Verifier:
         try:
             self._names.load(self._connection)
         except apsw.Error:
-            pass  # the record is told, which nobody can name then
+            pass  # the record is reported, as its numbers stay unknown
 
     def _check_letter(self, row: tuple[Any, ...]) -> None:
         self._letters += 1
@@ -236,7 +236,7 @@ class Verifier:
         self._routed = high
 
     def _first_stretch(self) -> int:
-        """Those before it were dropped, maybe while others were looked at."""
+        """Return where the first stretch begins; earlier ones may be dropped meanwhile."""
         sql = "SELECT low FROM stretches WHERE typeof(low) = 'integer' ORDER BY high LIMIT 1"
         try:
             return fetch_one(self._connection, sql) or 0
@@ -244,11 +244,11 @@ class Verifier:
             return 0
 
     def _check_routing(self) -> None:
-        """What is said of routes and stretches in different tables, each in one statement."""
+        """Check that the tables about routes and stretches agree, each pair in one statement."""
         try:
             frontier = fetch(self._connection, _FRONTIER)
             alone = fetch(self._connection, _ALONE)
-            routes, _ = SEALED["routes"].sort(self._connection)
+            routes, _ = CHECKSUMMED["routes"].sort(self._connection)
         except (apsw.Error, UnicodeDecodeError) as error:
             self._note("the state of the pipeline", str(error))
             self._complete = False
@@ -266,7 +266,7 @@ class Verifier:
                 self._note(f"the route {number} of {name!r}", why)
 
     def _check_contexts(self) -> None:
-        """Of each context, one version at most is in effect at any position."""
+        """Check that at most one version of each context is in effect at any position."""
         try:
             rows, _ = _CONTEXTS.sort(self._connection, "ORDER BY name, start, number")
         except apsw.Error as error:

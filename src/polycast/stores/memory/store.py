@@ -1,4 +1,4 @@
-"""A store in memory: the contract said as plainly as possible."""
+"""A store in memory: the plainest implementation of the contract."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from polycast.config import SystemClock
 from polycast.errors import StoreClosedError
 from polycast.errors.failures import FAILURES
 from polycast.events import encode_record
-from polycast.stores.contract import Batch, Draft, EventType, Run, Stored
-from polycast.stores.local import Near, bury_astray, describe_all, one_by_one
+from polycast.stores.local import LocalStore, bury_astray, describe_all, one_by_one
 from polycast.stores.memory.state import MemoryState
-from polycast.stores.values import size_of_context
+from polycast.stores.values import Draft, EventType, LogPage, Run, Stored, size_of_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from polycast.config import Clock
     from polycast.events import Identity, Record, Root
-    from polycast.stores.contract import Stray, Transaction, View
+    from polycast.stores.contract import Transaction, View
+    from polycast.stores.values import Stray
     from polycast.typesystem import Description
 
 __all__ = ["MemoryStore"]
@@ -31,7 +31,7 @@ __all__ = ["MemoryStore"]
 T = TypeVar("T")
 
 
-class MemoryStore(Near):
+class MemoryStore(LocalStore):
     """A store that lives as long as its process; one lock is all it needs."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
@@ -51,7 +51,7 @@ class MemoryStore(Near):
     def submit(
         self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
     ) -> Future[list[int]]:
-        """Append, all or none."""
+        """Append all drafts or none."""
         single = one_by_one(drafts)
 
         def append() -> list[int]:
@@ -62,14 +62,14 @@ class MemoryStore(Near):
         return self._done(append)
 
     def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
-        """Append, all or none, and say where."""
+        """Append all drafts or none, and return their positions."""
         return self.submit(drafts).result(timeout)
 
     def _append(self, drafts: Sequence[Draft]) -> list[int]:
         self._latest = max(self._latest, self._clock.time())
         records = [draft.at(self._latest) for draft in drafts]
         for record in records:
-            encode_record(record)  # what cannot be written is refused here, too
+            encode_record(record)  # raises for what a file could not store either
         positions = []
         for record in records:
             if record.identity not in self._identities:
@@ -93,30 +93,30 @@ class MemoryStore(Near):
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
         size: int | None = None,
-    ) -> Batch:
-        """The first records from a position on."""
+    ) -> LogPage:
+        """Read the first records from a position on."""
         del wanted_by
         with self._lock:
-            wanted = {each for each, number in self._types.items() if types and number in types}
+            wanted = {named for named, number in self._types.items() if types and number in types}
             end = self._state.newest() + 1 if until is None else until
             end = max(start, min(end, self._state.newest() + 1))
-            found: list[Stored] = []
+            entries: list[Stored] = []
             first = bisect_left(self._log, start, key=lambda s: s.position)
             for at in range(first, len(self._log)):  # a slice would be a copy of all that follows
                 stored = self._log[at]
                 if stored.position >= end:
                     break
                 if types is None or not wanted.isdisjoint(_types_of(stored.record)):
-                    if len(found) == limit or (size is not None and size <= 0 and found):
-                        return Batch(found, found[-1].position + 1 if found else start)
-                    found.append(stored)
+                    if len(entries) == limit or (size is not None and size <= 0 and entries):
+                        return LogPage(entries, entries[-1].position + 1 if entries else start)
+                    entries.append(stored)
                     size = None if size is None else size - _bytes(stored.record)
-            return Batch(found, end, more=False)
+            return LogPage(entries, end, more=False)
 
     def types(self) -> dict[int, EventType]:
         """The types of which there are records."""
         with self._lock:
-            return {number: each for each, number in self._types.items()}
+            return {number: named for named, number in self._types.items()}
 
     def newest(self) -> int:
         """The newest position."""
@@ -131,7 +131,7 @@ class MemoryStore(Near):
     def position_at(self, moment: float) -> int:
         """The first position kept whose time is not before a moment."""
         with self._lock:
-            later = (each.position for each in self._log if each.record.time >= moment)
+            later = (stored.position for stored in self._log if stored.record.time >= moment)
             return next(later, self._state.newest() + 1)
 
     def find(self, identity: Identity) -> int | None:
@@ -140,37 +140,39 @@ class MemoryStore(Near):
             return self._identities.get(identity)
 
     def truncate(self, before: int) -> int:
-        """Let go of what is before a position."""
+        """Remove records before a position."""
         with self._lock:
-            gone = [each for each in self._log if each.position < before][: len(self._log) - 1]
+            gone = [stored for stored in self._log if stored.position < before][
+                : len(self._log) - 1
+            ]
             del self._log[: len(gone)]
             for stored in gone:
                 del self._identities[stored.record.identity]
             return len(gone)
 
     def size(self) -> int:
-        """How many bytes its payloads take."""
+        """Return the size of all payloads in bytes."""
         with self._lock:
-            return sum(sum(map(len, _payloads_of(each.record))) for each in self._log)
+            return sum(sum(map(len, _payloads_of(stored.record))) for stored in self._log)
 
     def notices(self) -> list[str]:
-        """Nothing is done otherwise than usual."""
+        """Return nothing: the store is never degraded."""
         return []
 
     # -- the state ---------------------------------------------------------------------------------
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """Look at the state."""
+        """Open a view of the current state."""
         with self._lock:
             yield self._state
 
     def describe(self, descriptions: Sequence[Description]) -> Future[None]:
-        """Keep descriptions."""
+        """Store descriptions."""
         return self.write(partial(describe_all, descriptions=list(descriptions)))
 
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
-        """Change the state, all or nothing."""
+        """Run a transaction; its changes are kept all or not at all."""
 
         def change() -> T:
             before = self._state.copy()
@@ -201,21 +203,21 @@ class MemoryStore(Near):
     # -- its life ----------------------------------------------------------------------------------
 
     def watch(self, woken: Callable[[], None]) -> None:
-        """Have a function called after each change."""
+        """Call a function after each change."""
         self._woken.append(woken)
 
     def close(self) -> None:
-        """Take nothing more."""
+        """Accept nothing any more."""
         with self._lock:
             self._closed = True
 
 
 def _types_of(record: Record) -> list[EventType]:
-    """What names its class, and that of its root form."""
+    """Return the types of a record and of its root form."""
     named: list[Record | Root] = [record]
     if record.root is not None:
         named.append(record.root)
-    return [EventType(each.name, each.version, each.hash) for each in named]
+    return [EventType(holder.name, holder.version, holder.hash) for holder in named]
 
 
 def _payloads_of(record: Record) -> list[bytes]:
@@ -223,6 +225,6 @@ def _payloads_of(record: Record) -> list[bytes]:
 
 
 def _bytes(record: Record) -> int:
-    """About what it takes."""
+    """Estimate the size of a record in bytes."""
     around = size_of_context(record.topic, record.context, record.headers)
     return around + sum(map(len, _payloads_of(record)))

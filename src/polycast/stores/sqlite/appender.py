@@ -1,4 +1,4 @@
-"""Putting records into the log, within the transaction of the writer."""
+"""Insertion of records into the log, within the writer's transaction."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from polycast.stores.sqlite.row_format import fetch_one, insert_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polycast.stores.sqlite.interning import Columns, Numbers, Source, Type
+    from polycast.stores.sqlite.interning import Columns, Interner, Source, Type
     from polycast.stores.sqlite.write_queue import Appending
 
 __all__ = ["Appender"]
 
-# By SQLite: an identity that is in the log, a number of more than 64 bits, what is no number.
+# Raised by SQLite for an identity already in the log, a number over 64 bits, or no number.
 _REFUSED = (apsw.ConstraintError, OverflowError, TypeError)
 _INTO_LOG = "INSERT INTO log(sequence, type, root, epoch, time, body)"
 
 
 class Appender:
-    """Knows the end of the log while the writer has its transaction."""
+    """Appends to the log, whose end it knows during the writer's transaction."""
 
-    def __init__(self, connection: apsw.Connection, path: str, numbers: Numbers) -> None:
+    def __init__(self, connection: apsw.Connection, path: str, numbers: Interner) -> None:
         self._connection, self._path, self._numbers = connection, path, numbers
         self._newest, self._latest = 0, 0.0
 
@@ -35,7 +35,7 @@ class Appender:
         self._newest, self._latest = newest, latest
 
     def append(self, jobs: Sequence[Appending]) -> None:
-        """Append what several have submitted; what became of it is put down in each."""
+        """Append the records of several jobs, and set the outcome of each."""
         for job in jobs:
             # Another process may have appended since, and time never goes back in the log.
             if job.moment < self._latest:
@@ -54,7 +54,7 @@ class Appender:
                 self._append_carefully(job)
 
     def _append_named(self, jobs: Sequence[Appending]) -> None:
-        """The same where a type or a publisher is new, and has to be undone with the rest."""
+        """Append in a savepoint, as new types and publishers must be undone with the rest."""
         execute = self._connection.execute
         execute("SAVEPOINT run")
         try:
@@ -68,7 +68,7 @@ class Appender:
         execute("RELEASE run")
 
     def _insert(self, jobs: Sequence[Appending], columns: Sequence[Columns]) -> None:
-        """The usual case: nothing of it is in the log."""
+        """Insert all records at once: the usual case, where none is in the log yet."""
         values: list[Any] = []
         for job, (types, roots, sources) in zip(jobs, columns, strict=True):
             bodies, moment = iter(job.bodies), repeat(job.moment)
@@ -93,11 +93,11 @@ class Appender:
         self._newest = newest
 
     def _append_carefully(self, job: Appending) -> None:
-        """Record by record, leaving out those whose identity is in the log."""
+        """Append record by record, skipping identities that are in the log."""
         execute, newest = self._connection.execute, self._newest
         execute("SAVEPOINT one")
         try:
-            job.result = [self._append_one(job.moment, *each) for each in job.one_by_one()]
+            job.result = [self._append_one(job.moment, *parts) for parts in job.one_by_one()]
         except _REFUSED as error:
             job.error = NotSerialisableError(job.drafts, path="Record", why=str(error))
             execute("ROLLBACK TO one")

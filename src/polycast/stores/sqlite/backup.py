@@ -1,4 +1,4 @@
-"""Copies of a store while it is in use, and a store made from a copy."""
+"""Back-ups of a store while it is in use, and restoring one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import apsw
 
 from polycast.config import SystemClock
 from polycast.errors import NotAStoreError, StoreDamagedError
-from polycast.stores.sqlite.connections import connect, told
-from polycast.stores.sqlite.file_replacement import Target
+from polycast.stores.sqlite.connections import connect, sqlite_errors
+from polycast.stores.sqlite.file_replacement import CopyTarget
 from polycast.stores.sqlite.readonly_file import peek
 from polycast.stores.sqlite.row_format import fetch
 from polycast.stores.sqlite.schema import prepare, version_of
@@ -39,30 +39,30 @@ def back_up(
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Copy a store, which may be written meanwhile, to one file; how many pages that were.
+    """Copy a store, which may be written meanwhile, to one file; return the number of pages.
 
-    The copy is of one moment, checked, and has the permissions of the store. What is there already
-    is replaced only by force, and a store that is open not even then.
+    The copy is a verified snapshot with the permissions of the store. An existing file is replaced
+    only by force, and an open store not even then.
     """
     store, target = os.fspath(store), os.fspath(target)
     _check_source(store)
-    with told(store):
+    with sqlite_errors(store):
         source, guard = peek(store)
-    with told(target), closing(source):
+    with sqlite_errors(target), closing(source):
         if version_of(source, store) == 0:
             raise _no_store(store)
-        place = Target(store, target, force=force)
-        with place.draft() as made:
-            pages = _copy(source, made, progress)
-            check_file(made)
+        place = CopyTarget(store, target, force=force)
+        with place.draft() as draft:
+            pages = _copy(source, draft, progress)
+            check_file(draft)
             if guard is not None:
                 guard.check()
-            place.put(made)
+            place.put(draft)
     return pages
 
 
 def _check_source(path: str) -> None:
-    """Nothing is made at a path by a copy of what is there."""
+    """Check that the source is a file, as opening it must not create one."""
     if not os.path.isfile(path):
         why = "it is no file" if os.path.exists(path) else "there is no such file"
         raise NotAStoreError(path, why=why, instead="Name the file of a store")
@@ -75,39 +75,43 @@ def _no_store(path: str) -> NotAStoreError:
 def restore(
     backup: StrPath, target: StrPath, *, force: bool = False, clock: Clock | None = None
 ) -> None:
-    """Make a store from a back-up; one that is there is replaced only by force, if it is not open.
+    """Restore a store from a back-up; an existing one is replaced only by force, if it is not open.
 
-    The store has forgotten the epochs that publishers were given since the back-up. If they were
-    given again, two events would have one identity, and whoever has had the first would take the
-    second for a retry. So all publishers, known or new, begin anew after anything that was ever
-    given: at the milliseconds of the clock, which differ if the same back-up is restored twice.
+    A back-up does not know the epochs assigned after it. Assigning them again would give two events
+    one identity, and whoever has received the first would take the second for a retry. So all
+    publishers, known or new, continue with an epoch above any assigned before: the milliseconds of
+    the clock, which differ if the same back-up is restored twice.
     """
     backup, target = os.fspath(backup), os.fspath(target)
     check_file(backup)
-    place = Target(backup, target, force=force)
-    with told(target), closing(connect(backup, write=False)) as source, place.draft() as made:
-        _copy(source, made, None)
-        _begin_anew(made, backup, int((clock or SystemClock()).time() * 1000))
-        check_file(made)
-        place.put(made)
+    place = CopyTarget(backup, target, force=force)
+    with (
+        sqlite_errors(target),
+        closing(connect(backup, write=False)) as source,
+        place.draft() as draft,
+    ):
+        _copy(source, draft, None)
+        _begin_anew(draft, backup, int((clock or SystemClock()).time() * 1000))
+        check_file(draft)
+        place.put(draft)
 
 
 def check_file(path: str) -> None:
-    """See that a file is a whole store: `NotAStoreError` or `StoreDamagedError` if not."""
+    """Check that a file is a sound store: `NotAStoreError` or `StoreDamagedError` if not."""
     with closing(connect(path, write=False)) as connection:
         try:
             if version_of(connection, path) == 0:
                 raise _no_store(path)
-            found = [text for (text,) in fetch(connection, "PRAGMA integrity_check(10)")]
+            problems = [text for (text,) in fetch(connection, "PRAGMA integrity_check(10)")]
         except apsw.CorruptError as error:
-            found = [str(error)]
-    if found != ["ok"]:
-        raise StoreDamagedError(path, place="the file", why="; ".join(map(str, found)))
+            problems = [str(error)]
+    if problems != ["ok"]:
+        raise StoreDamagedError(path, place="the file", why="; ".join(map(str, problems)))
 
 
 def _copy(source: apsw.Connection, path: str, progress: Callable[[int, int], None] | None) -> int:
-    """Copy all pages as they are at one moment."""
-    # With a read transaction around it, what others write meanwhile does not make it begin anew.
+    """Copy a snapshot of all pages."""
+    # Within a read transaction, writes of other processes do not restart the copy.
     source.execute("BEGIN")
     fetch(source, "SELECT 1 FROM sqlite_schema LIMIT 1")
     with closing(connect(path)) as copy:
@@ -127,6 +131,6 @@ def _begin_anew(path: str, backup: str, epoch: int) -> None:
     with closing(connect(path)) as connection:
         prepare(connection, path)  # the back-up may be of an older version
         with connection:
-            # Whoever had it open then does not have it open now.
+            # Processes that had it open then do not have it open now.
             SqlTransaction(connection, backup).begin_anew(skipped=EPOCHS_SKIPPED, epoch=epoch)
         fetch(connection, "PRAGMA journal_mode = DELETE")

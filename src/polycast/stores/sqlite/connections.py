@@ -1,4 +1,4 @@
-"""Connections to the file of a store: one that writes, and a few that read."""
+"""Connections to the file of a store: one writer and a few readers."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
     from polycast.stores.sqlite.open_files import Files
 
-__all__ = ["Readers", "connect", "told"]
+__all__ = ["Readers", "connect", "sqlite_errors"]
 
 _waiting = threading.local()
-_KEPT = 8  # readers that wait for the next use
+_KEPT = 8  # idle readers kept for reuse
 
 
 def connect(
     path: str, *, vfs: str | None = None, create: bool = False, write: bool = True
 ) -> apsw.Connection:
-    """A connection with the settings of every connection to a store."""
+    """Open a connection with the settings of every connection to a store."""
     check_own(path, identity_of)
     flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
     flags |= apsw.SQLITE_OPEN_CREATE if create else 0
@@ -48,11 +48,11 @@ def connect(
             path, why=_absence(path, create=create), instead=_advice(path)
         ) from None
     connection.set_busy_handler(_patience)
-    connection.wal_autocheckpoint(0)  # the writer does it, where an error is not overlooked
+    connection.wal_autocheckpoint(0)  # the writer does it, and checks for errors
     try:
         if write and connection.readonly("main"):
             raise NotAStoreError(path, why="this user may only read it", instead=_advice(path))
-        with told(path):
+        with sqlite_errors(path):
             connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
         connection.close()
@@ -61,8 +61,8 @@ def connect(
 
 
 @contextmanager
-def told(path: str) -> Iterator[None]:
-    """Have what SQLite complains of told as an error of the store."""
+def sqlite_errors(path: str) -> Iterator[None]:
+    """Translate errors of SQLite into errors of the store."""
     try:
         yield
     except apsw.NotADBError:
@@ -79,7 +79,7 @@ def told(path: str) -> Iterator[None]:
 
 
 def _patience(tries: int) -> bool:
-    """Wait a little for another process; SQLite's own way waits ever longer, and unfairly so."""
+    """Wait a little for another process; SQLite's own handler backs off, which is unfair."""
     if tries == 0:
         _waiting.since = time.monotonic()
     time.sleep(min(0.000_2 * (tries + 1), 0.002))
@@ -103,7 +103,7 @@ def _advice(path: str) -> str:
 
 
 class Readers:
-    """Connections that only read; each serves one reader at a time, in any thread."""
+    """A pool of read-only connections; each serves one reader at a time, in any thread."""
 
     def __init__(self, path: str, files: Files, *, vfs: str | None = None) -> None:
         self._path, self._vfs, self._files = path, vfs, files
@@ -136,7 +136,7 @@ class Readers:
             connection.close()
             raise
         connection.execute("PRAGMA query_only = 1")
-        # The writer is closed last and does it, unless it must not touch the file any more.
+        # The writer is closed last and checkpoints, unless it must not touch the file any more.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         return connection
 
@@ -160,11 +160,11 @@ class Readers:
             connection.close()
             return
         self._idle.append(connection)
-        if self._closed:  # before it was kept, or meanwhile
+        if self._closed:  # before it was put back, or meanwhile
             self._close_idle()
 
     def close(self) -> None:
-        """Close those that are idle; the others close when they are given back."""
+        """Close idle connections; the others close when they are returned."""
         self._closed = True
         self._close_idle()
 

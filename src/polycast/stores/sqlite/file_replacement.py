@@ -1,4 +1,4 @@
-"""A finished file takes its place: whole, for good, and over nothing that is in use."""
+"""Atomic replacement of a file by a finished copy, never of one that is in use."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from polycast.stores.sqlite.schema import sync_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Target"]
+__all__ = ["CopyTarget"]
 
 BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a file
-_WAIT = 1_000  # milliseconds for whoever is just reading the target
+_WAIT = 1_000  # milliseconds to wait for readers of the target
 
 
-class Target:
-    """Where a copy of a source goes: to another file that is not there, unless by force.
+class CopyTarget:
+    """The target of a copy: a new file, or by force an existing one.
 
-    Links are followed, so what is replaced is a file, and never the link to it.
+    Links are followed, so a file is replaced, and never the link to it.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Target:
         self._check(os.path.realpath(source))
 
     def _check(self, source: str) -> None:
-        """Refuse what must not be written to, before any work is done."""
+        """Refuse a target that must not be written, before any work is done."""
         there = [path for path in _files(self.path) if os.path.lexists(path)]
         folder = os.path.dirname(self.path)
         if self.path in _files(source) or _same(source, self.path):
@@ -77,58 +77,58 @@ class Target:
 
     @contextmanager
     def draft(self) -> Iterator[str]:
-        """A new file beside the target to write to; whatever happens, it is not left there."""
-        made = f"{self.path}.{secrets.token_hex(4)}.new"
+        """Create a temporary file beside the target; it is removed in any case."""
+        draft = f"{self.path}.{secrets.token_hex(4)}.new"
         try:
-            # Nobody else reads it before it has the rights that the source has.
-            os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            # Nobody else may read it before it has the permissions of the source.
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except OSError as error:
             raise StoreError(f"{self.name} cannot be written: {error}") from None
         try:
-            yield made
+            yield draft
         finally:
-            _remove(made)
+            _remove(draft)
 
-    def put(self, made: str) -> None:
-        """Put a finished file in its place, at once and for good."""
+    def put(self, draft: str) -> None:
+        """Move a finished file to the target, atomically and durably."""
         try:
-            self._put(made)
+            self._put(draft)
         except OSError as error:
             raise StoreError(f"{self.name} cannot be written: {error}") from None
 
-    def _put(self, made: str) -> None:
+    def _put(self, draft: str) -> None:
         mode, owner, group = self._rights
-        with suppress(OSError):  # as root, so that whoever owns the one may use the other
-            os.chown(made, owner, group)
-        os.chmod(made, mode)
-        _sync(made)
+        with suppress(OSError):  # as root, so that the owner of the source may use the copy
+            os.chown(draft, owner, group)
+        os.chmod(draft, mode)
+        _sync(draft)
         if self._force:
             with _retired(self.path):
-                os.replace(made, self.path)
+                os.replace(draft, self.path)
         else:
-            self._put_new(made)
+            self._put_new(draft)
         sync_directory(self.path)
 
-    def _put_new(self, made: str) -> None:
-        """The same where nothing may be, even if something has come there meanwhile."""
+    def _put_new(self, draft: str) -> None:
+        """Move a finished file to a target that must still not exist."""
         try:
             for path in _files(self.path)[1:]:  # SQLite would take it for a part of the new file
                 if os.path.lexists(path):
                     raise FileExistsError(path)
             try:
-                self._link(made, self.path)
+                self._link(draft, self.path)
             except FileExistsError:
                 raise
             except OSError:  # a file system without links: an empty file keeps the name free
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-                os.replace(made, self.path)
+                os.replace(draft, self.path)
         except FileExistsError:
             raise self._taken(self.path) from None
 
 
 @contextmanager
 def _retired(path: str) -> Iterator[None]:
-    """Within it nobody has the store open, or can open it; SQLite leaves WAL mode only then."""
+    """Lock a store exclusively: SQLite leaves WAL mode only when no process has it open."""
     if not os.path.exists(path):
         _remove_beside(path)  # of a store whose file is gone
         yield
@@ -165,12 +165,12 @@ def _retired(path: str) -> Iterator[None]:
 
 
 def _rights_of(source: str) -> tuple[int, int, int]:
-    """What everybody may do with a file, and whose it is."""
+    """Return mode, owner and group of a file."""
     try:
-        found = os.stat(source)
-    except OSError:  # that there is none is told by whoever opens it
+        status = os.stat(source)
+    except OSError:  # opening it reports that there is none
         return 0o600, os.geteuid(), os.getegid()
-    return stat.S_IMODE(found.st_mode) & 0o777, found.st_uid, found.st_gid
+    return stat.S_IMODE(status.st_mode) & 0o777, status.st_uid, status.st_gid
 
 
 def _sync(path: str) -> None:
@@ -182,20 +182,20 @@ def _sync(path: str) -> None:
 
 
 def _files(path: str) -> list[str]:
-    """A file, and those that SQLite may have beside it."""
+    """List a file, and those that SQLite may have beside it."""
     return [path, *(path + end for end in BESIDE)]
 
 
 def _remove(path: str) -> None:
-    for each in _files(path):
-        with suppress(FileNotFoundError):
-            os.unlink(each)
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    _remove_beside(path)
 
 
 def _remove_beside(path: str) -> None:
-    for each in _files(path)[1:]:
+    for name in _files(path)[1:]:
         with suppress(FileNotFoundError):
-            os.unlink(each)
+            os.unlink(name)
 
 
 def _same(one: str, other: str) -> bool:

@@ -1,9 +1,9 @@
 """SQLite files that were open when this process was forked from another.
 
-SQLite keeps, in each process, which locks that has of a file. A child has a copy of that, and the
-locks themselves are its parent's. So a connection that the child opens to such a file does not lock
-it: what it commits is lost when the parent removes the write-ahead log, or it waits for a writer
-that is not there. Nor may the child close what it has inherited, which would write to the file.
+SQLite records in each process which locks it holds on a file. A child inherits these records, but
+the locks belong to its parent. So a connection that the child opens to such a file does not lock
+it: its commits are lost when the parent removes the write-ahead log, or it waits for a writer that
+does not exist. Nor may the child close what it inherited, as that would write to the file.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["check_own", "opened"]
 
 _open: WeakKeyDictionary[Any, Files] = WeakKeyDictionary()  # by the writers of open stores
-_inherited: dict[Identity, Any] = {}  # and what must not be let go of
+_inherited: dict[Identity, Any] = {}  # what must stay alive
 
 
 def opened(writer: Any, files: Files) -> None:
-    """A store was opened, which is open until its writer `is_over`."""
+    """Register the files of an open store; it is open until its writer `is_over`."""
     _open[writer] = files
 
 
 def check_own(path: str, identity: Callable[[str], Identity | None]) -> None:
-    """Refuse to open a file that was open in the parent of this process when it was forked."""
+    """Raise `ForkedError` for a file that the parent of this process had open at the fork."""
     if _inherited and identity(path) in _inherited:
         raise ForkedError(
             f"opening {path}",

@@ -1,33 +1,33 @@
-"""The numbers that stand in the log for types and for the openings of publishers."""
+"""Interning: the log has numbers in place of types and of publishers' epochs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.stores.contract import EventType
-from polycast.stores.sqlite.row_format import SEALED, fetch_one
+from polycast.stores.sqlite.row_format import CHECKSUMMED, fetch_one
+from polycast.stores.values import EventType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import apsw
 
-    from polycast.stores.sqlite.row_format import Flaw, Sealed
+    from polycast.stores.sqlite.row_format import ChecksummedTable, Flaw
 
-__all__ = ["Names", "Numbers", "rooted"]
+__all__ = ["InternedNames", "Interner", "rooted"]
 
 Type = tuple[str, int, str]
 Source = tuple[str, int]
 Columns = tuple[list[int], list[int | None], list[int]]
 """Of types, of the types of root forms, of sources."""
 
-_TYPES, _EPOCHS = SEALED["types"], SEALED["epochs"]
+_TYPES, _EPOCHS = CHECKSUMMED["types"], CHECKSUMMED["epochs"]
 
 
-class Names:
-    """What the numbers in the log stand for; shared by all readers of a store.
+class InternedNames:
+    """The meaning of the numbers in the log; all readers of a store share it.
 
-    A number never changes its meaning, so what was read once is true for good.
+    A number never changes its meaning, so what was read once stays true.
     """
 
     def __init__(self) -> None:
@@ -36,8 +36,8 @@ class Names:
         self.flaws: dict[str, Flaw] = {}  # damaged types; by place, as they are seen repeatedly
 
     def load(self, connection: apsw.Connection) -> None:
-        """Read those that are new. What is damaged stands for nothing: its records are refused."""
-        # Several threads may be here at once; an update is one step for all others.
+        """Read new numbers. Damaged rows are skipped, so records with their numbers are refused."""
+        # Several threads may load at once; each update is atomic.
         new = "WHERE number > ?"
         rows, flaws = _TYPES.sort(connection, new, (max(self.types, default=0),))
         self.types.update({number: EventType(*named) for number, *named in rows})
@@ -46,10 +46,10 @@ class Names:
         self.sources.update({number: (publisher, epoch) for number, publisher, epoch in rows})
 
 
-class Numbers:
-    """The writer's side: numbers for names, new ones where there are none yet.
+class Interner:
+    """The writer's side: finds the number of a name, or assigns a new one.
 
-    New ones count only once they are committed: `keep_new` and `forget_new` say which it was.
+    New numbers count only once committed: then call `keep_new`, else `forget_new`.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -62,31 +62,31 @@ class Numbers:
     def known(
         self, types: Sequence[Type], roots: Sequence[Type | None], sources: Sequence[Source]
     ) -> Columns:
-        """The numbers of these; `KeyError` if one is not committed."""
+        """Return the numbers of names; `KeyError` if one is not committed yet."""
         return (
             list(map(self._types.__getitem__, types)),
-            [None if each is None else self._types[each] for each in roots],
+            [None if root is None else self._types[root] for root in roots],
             list(map(self._sources.__getitem__, sources)),
         )
 
     def given(
         self, types: Sequence[Type], roots: Sequence[Type | None], sources: Sequence[Source]
     ) -> Columns:
-        """The numbers of these, new ones for those that have none."""
+        """Return the numbers of names, assigning new ones where needed."""
         pairs = [
             (self._type(kind), self._root(root)) for kind, root in zip(types, roots, strict=True)
         ]
-        numbers = [self._source(each) for each in sources]
+        numbers = [self._source(source) for source in sources]
         return [kind for kind, _ in pairs], [root for _, root in pairs], numbers
 
     def keep_new(self) -> None:
-        """The new ones are committed."""
+        """Keep new numbers after a commit."""
         self._types.update(self._new_types)
         self._sources.update(self._new_sources)
         self.forget_new()
 
     def forget_new(self) -> None:
-        """The new ones may have been undone."""
+        """Forget new numbers after a rollback."""
         self._new_types.clear()
         self._new_sources.clear()
 
@@ -107,7 +107,7 @@ class Numbers:
             number = self._new_sources[source] = self._number(_EPOCHS, which, source)
         return number
 
-    def _number(self, table: Sealed, which: str, named: tuple[Any, ...]) -> int:
+    def _number(self, table: ChecksummedTable, which: str, named: tuple[Any, ...]) -> int:
         rows = table.fetch(self._connection, self._connection.filename, which, named)
         if rows:
             return int(rows[0][0])
@@ -118,8 +118,8 @@ class Numbers:
 
 
 def rooted(connection: apsw.Connection, types: Sequence[int]) -> list[int]:
-    """Those of some types that are the type of a root form of another type."""
+    """Return those types that occur as root forms of other types."""
     there = "SELECT 1 FROM log INDEXED BY log_by_root WHERE root"
     if fetch_one(connection, f"{there} IS NOT NULL LIMIT 1") is None:  # as without contexts
         return []
-    return [each for each in types if fetch_one(connection, f"{there} = ? LIMIT 1", each)]
+    return [number for number in types if fetch_one(connection, f"{there} = ? LIMIT 1", number)]

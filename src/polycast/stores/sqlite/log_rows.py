@@ -1,4 +1,4 @@
-"""Reading the log, each record checked against its checksum and its row."""
+"""Reading the log; each record is verified by its checksum and against its row."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import msgspec
 
 from polycast.errors import NotDecodableError, StoreDamagedError
 from polycast.events import decode_record
-from polycast.stores.contract import Batch, Stored
-from polycast.stores.sqlite.interning import Names, rooted
+from polycast.stores.sqlite.interning import InternedNames, rooted
 from polycast.stores.sqlite.row_format import fetch_one
+from polycast.stores.values import LogPage, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from polycast.events import Identity, Record
-    from polycast.stores.contract import EventType
+    from polycast.stores.values import EventType
 
 __all__ = ["LogReader", "names_root", "plan_of_types"]
 
 _ROW = "SELECT position, type, root, epoch, sequence, time, body FROM log"
 _RANGE = "position >= ?1 AND position < ?2"
 _ONE_TYPE = f"{_ROW} WHERE type = ? AND position >= ? AND position < ?"
-# What is of one of the types itself comes by that.
+# A record that has one of the types itself is found by that.
 _ONE_ROOT = (
     f"{_ROW} WHERE root = ? AND position >= ? AND position < ? "
     "AND type NOT IN (SELECT value FROM json_each(?))"
@@ -38,24 +38,24 @@ Row = tuple[int, int, int | None, int, int, float, bytes]
 
 
 def _up_to(size: int | None, rows: Iterable[Row]) -> tuple[list[Row], bool]:
-    """The first rows, up to the one that makes up so many bytes; whether there may be more."""
+    """Return the first rows, up to `size` bytes, and whether there may be more."""
     if size is None:
         return list(rows), False
-    found: list[Row] = []
+    taken: list[Row] = []
     for row in rows:
-        found.append(row)
+        taken.append(row)
         size -= len(row[-1]) if isinstance(row[-1], bytes) else 0  # else it is damaged
         if size <= 0:
-            return found, True
-    return found, False
+            return taken, True
+    return taken, False
 
 
 class LogReader:
-    """Reads on any connection that is in a read transaction."""
+    """Reads the log on any connection that is in a read transaction."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.names = Names()
+        self.names = InternedNames()
 
     def read(
         self,
@@ -66,7 +66,7 @@ class LogReader:
         until: int | None,
         types: Collection[int] | None,
         size: int | None = None,
-    ) -> Batch:
+    ) -> LogPage:
         """The first records from a position on.
 
         What is before a damaged record is given; only a read whose first record is damaged raises.
@@ -89,7 +89,7 @@ class LogReader:
             place = f"position {start} or after"
             raise StoreDamagedError(self._path, place=place, why=str(error)) from None
         entries, upto = self._checked(connection, rows, upto)
-        return Batch(entries, upto, more=upto < end)
+        return LogPage(entries, upto, more=upto < end)
 
     def _all(
         self, connection: apsw.Connection, start: int, end: int, limit: int, size: int | None
@@ -99,7 +99,7 @@ class LogReader:
         limit = len(rows) if is_cut else limit
         if limit == 0:
             return [], start if max(self._oldest(connection, end), start) < end else end
-        # Positions have no gaps, but for what was let go before the oldest.
+        # Positions have no gaps from the oldest on.
         first = max(start, self._oldest(connection, end))
         wanted = range(first, min(end, first + limit))
         positions = [row[0] for row in rows]
@@ -126,7 +126,7 @@ class LogReader:
         found = [
             connection.execute(
                 plan_of_types(len(group)),
-                [value for each in group for value in (each, start, end)] + [limit + 1],
+                [value for number in group for value in (number, start, end)] + [limit + 1],
             )
             for group in _groups(types)
         ]
@@ -135,7 +135,7 @@ class LogReader:
         found += [
             connection.execute(
                 plan_of_types(0, len(group)),
-                [value for each in group for value in (each, start, end, own)] + [limit + 1],
+                [value for number in group for value in (number, start, end, own)] + [limit + 1],
             )
             for group in _groups(others)
         ]
@@ -150,7 +150,7 @@ class LogReader:
         return rows, rows[-1][0] + 1 if rows else start
 
     def _check_order(self, start: int, positions: list[int]) -> None:
-        """A damaged index may lead back to what was read before, so that a reader never ends."""
+        """Check the order: with a damaged index, a reader might go back and never end."""
         if positions and (positions[0] < start or any(map(ge, positions, positions[1:]))):
             place, why = f"position {start} or after", "the index by type is not in order"
             raise StoreDamagedError(self._path, place=place, why=why)
@@ -195,14 +195,14 @@ class LogReader:
         return entries, upto
 
     def types(self, connection: apsw.Connection) -> dict[int, EventType]:
-        """The types by number; `StoreDamagedError` if one is missing, as its records need it."""
+        """Return the types by number; `StoreDamagedError` if one is damaged."""
         self.names.load(connection)
         for place, why in tuple(self.names.flaws.values()):
             raise StoreDamagedError(self._path, place=place, why=why)
         return dict(self.names.types)
 
     def position_at(self, connection: apsw.Connection, moment: float) -> int:
-        """The first position whose time is not before a moment: times never decrease."""
+        """Return the first position whose time is not before a moment; times never decrease."""
         newest = fetch_one(connection, "SELECT max(position) FROM log") or 0
         low, high = self._oldest(connection, 1), newest + 1
         while low < high:
@@ -219,8 +219,8 @@ class LogReader:
         return low
 
     def find(self, connection: apsw.Connection, identity: Identity) -> int | None:
-        """Where the record with an identity is."""
-        found: int | None = fetch_one(
+        """Return the position of the record with an identity."""
+        position: int | None = fetch_one(
             connection,
             "SELECT position FROM log WHERE sequence = ? AND epoch = "
             "(SELECT number FROM epochs WHERE publisher = ? AND epoch = ?)",
@@ -228,7 +228,7 @@ class LogReader:
             identity.publisher,
             identity.epoch,
         )
-        return found
+        return position
 
 
 def _groups(types: list[int]) -> list[list[int]]:
@@ -236,14 +236,14 @@ def _groups(types: list[int]) -> list[list[int]]:
 
 
 def plan_of_types(count: int, roots: int = 0) -> str:
-    """The statement that reads so many types: each in order by the index, merged as they come."""
-    # Each branch is a subquery, so that none is sorted as a whole before the first row comes.
+    """Return the statement that reads `count` types by the index, merged in order of position."""
+    # Each branch is a subquery, so that none is sorted as a whole before the first row.
     branches = [_ONE_TYPE] * count + [_ONE_ROOT] * roots
     return f"{' UNION ALL '.join(branches)} ORDER BY position LIMIT ?"
 
 
 def names_root(record: Record, number: int | None, types: Mapping[int, EventType]) -> bool:
-    """Whether a row names the type of the root form of its record, where that is another one."""
+    """Whether the row of a record names the type of its root form, if that is another type."""
     root = record.root
     if root is None or root.is_of(record):
         return number is None

@@ -1,8 +1,8 @@
-"""Telling other stores over the same file that something was written, and hearing it from them.
+"""Notifications of commits among the stores that have the same file open.
 
-Every open store has a datagram socket that is listed in the file; one byte to it is enough. Where
-that cannot be, and to be safe while others are listed, it looks every 50 ms whether the file has
-changed. A store that is alone neither sends nor looks.
+Every open store listens on a datagram socket that is listed in the file; a commit sends one byte to
+each. Where sockets do not work, and to be safe while other stores are listed, a store also polls
+the file every 50 ms. A store that is alone neither sends nor polls.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from polycast.stores.sqlite.connections import Readers
 
-__all__ = ["Listener", "Peers", "answers"]
+__all__ = ["ChangeListener", "Peers", "answers"]
 
 LOOK_SECONDS = 0.05
 _LONGEST = 100  # bytes of a socket's path; the systems allow a few more
 
 
 class Peers:
-    """The other stores that are open, as the writer knows them; used in its thread only."""
+    """The other open stores, as the writer knows them; used in its thread only."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -42,7 +42,7 @@ class Peers:
         self._socket = _socket()
 
     def refresh(self, connection: apsw.Connection, listening: int) -> None:
-        """Read the list again if it has changed."""
+        """Reload the list if it has changed."""
         if listening != self._known:
             self._known = listening
             self._others = [
@@ -52,7 +52,7 @@ class Peers:
             ]
 
     def register(self, connection: apsw.Connection) -> None:
-        """List this store, and take those off that died and had no socket to tell it."""
+        """Register this store, and remove dead stores that had no socket."""
         for number, address, process in fetch(connection, "SELECT * FROM listeners"):
             if not address and not _lives(process):
                 connection.execute("DELETE FROM listeners WHERE number = ?", (number,))
@@ -62,7 +62,7 @@ class Peers:
         connection.execute("UPDATE counters SET listening = listening + 1")
 
     def unregister(self, connection: apsw.Connection) -> None:
-        """Take this store off the list."""
+        """Unregister this store."""
         connection.execute(
             "DELETE FROM listeners WHERE number = (SELECT number FROM listeners "
             "WHERE address = ? AND process = ? LIMIT 1)",
@@ -71,7 +71,7 @@ class Peers:
         connection.execute("UPDATE counters SET listening = listening + 1")
 
     def notify(self) -> list[int]:
-        """Wake the others, without waiting for any; the numbers of those that are dead."""
+        """Wake the others without waiting for them; return the numbers of dead ones."""
         if self._socket is None:
             return []
         gone = [row for row in self._others if not _send(self._socket, row[1], row[2])]
@@ -80,38 +80,38 @@ class Peers:
         return [number for number, _, _ in gone]
 
     def remove(self, connection: apsw.Connection, numbers: Sequence[int]) -> None:
-        """Take the dead off the list."""
+        """Remove dead stores from the list."""
         connection.executemany(
             "DELETE FROM listeners WHERE number = ?", [(number,) for number in numbers]
         )
         connection.execute("UPDATE counters SET listening = listening + 1")
 
     def close(self) -> None:
-        """Send no more."""
+        """Close the sending socket."""
         if self._socket is not None:
             self._socket.close()
 
 
 def _socket() -> socket.socket | None:
     try:
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     except (AttributeError, OSError):
         return None
-    made.setblocking(False)
-    return made
+    sender.setblocking(False)
+    return sender
 
 
 def _send(sender: socket.socket, address: str, process: int) -> bool:
-    """Send a byte; whether there may be somebody."""
+    """Send a byte; return whether the receiver may be alive."""
     try:
         sender.sendto(b"\0", address)
-    except ConnectionRefusedError:  # its process died and left the file
+    except ConnectionRefusedError:  # its process died and left the socket file
         with suppress(OSError):
-            if stat.S_ISSOCK(os.lstat(address).st_mode):  # never what a harmed list may name
+            if stat.S_ISSOCK(os.lstat(address).st_mode):  # a damaged list might name another file
                 os.unlink(address)
         return False
     except FileNotFoundError:
-        return _lives(process)  # if so, in a folder that is not seen from here; it looks by itself
+        return _lives(process)  # if so, its folder is not visible here; it polls
     except OSError:
         return True  # its queue is full: it will wake up anyway
     except ValueError:
@@ -130,7 +130,7 @@ def _lives(process: int) -> bool:
 
 
 def answers(address: str, process: int) -> bool:
-    """Wake a listed store; whether it is alive."""
+    """Wake a listed store; return whether it is alive."""
     sender = _socket()
     if sender is None or not address:
         return _lives(process)
@@ -138,13 +138,13 @@ def answers(address: str, process: int) -> bool:
         return _send(sender, address, process)
 
 
-class Listener:
-    """Hears from other stores, and has those called who watch this one."""
+class ChangeListener:
+    """Receives notifications from other stores, and calls the watchers of this one."""
 
     def __init__(self, path: str, readers: Readers, watchers: list[Callable[[], None]]) -> None:
         self._readers, self._watchers = readers, watchers
         self._stopped = False
-        self.looking = True  # whether it looks at the file by itself
+        self.looking = True  # whether it polls the file
         self._socket, self.address = _bound(path)
         self._thread = threading.Thread(target=self._run, name="polycast-wake", daemon=True)
 
@@ -173,7 +173,7 @@ class Listener:
         try:
             connection = self._readers.open()
         except (apsw.Error, StoreError, OSError):
-            return  # own commits still wake; there is nothing to look at
+            return  # own commits still wake watchers; there is nothing to poll
         with closing(connection):
             self._listen(connection)
 
@@ -189,7 +189,7 @@ class Listener:
                     continue
                 seen, self.looking = version, self._must_look(connection)
             except apsw.Error:
-                continue  # a file that cannot be read is told by those who read
+                continue  # readers report a file that cannot be read
             for watcher in tuple(self._watchers):
                 with suppress(Exception):  # a watcher that raises must not stop the others
                     watcher()
@@ -198,10 +198,10 @@ class Listener:
         if not self.address:
             return True
         listed = [row[0] for row in fetch(connection, "SELECT address FROM listeners")]
-        return listed != [self.address]  # until it is listed itself, nobody can wake it
+        return listed != [self.address]  # until this store is listed itself, nobody can wake it
 
     def _wait(self, seconds: float | None) -> bool:
-        """Wait for a byte; whether one came."""
+        """Wait for a byte; return whether one came."""
         if self._socket is None:
             threading.Event().wait(LOOK_SECONDS)
             return False
@@ -213,24 +213,24 @@ class Listener:
         except OSError:
             return True
         self._socket.setblocking(False)
-        with suppress(OSError):  # one look serves all that have come
+        with suppress(OSError):  # one notification serves for all that have arrived
             while True:
                 self._socket.recv(1)
         return True
 
 
 def _bound(path: str) -> tuple[socket.socket | None, str]:
-    """A socket under a short name in the folder for temporary files, if that can be."""
+    """Bind a socket to a short name in the temporary folder, if possible."""
     name = f"pc-{os.getpid():x}-{secrets.token_hex(4)}"
     address = os.path.join(tempfile.gettempdir(), name)
-    made = _socket() if len(os.fsencode(address)) <= _LONGEST else None
-    if made is None:
+    receiver = _socket() if len(os.fsencode(address)) <= _LONGEST else None
+    if receiver is None:
         return None, ""
     try:
-        made.bind(address)
-        # Who may write to the store may wake the others.
+        receiver.bind(address)
+        # Whoever may write to the store may wake this one.
         os.chmod(address, stat.S_IMODE(os.stat(path).st_mode))
     except OSError:
-        made.close()
+        receiver.close()
         return None, ""
-    return made, address
+    return receiver, address

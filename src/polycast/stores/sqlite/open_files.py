@@ -1,10 +1,9 @@
-"""The files of an open store: whether they are still those at its path.
+"""The files of an open store: detects that they were removed or replaced.
 
-A file that was removed, or that another was put in place of, can be written and synced for as long
-as it is open, and nobody will ever find what was written. So this is looked at before anything is
-acknowledged. The looks are a few calls of stat(); only where the file itself was written since, as
-a checkpoint does it, its first page and the name of the store are read once more. What is in the
-write-ahead log is looked at in `ahead`.
+A file that was removed or replaced can still be written and synced while it is open, but nobody
+will ever find the data. So the files are checked before anything is acknowledged. A check is a few
+calls of stat(); only after the file itself was written, as by a checkpoint, its first page and the
+name of the store are read again. `write_ahead_log` checks the contents of that log.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ _HEADER = 100  # bytes at the beginning of a SQLite file
 
 
 class Files:
-    """What was at the path of a store when it was opened, to compare with what is there now."""
+    """The files that a store was opened with, to compare with those at its path now."""
 
     def __init__(
         self, path: str, connection: apsw.Connection, *, before: tuple[int, int] | None = None
     ) -> None:
         self.path = os.path.abspath(path)  # the working directory may change
-        found = fetch(connection, _ABOUT)  # a store that lost its name tells whoever asks for it
+        found = fetch(connection, _ABOUT)  # a missing name is reported to whoever asks for it
         about: tuple[str, int] = found[0] if found else ("", 0)
         self._name, self._page = about
         ((self._page_size,),) = fetch(connection, "PRAGMA page_size")
@@ -50,39 +49,39 @@ class Files:
             now = "nothing" if is_now is None else _file(self.path, is_now)
             raise StoreReplacedError(self.path, _file(self.path, before), now)
         self.lock = threading.RLock()
-        if not self._is_named():  # by a file of an older version that was brought up to date
+        if not self._is_named():  # the file had an older version until now
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._has_name = self._is_named()
-        self._written: tuple[int, int] | None = None  # when and how large the file was left
+        self._written: tuple[int, int] | None = None  # time and size of the file at the last check
         self._counter = 0  # of changes, in the file
-        self._is_whole = True  # the write-ahead log, as far as anybody has seen
+        self._is_whole = True  # the write-ahead log, as far as it was checked
         self._ahead = WriteAheadLog(log, self._seen[log], self._page_size)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._ahead.close()
 
     def check(self) -> None:
-        """`StoreReplacedError` if what is written would not be found at the path."""
+        """Raise `StoreReplacedError` if writes would not be found at the path."""
         for now in self._changes():
             raise StoreReplacedError(self.path, *now)
         self._raise_if(self._ahead.change())
 
     def begin(self) -> None:
-        """Look at the write-ahead log while nobody else may write."""
+        """Check the write-ahead log while nobody else may write."""
         self._ahead.begin()
 
     def check_commit(self, frames: int, count: Callable[[], int]) -> None:
-        """The same after a commit that has left the write-ahead log with so many frames.
+        """Check after a commit, which left the write-ahead log with so many frames.
 
-        `count` tells how many SQLite has in it now.
+        `count` asks SQLite for the current number.
         """
         for now in self._changes():
             raise StoreReplacedError(self.path, *now)
         self._raise_if(self._ahead.committed(frames, count))
 
     def check_moved(self) -> None:
-        """The same when the write-ahead log was moved into the file: it was the right one."""
+        """Check after the write-ahead log was moved into the file: whether it was the right one."""
         self._raise_if(self._ahead.moved())
 
     def _raise_if(self, changed: tuple[str, str] | None) -> None:
@@ -91,9 +90,9 @@ class Files:
             raise StoreReplacedError(self.path, *changed)
 
     def may_be_completed(self) -> bool:
-        """Whether the file is there, and nobody began another write-ahead log beside it.
+        """Whether the file is in place, and nobody began another write-ahead log beside it.
 
-        What is left of one that was cut or copied over would damage the file.
+        The rest of a log that was cut or overwritten would damage the file.
         """
         with suppress(OSError):
             if not self._is_whole:
@@ -105,7 +104,7 @@ class Files:
         return False
 
     def _changes(self) -> Iterator[tuple[str, str]]:
-        """What was there, and what is there now."""
+        """Yield what was there, and what is there now, for each change."""
         for name, was in self._seen.items():
             if was is None or (name is self._log and self._ahead.is_in_place()):
                 continue
@@ -120,7 +119,7 @@ class Files:
                 yield from self._rewritten(now)
 
     def _rewritten(self, now: os.stat_result) -> Iterator[tuple[str, str]]:
-        """A checkpoint has written the file, or somebody has copied another over it."""
+        """Yield what is wrong with a file that was written by a checkpoint, or copied over."""
         note(self.lock)
         with self.lock:
             before = 0 if self._written is None else self._written[1]
@@ -135,7 +134,7 @@ class Files:
             elif counter < self._counter and self._counter - counter < 1 << 31:
                 yield f"the state after {self._counter} changes", f"an older one, of {counter}"
             elif now.st_size < min(before, int.from_bytes(header[28:32], "big") * self._page_size):
-                # Who gives pages back writes first how many are left.
+                # Whoever frees pages writes the new page count first.
                 yield f"{before} bytes in {self.path}", f"the first {now.st_size} of them"
             self._written, self._counter = (now.st_mtime_ns, now.st_size), counter
 
@@ -145,12 +144,12 @@ class Files:
 
 
 def identity_of(name: str) -> tuple[int, int] | None:
-    """What tells a file from any other, whatever its name; None if there is none."""
+    """Return device and inode of a file; None if there is none."""
     try:
-        found = os.stat(name)
+        status = os.stat(name)
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _file(name: str, identity: tuple[int, int]) -> str:
@@ -158,7 +157,7 @@ def _file(name: str, identity: tuple[int, int]) -> str:
 
 
 def _read(name: str, at: int, count: int) -> bytes:
-    """Bytes of a file, by way of SQLite: closing any other handle would give up its locks."""
+    """Read bytes of a file through SQLite: closing any other handle would release its locks."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB
     with suppress(apsw.Error):
         file = apsw.VFSFile("", name, [flags, 0])

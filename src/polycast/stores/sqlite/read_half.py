@@ -1,4 +1,4 @@
-"""The half of a store that only reads."""
+"""The reading half of a store in a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import abstractmethod
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from polycast.stores.local import Near
+from polycast.stores.local import LocalStore
 from polycast.stores.sqlite.log_rows import LogReader
 from polycast.stores.sqlite.row_format import fetch_one
 from polycast.stores.sqlite.state import SqlView
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     import apsw
 
     from polycast.events import Identity
-    from polycast.stores.contract import Batch, EventType, View
+    from polycast.stores.contract import View
+    from polycast.stores.values import EventType, LogPage
 
 __all__ = ["Readable"]
 
 
-class Readable(Near):
-    """What can be read of a store, from whatever connection `snapshot` gives."""
+class Readable(LocalStore):
+    """All reads of a store, on the connections that `snapshot` lends."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -31,11 +32,11 @@ class Readable(Near):
 
     @abstractmethod
     def snapshot(self) -> AbstractContextManager[apsw.Connection]:
-        """A connection on which all that is read is of one moment."""
+        """Lend a connection on which all reads see one moment."""
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """Look at the state as it is now."""
+        """Open a view of the current state."""
         with self.snapshot() as connection:
             yield SqlView(connection, self.path)
 
@@ -48,10 +49,10 @@ class Readable(Near):
         types: Collection[int] | None = None,
         wanted_by: str | None = None,
         size: int | None = None,
-    ) -> Batch:
-        """The first records from a position on, of all or of some types (by number).
+    ) -> LogPage:
+        """Read the first records from a position on, of all types or of some (by number).
 
-        What is before a damaged record is given; a read from it on raises `StoreDamagedError`.
+        A read stops before a damaged record; one that begins there raises `StoreDamagedError`.
         """
         del wanted_by
         with self.snapshot() as connection:
@@ -60,36 +61,36 @@ class Readable(Near):
             )
 
     def types(self) -> dict[int, EventType]:
-        """The types of which there are, or were, records, by number."""
+        """Return the types of all records, past ones included, by number."""
         with self.snapshot() as connection:
             return self._log.types(connection)
 
     def newest(self) -> int:
-        """The newest position."""
+        """Return the newest position."""
         with self.view() as view:
             return view.newest()
 
     def oldest(self) -> int:
-        """The oldest position kept."""
+        """Return the oldest position kept."""
         with self.view() as view:
             return view.oldest()
 
     def position_at(self, moment: float) -> int:
-        """The first position kept whose time is not before a moment."""
+        """Return the first position whose time is not before a moment."""
         with self.snapshot() as connection:
             return self._log.position_at(connection, moment)
 
     def find(self, identity: Identity) -> int | None:
-        """Where the record with an identity is."""
+        """Return the position of the record with an identity."""
         with self.snapshot() as connection:
             return self._log.find(connection, identity)
 
     def size(self) -> int:
-        """How many bytes the file takes once all that was written is in it."""
+        """Return the size of the file in bytes, once the write-ahead log is moved into it."""
         with self.snapshot() as connection:
             pages = fetch_one(connection, "PRAGMA page_count")
             return int(pages * fetch_one(connection, "PRAGMA page_size"))
 
     def notices(self) -> list[str]:
-        """Nothing is done otherwise than usual."""
+        """Return nothing: the store is never degraded."""
         return []

@@ -1,8 +1,8 @@
-"""Opening the file of a store only to read it, also where nothing can be written.
+"""Opening the file of a store read-only, even on a read-only file system.
 
-Whoever reads a store that is open somewhere shares the index of its write-ahead log, the `-shm`
-file. A store that nobody has open has none, and on a read-only file system none can be made. Then
-the file is read without locks; that nobody has written meanwhile is looked at after each read.
+Readers of a store that is open somewhere share the index of its write-ahead log, the `-shm` file.
+A store that nobody has open has no such file, and a read-only file system allows none. Then the
+file is read without locks, and each read is followed by a check that nobody has written meanwhile.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ import apsw
 from polycast.errors import StoreError
 from polycast.stores.sqlite.row_format import fetch
 
-__all__ = ["Guard", "Peek", "peek"]
+__all__ = ["Peek", "UnlockedFiles", "peek"]
 
 _BUSY = 5_000  # milliseconds
 
 
-class Guard:
-    """Files that are read without locks, which nobody may write meanwhile."""
+class UnlockedFiles:
+    """Files that are read without locks: detects that somebody writes them."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._seen = self._look()
 
     def _look(self) -> list[tuple[int, ...] | None]:
-        found: list[tuple[int, ...] | None] = []
+        identities: list[tuple[int, ...] | None] = []
         for end in ("", "-wal", "-shm"):
             try:
                 now = os.stat(self._path + end)
             except OSError:
-                found.append(None)
+                identities.append(None)
             else:
-                found.append((now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns))
-        return found
+                identities.append((now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns))
+        return identities
 
     def check(self) -> None:
-        """`StoreError` if somebody has begun to write: what was read may be of no one moment."""
+        """Raise `StoreError` if somebody has written: what was read may be inconsistent."""
         if self._look() != self._seen:
             raise StoreError(
                 f"somebody has written to {self._path} while it was read where nothing can be "
@@ -50,18 +50,18 @@ class Guard:
 
 
 class Peek(NamedTuple):
-    """A connection that only reads, and what is to be checked after each read, if anything."""
+    """A read-only connection, and the files to check after each read, if read without locks."""
 
     connection: apsw.Connection
-    guard: Guard | None
+    guard: UnlockedFiles | None
 
 
 def peek(path: str) -> Peek:
-    """Open a file that is there; no other file is left beside it, and nothing is changed."""
+    """Open an existing file; nothing is changed, and no other file is left beside it."""
     path = os.path.realpath(path)  # what SQLite keeps beside a file is where links lead
-    guard = Guard(path)
+    guard = UnlockedFiles(path)
     if _size(f"{path}-wal") and not os.path.exists(f"{path}-shm"):
-        return Peek(_with_own_index(path), guard)  # copied with its log: nobody has it open
+        return Peek(_with_own_index(path), guard)  # a copy with its log, which nobody has open
     connection = _settled(apsw.Connection(path, flags=_flags(path)))
     try:
         fetch(connection, "SELECT 1 FROM sqlite_schema LIMIT 1")
@@ -71,7 +71,7 @@ def peek(path: str) -> Peek:
             return Peek(_with_own_index(path), guard)
         return Peek(_as_it_is(path), guard)
     except (apsw.NotADBError, apsw.CorruptError, apsw.IOError):
-        pass  # whoever reads is told
+        pass  # the first read reports it
     except BaseException:
         connection.close()
         raise
@@ -85,14 +85,14 @@ def _settled(connection: apsw.Connection) -> apsw.Connection:
 
 
 def _as_it_is(path: str) -> apsw.Connection:
-    """All is in the file itself: there is no log beside it, or an empty one."""
+    """Open a file that has no write-ahead log beside it, or an empty one."""
     name = f"file:{quote(os.path.abspath(path))}?immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return _settled(apsw.Connection(name, flags=flags))
 
 
 def _with_own_index(path: str) -> apsw.Connection:
-    """With the log beside it, whose index is in memory; SQLite does that only without locks."""
+    """Open a file with its log, whose index is in memory; SQLite allows that without locks."""
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs="unix-none")
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -100,9 +100,9 @@ def _with_own_index(path: str) -> apsw.Connection:
 
 
 def _flags(path: str) -> int:
-    """Only one that could write removes the files beside a store that it has made by opening it.
+    """Open for writing if that cannot change the file: the write-ahead log is empty.
 
-    So it could, if there is nothing in the write-ahead log that it would move into the file.
+    Only such a connection removes the files that opening it has created beside the store.
     """
     may_write = not _size(f"{path}-wal") and os.access(path, os.W_OK)
     return apsw.SQLITE_OPEN_READWRITE if may_write else apsw.SQLITE_OPEN_READONLY

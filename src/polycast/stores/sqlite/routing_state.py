@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - the contract says what each method does
 """What the pipeline routes for, by which contexts, how far it has come, what it found out."""
 
 from __future__ import annotations
@@ -6,17 +7,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from polycast.errors import StoreDamagedError
-from polycast.stores.contract import CHANGES, ContextVersion, Effect, Route, Routed, Stretch
 from polycast.stores.range_checks import following
-from polycast.stores.sqlite.row_format import SEALED, State
+from polycast.stores.sqlite.row_format import CHECKSUMMED, SqlChanges, SqlTables
 from polycast.stores.sqlite.versioned_rows import CONTEXTS, IN_EFFECT, LAST_TURN, ROUTES
+from polycast.stores.values import ContextVersion, Effect, Routed, StoredRoute, Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["RoutingTransaction", "RoutingView"]
+__all__ = ["SqlRouting", "SqlRoutingChanges"]
 
-_ROUTING, _STRETCHES = SEALED["routing"], SEALED["stretches"]
+_ROUTING, _STRETCHES = CHECKSUMMED["routing"], CHECKSUMMED["stretches"]
 
 # Without checksums, as it is asked often: whose cursor is damaged gets nothing more in any case.
 _AWAITED = """
@@ -28,18 +29,10 @@ WHERE routes.until IS NULL
 """
 
 
-class RoutingView(State):
-    """What the pipeline and those it routes for look at."""
-
-    def identity(self) -> str:
-        """What tells this store from any other."""
-        rows = self._rows("SELECT name FROM identity")
-        if len(rows) != 1:
-            raise StoreDamagedError(self._path, place="its identity", why="it has none")
-        return str(rows[0][0])
+class SqlRouting(SqlTables):
+    """Routes, versions of contexts, and stretches, as one read transaction sees them."""
 
     def routed(self) -> Routed:
-        """How far the pipeline has come."""
         high, token, _ = self._routing()
         return Routed(high, token)
 
@@ -51,61 +44,45 @@ class RoutingView(State):
         _, high, token, numbers = rows[0]
         return high, token, numbers
 
-    def route(self, name: str) -> Route | None:
-        """What the pipeline routes for a subscription from now on."""
+    def route(self, name: str) -> StoredRoute | None:
         return ROUTES.lasting(self, name)
 
-    def routes(self, *, at: int | None = None) -> list[Route]:
-        """All that the pipeline routes for, or those in effect at a position, by number."""
+    def routes(self, *, at: int | None = None) -> list[StoredRoute]:
         return ROUTES.all(self, at=at)
 
     def context(self, name: str) -> ContextVersion | None:
-        """What a context is from now on."""
         return CONTEXTS.lasting(self, name)
 
     def contexts(self, *, at: int | None = None) -> list[ContextVersion]:
-        """All versions of contexts, or those in effect at a position, by number."""
         return CONTEXTS.all(self, at=at)
 
     def in_effect(self, position: int) -> Effect:
-        """Which routes and contexts are in effect at a position, said in three numbers."""
         ((routes, one, contexts, other),) = self._rows(IN_EFFECT, position)
         return Effect(routes, max(one or 0, other or 0), contexts)
 
     def last_turn(self, position: int) -> int:
-        """The last position, up to this one, at which a route or a context begins or ends."""
         return int(self._one(LAST_TURN, position))
 
     def turns(self, low: int, high: int) -> list[int]:
-        """The positions between two, both exclusive, at which one of them begins or ends."""
         return sorted(ROUTES.turns(self, low, high) | CONTEXTS.turns(self, low, high))
 
     def stretches(self, start: int, *, limit: int) -> list[Stretch]:
-        """The first stretches that end after a position."""
         rest = "WHERE high > ? ORDER BY high LIMIT ?"
         rows = self.checked(_STRETCHES, rest, start, max(limit, 0))
-        found = [Stretch(low, high, takers) for high, low, takers in rows]
-        for one, other in pairwise(found):
+        stretches = [Stretch(low, high, takers) for high, low, takers in rows]
+        for one, other in pairwise(stretches):
             if one.high != other.low:
                 place, why = f"position {one.high}", f"the next stretch begins at {other.low}"
                 raise StoreDamagedError(self._path, place=place, why=why)
-        return found
+        return stretches
 
     def awaited(self) -> int:
-        """The first position before `routed().high` of which somebody may ask who takes it."""
         high, first = self.routed().high, self._one(_AWAITED)
         return high if first is None else min(high, first)
 
 
-class RoutingTransaction(RoutingView):
-    """Changes to it."""
-
-    def _revise(self, name: str | None = None) -> None:
-        sql = "UPDATE counters SET revision = revision + 1 RETURNING revision"
-        revision: int = self._one(sql)
-        if name is not None:
-            self._execute("INSERT INTO changes VALUES (?, ?)", (revision, name))
-            self._execute("DELETE FROM changes WHERE revision <= ?", (revision - CHANGES,))
+class SqlRoutingChanges(SqlRouting, SqlChanges):
+    """Changes to them."""
 
     def _put_routing(self, *values: int) -> None:
         _ROUTING.put(self.connection, 1, *values)
@@ -116,22 +93,18 @@ class RoutingTransaction(RoutingView):
         self._put_routing(high, token, numbers + 1)
         return numbers + 1
 
-    def begin_route(self, name: str, definition: bytes) -> Route:
-        """Route for a subscription from the end of the log on, in place of what there was."""
+    def begin_route(self, name: str, definition: bytes) -> StoredRoute:
         self.end_route(name)
-        route = Route(self._next_number(), name, definition, self.newest() + 1)
+        route = StoredRoute(self._next_number(), name, definition, self.newest() + 1)
         return ROUTES.put(self, route)
 
     def end_route(self, name: str) -> None:
-        """Route for a subscription no more from the end of the log on."""
         ROUTES.end(self, name, self.newest() + 1)
 
     def forget_routes(self, before: int) -> None:
-        """Remove routes that ended at a position or earlier."""
         ROUTES.forget(self, before)
 
     def put_context(self, name: str, body: bytes) -> ContextVersion:
-        """Have a context from the end of the log on, in place of what it was."""
         now = self.context(name)
         if now is not None and now.body == body:
             return now
@@ -141,16 +114,13 @@ class RoutingTransaction(RoutingView):
         return CONTEXTS.put(self, ContextVersion(self._next_number(), name, body, end))
 
     def end_context(self, name: str) -> None:
-        """Have a context no more from the end of the log on."""
         if CONTEXTS.end(self, name, self.newest() + 1):
             self._revise()
 
     def forget_contexts(self, before: int) -> None:
-        """Remove versions that ended at a position or earlier."""
         CONTEXTS.forget(self, before)
 
     def take_routing(self) -> Routed:
-        """Whoever asks runs the pipeline from now on."""
         high, token, numbers = self._routing()
         self._put_routing(high, token + 1, numbers)
         return Routed(high, token + 1)
@@ -162,18 +132,16 @@ class RoutingTransaction(RoutingView):
         self._execute("UPDATE identity SET name = lower(hex(randomblob(16)))")
 
     def advance(self, stretches: Sequence[Stretch], *, token: int) -> bool:
-        """Keep what follows `routed().high`, and move that on; False if the token is stale."""
         high, current, numbers = self._routing()
         if token != current:
             return False
         new = following(stretches, high, self.newest() + 1)
-        for each in new:
-            _STRETCHES.put(self.connection, each.high, each.low, each.takers)
+        for stretch in new:
+            _STRETCHES.put(self.connection, stretch.high, stretch.low, stretch.takers)
         if new:
             self._put_routing(new[-1].high, current, numbers)
         return True
 
     def drop_stretches(self, before: int) -> int:
-        """Remove stretches that end at a position or earlier; how many went."""
         self._execute("DELETE FROM stretches WHERE high <= ?", (before,))
         return self.connection.changes()

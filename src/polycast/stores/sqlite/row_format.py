@@ -1,10 +1,10 @@
-"""Rows out of and into the file; many go in with one statement.
+"""Reading and writing rows; one statement inserts many.
 
-A statement lets other threads run while it works, and must wait for its turn afterwards. One
-statement per row would wait as often as there are rows.
+A statement releases the interpreter lock while it works, and must acquire it again afterwards: one
+statement per row would wait once per row.
 
-The rows of most tables carry a checksum. SQLite has none: a bit that the disk has changed makes
-another cursor, or another document, and nothing complains.
+The rows of most tables carry a checksum. SQLite has none: a bit flipped by the disk makes another
+cursor, or another document, and nothing complains.
 """
 
 from __future__ import annotations
@@ -14,14 +14,28 @@ from zlib import crc32
 
 import msgspec
 
-from polycast.errors import StoreDamagedError
+from polycast.errors import NotDecodableError, StoreDamagedError
+from polycast.events import decode_record
+from polycast.events.instances import PLAIN
+from polycast.stores.contract import CHANGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import apsw
 
-__all__ = ["SEALED", "Flaw", "Sealed", "State", "fetch", "fetch_one", "insert_rows"]
+    from polycast.events import Record
+
+__all__ = [
+    "CHECKSUMMED",
+    "ChecksummedTable",
+    "Flaw",
+    "SqlChanges",
+    "SqlTables",
+    "fetch",
+    "fetch_one",
+    "insert_rows",
+]
 
 Row = tuple[Any, ...]
 Flaw = tuple[str, str]
@@ -32,20 +46,20 @@ _texts: dict[tuple[str, int, int], str] = {}
 
 
 def fetch(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-    """All rows."""
+    """Return all rows."""
     return connection.execute(sql, values).fetchall()
 
 
 def fetch_one(connection: apsw.Connection, sql: str, *values: Any) -> Any:
-    """The first column of the only row; None if there is no row."""
-    found = connection.execute(sql, values).fetchall()
-    return found[0][0] if found else None
+    """Return the first column of the only row; None if there is no row."""
+    rows = connection.execute(sql, values).fetchall()
+    return rows[0][0] if rows else None
 
 
 def insert_rows(
     connection: apsw.Connection, into: str, values: Sequence[Any], *, width: int
 ) -> None:
-    """Insert rows of so many values; `into` is the statement up to VALUES."""
+    """Insert rows of `width` values; `into` is the statement up to VALUES."""
     start = 0
     for size in _SIZES:
         step = size * width
@@ -65,13 +79,13 @@ def _text(into: str, width: int, rows: int) -> str:
 # -- rows with a checksum --------------------------------------------------------------------------
 
 
-class Sealed:
+class ChecksummedTable:
     """A table whose rows carry a checksum of all their other columns.
 
-    A key is part of its row: if it is damaged, the row is one of another name, and its checksum
-    does not fit that name. Whoever looks for the old name finds nothing. SQLite's own
-    `integrity_check` finds only a key that is no longer in order, or not the one in an index. So
-    the doctor reads all rows, and tells those that do not fit.
+    A key is part of its row: if it is damaged, the row has another name, which its checksum does
+    not match, and a lookup by the old name finds nothing. SQLite's own `integrity_check` finds only
+    a key that is out of order, or differs from an index. So the doctor reads all rows, and reports
+    those that do not match.
     """
 
     def __init__(self, table: str, columns: str, *, place: str, since: int = 1) -> None:
@@ -80,23 +94,23 @@ class Sealed:
         self.select = f"SELECT {columns}, checksum FROM {table}"
         self.width = columns.count(",") + 2  # with the checksum
         self._put = f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * self.width)})"
-        self._place = place  # how a row is called, by its first columns
+        self._place = place  # a format for the name of a row, by its first columns
 
     def seal(self, *values: Any) -> Row:
-        """The row of these values.
+        """Return the row of these values, with its checksum.
 
-        They must be what SQLite will give back: no flag but 0 or 1, no int where a float is kept.
+        They must be what SQLite gives back: 0 or 1 for a flag, no int in place of a float.
         """
         return (*values, crc32(_encode(values)))
 
     def put(self, connection: apsw.Connection, *values: Any) -> None:
-        """Put a row in place of what has its key."""
+        """Store a row, replacing the one with its key."""
         connection.execute(self._put, self.seal(*values))
 
     def fetch(
         self, connection: apsw.Connection, path: str, rest: str = "", values: Sequence[Any] = ()
     ) -> list[Row]:
-        """The rows without their checksums; `StoreDamagedError` if one is not what was written."""
+        """Return rows without their checksums; `StoreDamagedError` if one does not match."""
         rows, flaws = self.sort(connection, rest, values)
         if flaws:
             place, why = flaws[0]
@@ -106,7 +120,7 @@ class Sealed:
     def sort(
         self, connection: apsw.Connection, rest: str = "", values: Sequence[Any] = ()
     ) -> tuple[list[Row], list[Flaw]]:
-        """The rows that are what was written, and what is wrong with the others."""
+        """Return the sound rows, and what is wrong with the others."""
         sql = f"{self.select} {rest}"
         flaws: list[Flaw] = []
         try:
@@ -119,7 +133,7 @@ class Sealed:
         return good, flaws
 
     def flaw(self, row: Row) -> Flaw | None:
-        """What is wrong with a row as `select` gives it."""
+        """Return what is wrong with a row as `select` returns it."""
         found, computed = row[-1], crc32(_encode(row[:-1]))
         if found == computed:
             return None
@@ -127,7 +141,7 @@ class Sealed:
         return self._place.format(*row), why
 
     def _readable(self, cursor: apsw.Cursor, flaws: list[Flaw]) -> Iterator[Row]:
-        """Each row but those with a text that is none; SQLite gives these, too."""
+        """Yield all rows except those whose text is not UTF-8, which SQLite returns, too."""
         while True:
             try:
                 yield next(cursor)
@@ -137,7 +151,7 @@ class Sealed:
                 flaws.append((f"a row of the table {self.table}", str(error)))
 
 
-class State:
+class SqlTables:
     """The tables of one file, on a connection that is in a transaction."""
 
     def __init__(self, connection: apsw.Connection, path: str) -> None:
@@ -148,7 +162,7 @@ class State:
         return fetch_one(self.connection, sql, *values)
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
-        """Rows of a table without checksums."""
+        """Return rows of a table without checksums."""
         try:
             return fetch(self.connection, sql, values)
         except UnicodeDecodeError as error:
@@ -156,88 +170,115 @@ class State:
                 self._path, place="a text of the state", why=str(error)
             ) from None
 
-    def checked(self, table: Sealed, rest: str, *values: Any) -> list[Row]:
-        """Rows of a table with checksums."""
+    def checked(self, table: ChecksummedTable, rest: str, *values: Any) -> list[Row]:
+        """Return rows of a table with checksums, verified."""
         return table.fetch(self.connection, self._path, rest, values)
 
+    def decoded(self, body: bytes, place: str) -> Record:
+        """Decode a record; `StoreDamagedError` if it is damaged."""
+        try:
+            return decode_record(body)
+        except NotDecodableError as error:
+            raise StoreDamagedError(self._path, place=place, why=str(error)) from None
+
     def newest(self) -> int:
-        """The newest position."""
+        """Return the newest position; 0 if nothing was ever appended."""
         return self._one("SELECT max(position) FROM log") or 0
 
     def oldest(self) -> int:
-        """The oldest position kept."""
+        """Return the oldest position kept."""
         return self._one("SELECT min(position) FROM log") or 1
 
+    def revision(self) -> int:
+        """Return a number that grows whenever what routing depends on changes."""
+        return int(self._one("SELECT revision FROM counters"))
 
-_PLAINLY: tuple[tuple[type, Callable[[Any], object]], ...] = (
-    (int, int.__int__),
-    (float, float.__float__),
-    (str, str.__str__),
-    (bytes, lambda value: bytes(memoryview(value))),
-)
+
+class SqlChanges(SqlTables):
+    """What all changes to tables share: revisions and numbers."""
+
+    def _changed(self) -> bool:
+        return self.connection.changes() > 0
+
+    def _number(self, many: int = 1) -> int:
+        """Reserve new numbers, and return the first."""
+        last: int = self._one("UPDATE counters SET numbers = numbers + ? RETURNING numbers", many)
+        return last - many + 1
+
+    def _revise(self, name: str | None = None) -> None:
+        """Raise the revision; `name` is the subscription that changed, if one did."""
+        sql = "UPDATE counters SET revision = revision + 1 RETURNING revision"
+        revision: int = self._one(sql)
+        if name is not None:
+            self._execute("INSERT INTO changes VALUES (?, ?)", (revision, name))
+            self._execute("DELETE FROM changes WHERE revision <= ?", (revision - CHANGES,))
 
 
 def _plain(value: Any) -> Any:
-    """What SQLite makes of the subclasses that it takes."""
-    for kind, plainly in _PLAINLY:
+    """Return the plain value that SQLite stores for an object of a subclass."""
+    for kind, plain in PLAIN.items():
         if isinstance(value, kind):
-            return plainly(value)
+            return plain(value)
     raise TypeError(f"{type(value).__name__} cannot be kept in a store")
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
-SEALED = {
-    each.table: each
-    for each in (
-        Sealed(
+CHECKSUMMED = {
+    table.table: table
+    for table in (
+        ChecksummedTable(
             "subscriptions",
             "name, definition, start, cursor, durable, grouped, pinned, until, token, holder, "
             "lease",
             place="the subscription {0!r}",
         ),
-        Sealed(
+        ChecksummedTable(
             "flights",
             "name, position, publisher, holder, token, attempts, due, done",
             place="the flight of {0!r} at position {1!r}",
         ),
-        Sealed("members", "name, bus, looked", place="the member {1!r} of {0!r}"),
-        Sealed(
+        ChecksummedTable("members", "name, bus, looked", place="the member {1!r} of {0!r}"),
+        ChecksummedTable(
             "letters",
             "number, subscription, position, body, reason, attempts, time",
             place="dead letter {0!r}",
         ),
-        Sealed("documents", "kind, name, body", place="the document {1!r} of kind {0!r}"),
-        Sealed("publishers", "name, epoch", place="the last epoch of the publisher {0!r}"),
-        Sealed("epochs", "number, publisher, epoch", place="the epoch with number {0!r}"),
-        Sealed("types", "number, name, version, hash", place="the type with number {0!r}"),
-        Sealed(
+        ChecksummedTable("documents", "kind, name, body", place="the document {1!r} of kind {0!r}"),
+        ChecksummedTable(
+            "publishers", "name, epoch", place="the last epoch of the publisher {0!r}"
+        ),
+        ChecksummedTable("epochs", "number, publisher, epoch", place="the epoch with number {0!r}"),
+        ChecksummedTable(
+            "types", "number, name, version, hash", place="the type with number {0!r}"
+        ),
+        ChecksummedTable(
             "routing",
             "one, high, token, numbers",
             place="how far the pipeline has come",
             since=2,
         ),
-        Sealed(
+        ChecksummedTable(
             "routes",
             "number, name, definition, start, until",
             place="the route {0!r} of {1!r}",
             since=2,
         ),
-        Sealed(
+        ChecksummedTable(
             "stretches",
             "high, low, takers",
             place="the stretch from {1!r} to {0!r}",
             since=2,
         ),
-        Sealed(
+        ChecksummedTable(
             "contexts",
             "number, name, body, start, until",
             place="the version {0!r} of the context {1!r}",
             since=3,
         ),
-        Sealed(
+        ChecksummedTable(
             "answers", "client, number, body, time", place="the answer to client {0!r}", since=4
         ),
     )
 }
-"""The tables of which a damaged row would mislead."""
+"""The tables where a damaged row would mislead."""

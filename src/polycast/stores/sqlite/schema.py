@@ -1,4 +1,4 @@
-"""What is in the file of a store, and how a file is made, checked and brought up to date."""
+"""The schema of a store's file: creation, version check and migration."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from polycast.errors import NotAStoreError
 from polycast.stores.sqlite.row_format import fetch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["APPLICATION", "BUSY_SECONDS", "STEPS", "prepare", "sync_directory", "version_of"]
 
 APPLICATION = 0x706F6C79  # "poly"; tells a store from any other SQLite file
-BUSY_SECONDS = 60.0  # another process that writes is waited for as long as this
+BUSY_SECONDS = 60.0  # how long to wait for another process that writes
 
+# `Sealed` is called `ChecksummedTable` now; a released step is never changed.
 _FIRST = """
 -- A checksum is that of all other columns of its row: see `Sealed`.
 
@@ -176,7 +177,7 @@ FROM pragma_application_id, pragma_user_version
 def prepare(
     connection: apsw.Connection, path: str, *, create: bool = True, steps: Sequence[str] = STEPS
 ) -> None:
-    """Make a new file a store, bring an old one up to date, refuse any other."""
+    """Initialize a new file, migrate an old store, and refuse any other file."""
     version = version_of(connection, path, accepted=len(steps))
     if version == 0 and not create:
         raise NotAStoreError(path, why="it is empty", instead="Name a store, or make a new one")
@@ -186,7 +187,7 @@ def prepare(
 
 
 def version_of(connection: apsw.Connection, path: str, *, accepted: int = len(STEPS)) -> int:
-    """The version of the store in a file, 0 if it is empty; `NotAStoreError` if it is no store."""
+    """Return the version of a store, 0 for an empty file; `NotAStoreError` for any other file."""
     ((application, version, tables),) = fetch(connection, _ABOUT)
     if (application, version, tables) == (0, 0, 0):
         return 0
@@ -206,7 +207,7 @@ def version_of(connection: apsw.Connection, path: str, *, accepted: int = len(ST
 
 
 def _upgrade(connection: apsw.Connection, path: str, steps: Sequence[str]) -> None:
-    """Take the steps that are missing, each in a transaction; others may be doing the same."""
+    """Run the missing steps, each in a transaction; other processes may be doing the same."""
     for pragma in ("auto_vacuum = INCREMENTAL", "synchronous = EXTRA"):
         connection.execute(f"PRAGMA {pragma}")
     while True:
@@ -228,15 +229,11 @@ def _upgrade(connection: apsw.Connection, path: str, steps: Sequence[str]) -> No
 
 
 def _use_wal(connection: apsw.Connection) -> None:
-    _patiently(lambda: fetch(connection, "PRAGMA journal_mode = WAL"))
-
-
-def _patiently(ask: Callable[[], object]) -> None:
-    """Changing the mode does not wait for other connections by itself."""
+    """Retry while other connections are busy: changing the journal mode does not wait by itself."""
     deadline, pause = time.monotonic() + BUSY_SECONDS, threading.Event()
     while True:
         try:
-            ask()
+            fetch(connection, "PRAGMA journal_mode = WAL")
             return
         except apsw.BusyError:
             if time.monotonic() > deadline:
@@ -245,8 +242,8 @@ def _patiently(ask: Callable[[], object]) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Make the entry of a file in its folder survive a loss of power."""
-    with suppress(OSError):  # some file systems cannot; SQLite does the same and goes on, too
+    """Sync the folder of a file, so that its name survives a loss of power."""
+    with suppress(OSError):  # some file systems cannot; SQLite ignores that, too
         folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
         try:
             os.fsync(folder)

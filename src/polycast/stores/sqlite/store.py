@@ -12,15 +12,15 @@ from polycast.config import SystemClock
 from polycast.errors import WouldDeadlockError
 from polycast.locks import check_free, is_awaited
 from polycast.stores.local import bury_astray, describe_all, one_by_one
-from polycast.stores.sqlite.connections import Readers, connect, told
-from polycast.stores.sqlite.notifications import Listener, Peers
+from polycast.stores.sqlite.connections import Readers, connect, sqlite_errors
+from polycast.stores.sqlite.notifications import ChangeListener, Peers
 from polycast.stores.sqlite.open_files import Files, identity_of
 from polycast.stores.sqlite.read_half import Readable
 from polycast.stores.sqlite.row_format import fetch_one
 from polycast.stores.sqlite.schema import prepare
 from polycast.stores.sqlite.state import SqlTransaction
 from polycast.stores.sqlite.write_queue import Appending, Change
-from polycast.stores.sqlite.writer import Writer
+from polycast.stores.sqlite.writer import StoreWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     import apsw
 
     from polycast.config import Clock
-    from polycast.stores.contract import Draft, Run, Stray, Transaction
+    from polycast.stores.contract import Transaction
+    from polycast.stores.values import Draft, Run, Stray
     from polycast.typesystem import Description
 
 __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
 
-_CHUNK = 5_000  # records let go in one transaction
+_CHUNK = 5_000  # records removed in one transaction
 
 
 class SqliteStore(Readable):
@@ -55,7 +56,7 @@ class SqliteStore(Readable):
         before = identity_of(self.path)
         connection = connect(self.path, vfs=vfs, create=create)
         try:
-            with told(self.path):
+            with sqlite_errors(self.path):
                 prepare(connection, self.path, create=create)
                 connection.execute("PRAGMA synchronous = FULL")
                 files = Files(self.path, connection, before=before)
@@ -65,9 +66,9 @@ class SqliteStore(Readable):
         self._files = files
         self._readers = Readers(self.path, files, vfs=vfs)
         watchers: list[Callable[[], None]] = []
-        self._listener = Listener(self.path, self._readers, watchers)
+        self._listener = ChangeListener(self.path, self._readers, watchers)
         self._peers = Peers(self._listener.address)
-        self._writer = Writer(
+        self._writer = StoreWriter(
             connection,
             self.path,
             files=files,
@@ -77,7 +78,7 @@ class SqliteStore(Readable):
         )
         self._writer.put(Change(self._peers.register))
         self._listener.start()
-        # A store that is dropped without close() ends its threads all the same.
+        # A store that is dropped without close() still ends its threads.
         self._end = weakref.finalize(self, _abandon, self._writer, self._listener)
 
     # -- the log -----------------------------------------------------------------------------------
@@ -85,13 +86,13 @@ class SqliteStore(Readable):
     def submit(
         self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
     ) -> Future[list[int]]:
-        """Append, all or none, in one run of positions; the result comes when it is synced."""
+        """Append all drafts or none, at consecutive positions; the future resolves once synced."""
         path = self.path
         job = Appending(drafts)
         if astray:
             single, now = one_by_one(drafts), self._clock.time()
-            job.also = lambda connection, found: bury_astray(
-                SqlTransaction(connection, path), single, found, astray, now
+            job.also = lambda connection, positions: bury_astray(
+                SqlTransaction(connection, path), single, positions, astray, now
             )
         try:
             job.encode(self._clock.time())
@@ -103,30 +104,30 @@ class SqliteStore(Readable):
         return job.future
 
     def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
-        """The same, waiting for it."""
+        """Submit, and wait."""
         self.check_wait("append()")
         return self.submit(drafts).result(timeout)
 
     def truncate(self, before: int) -> int:
-        """Let go of what is before a position, but never of the newest; how many records went."""
+        """Remove records before a position, but never the newest, and return how many."""
         self.check_wait("truncate()")
-        gone = 0
+        total = 0
         while True:
-            job = Change(partial(_let_go, before=before))
+            job = Change(partial(_truncate, before=before))
             self._writer.put(job)
-            went = job.future.result()
-            gone += went
-            if went < _CHUNK:
-                return gone
+            removed = job.future.result()
+            total += removed
+            if removed < _CHUNK:
+                return total
 
     # -- the state ---------------------------------------------------------------------------------
 
     def describe(self, descriptions: Sequence[Description]) -> Future[None]:
-        """Keep descriptions."""
+        """Store descriptions."""
         return self.write(partial(describe_all, descriptions=list(descriptions)))
 
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
-        """Change the state; the result, or what `work` raised, comes when it is synced."""
+        """Run a transaction; the future has the result, or what `work` raised, once synced."""
         path = self.path
 
         def change(connection: apsw.Connection) -> T:
@@ -143,16 +144,16 @@ class SqliteStore(Readable):
 
     @property
     def failure(self) -> Exception | None:
-        """Why nothing can be written any more, if that is so."""
+        """Why the store accepts no more writes, if it has failed."""
         self._writer.home.check("looking at a store")
         return self._writer.look()
 
     def watch(self, woken: Callable[[], None]) -> None:
-        """Have a function called, in some thread, soon after anybody has committed anything."""
+        """Call a function, in any thread, soon after every commit by any process."""
         self._writer.watchers.append(woken)
 
     def close(self) -> None:
-        """Finish what was submitted, and let go of the file."""
+        """Finish what was submitted, and release the file."""
         self._end.detach()
         if self._writer.home.is_elsewhere():
             return
@@ -161,7 +162,7 @@ class SqliteStore(Readable):
         self._writer.join()
 
     def check_wait(self, operation: str) -> None:
-        """Refuse a thread that the store itself waits for."""
+        """Raise `WouldDeadlockError` in a thread that the store itself waits for."""
         self._writer.home.check(operation)
         if is_awaited():
             raise WouldDeadlockError(operation, why="it is called in a thread that others wait for")
@@ -169,20 +170,20 @@ class SqliteStore(Readable):
 
     @contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:
-        """A connection of its own for a while, within a read transaction."""
-        with told(self.path), self._readers.snapshot() as connection:
+        """Lend a connection within a read transaction."""
+        with sqlite_errors(self.path), self._readers.snapshot() as connection:
             yield connection
 
 
-def _abandon(writer: Writer, listener: Listener) -> None:
+def _abandon(writer: StoreWriter, listener: ChangeListener) -> None:
     if writer.home.is_elsewhere():
         return
     listener.stop(wait=False)
     writer.end()
 
 
-def _let_go(connection: apsw.Connection, *, before: int) -> int:
-    """Remove some of the oldest records, and give their pages back to the file system."""
+def _truncate(connection: apsw.Connection, *, before: int) -> int:
+    """Remove some of the oldest records, and return their pages to the file system."""
     oldest = fetch_one(connection, "SELECT min(position) FROM log")
     newest = fetch_one(connection, "SELECT max(position) FROM log")
     if oldest is None:

@@ -1,8 +1,8 @@
-"""The write-ahead log of an open store, as it was when it was last looked at.
+"""The write-ahead log of an open store: detects that it was cut or overwritten.
 
-SQLite trusts its index of the log, which is in memory. It goes on writing where it thinks that the
-log ends, whether what is before that is still there or not, and nobody could read it later. So the
-beginning of the log and the last thing that this store has committed to it are read again.
+SQLite trusts its index of the log, which is in memory, and keeps writing at the end that the index
+says, even if the log before it is gone and nobody could read the rest. So the header of the log and
+the last frame that this store has committed are read again.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 __all__ = ["WriteAheadLog"]
 
-_MANY = 200  # files in the folder, after which going through them takes longer than it saves
+_MANY = 200  # files in the folder; listing more takes longer than it saves
 _MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _HEAD, _FRAME = 32, 24  # bytes before the first frame, and before the page of each
 _OF_HEAD, _OF_FRAME = slice(16, 24), slice(8, 16)  # where both have the same, in one log
-_COUNT = slice(16, 20)  # of the head: one more each time the log is begun anew
-_OFTEN = 1 << 24  # more often than that others do not begin it anew between two looks
-_BACK = 1 << 16  # by so much a number that SQLite has drawn is hardly ever less
+_COUNT = slice(16, 20)  # of the header: incremented whenever the log restarts
+_OFTEN = 1 << 24  # others restart it less often than this between two checks
+_BACK = 1 << 16  # a random number of SQLite is hardly ever less by no more than this
 
 
 class _Seen(NamedTuple):
-    """What is known of the log."""
+    """The log as it was at a check."""
 
     head: bytes = b""
     length: int = 0
     at: int = 0
-    frame: bytes = b""  # what this store has committed last, and where
-    is_empty: bool = False  # now; the head is the one that it had before
+    frame: bytes = b""  # the last frame this store has committed, and where
+    is_empty: bool = False  # the log is empty now; `head` is from before
 
 
 class WriteAheadLog:
-    """A log that others may write, too; it only grows, until somebody begins it anew.
+    """A log that others may write, too; it only grows, until somebody restarts it.
 
-    Its length is asked of the end of an open file, and that it stands in its folder is asked of
-    the folder: once somebody has asked for its times, a file system has to write them with the next
-    sync, which takes half as long again.
+    Its length is found by seeking, and its presence by listing the folder, without stat(): a file
+    system must write times that somebody has read with the next sync, which makes that half as
+    slow again.
     """
 
     def __init__(self, path: str, identity: tuple[int, int] | None, page_size: int) -> None:
@@ -50,8 +50,8 @@ class WriteAheadLog:
         self._number = None if identity is None else identity[1]
         self._file: io.FileIO | None = None
         self._is_alone = True  # among few others
-        # By anybody, and by who writes for this store, from its first commit on: what is there when
-        # a store is opened is begun anew, with any number, if SQLite does not believe it.
+        # As any thread has seen it, and as the writer has since its first commit: SQLite restarts
+        # a log that it finds invalid on opening, with any number.
         self._seen = self._own = _Seen()
         with suppress(OSError):
             self._file = io.FileIO(path, opener=_open_quietly)
@@ -60,13 +60,13 @@ class WriteAheadLog:
                 self.close()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
 
     def is_in_place(self) -> bool:
-        """Whether it is the file of its name, as far as that can be told without asking for it."""
+        """Whether its name still leads to it, as far as that can be found out without stat()."""
         if not self._is_alone or self._file is None:
             return False
         with suppress(OSError), os.scandir(self._folder) as entries:
@@ -79,39 +79,39 @@ class WriteAheadLog:
         return False
 
     def change(self) -> tuple[str, str] | None:
-        """What was in it, and what is there now, if something has gone.
+        """Return what was in it, and what is there now, if something is gone.
 
-        Several threads may look at once: what one has seen was so before the others looked, and it
-        does no harm if it is forgotten for something older.
+        Several threads may check at once. If one overwrites what another has seen with something
+        older, that does no harm.
         """
         with suppress(_Closed, ValueError):
-            found = self._look(was := self._seen)
-            if isinstance(found, str):
-                return f"{was.length} bytes in {self.path}", found
-            self._seen = found
+            now = self._look(was := self._seen)
+            if isinstance(now, str):
+                return f"{was.length} bytes in {self.path}", now
+            self._seen = now
         return None
 
     def begin(self) -> None:
-        """This store begins to write, and nobody else may until it has committed."""
+        """Note the log at the start of this store's transaction, while nobody else may write."""
         with suppress(_Closed, ValueError):
-            found = self._look(self._own) if self._own.head else ""
-            if not isinstance(found, str):  # else that is told after the commit
-                self._own = found
+            now = self._look(self._own) if self._own.head else ""
+            if not isinstance(now, str):  # else the check after the commit reports it
+                self._own = now
 
     def moved(self) -> tuple[str, str] | None:
-        """The same when this store has just moved what was in it into the file."""
+        """Like `change`, after this store has moved the log into the file."""
         with suppress(_Closed, ValueError):
-            found = self._look(was := self._own)
-            if isinstance(found, str):
-                return f"{was.length} bytes in {self.path}", found
-            if found.head != was.head and not _is_later(found.head, was.head):
+            now = self._look(was := self._own)
+            if isinstance(now, str):
+                return f"{was.length} bytes in {self.path}", now
+            if now.head != was.head and not _is_later(now.head, was.head):
                 return f"{was.length} bytes in {self.path}", "another one"
         return None
 
     def committed(self, frames: int, count: Callable[[], int]) -> tuple[str, str] | None:
-        """The same when this store has just committed, and the log had so many frames then.
+        """Like `change`, after this store has committed, and the log had so many frames.
 
-        `count` asks SQLite how many it has now.
+        `count` asks SQLite for the current number.
         """
         at = _HEAD + (frames - 1) * self._size
         with suppress(_Closed, ValueError):
@@ -121,24 +121,24 @@ class WriteAheadLog:
 
     def _look_after(self, at: int, was_moved: Callable[[], bool]) -> str | None:
         while True:
-            found = self._look(self._own)
-            if isinstance(found, str):
-                return found
+            now = self._look(self._own)
+            if isinstance(now, str):
+                return now
             frame = self._read(at, self._size)
-            if self._head() != (b"" if found.is_empty else found.head):
-                continue  # it was begun anew in the midst of the look
-            is_there = len(frame) == self._size and frame[_OF_FRAME] == found.head[_OF_HEAD]
-            is_new = self._own.is_empty or _is_later(found.head, self._own.head)
-            if is_there and (is_new or found.head == self._own.head):
-                found = _Seen(found.head, max(found.length, at + self._size), at, frame)
-            # Somebody may have moved all of it into the file by now, and begun it anew.
+            if self._head() != (b"" if now.is_empty else now.head):
+                continue  # the log restarted during the check
+            is_there = len(frame) == self._size and frame[_OF_FRAME] == now.head[_OF_HEAD]
+            is_new = self._own.is_empty or _is_later(now.head, self._own.head)
+            if is_there and (is_new or now.head == self._own.head):
+                now = _Seen(now.head, max(now.length, at + self._size), at, frame)
+            # Another process may have moved all of it into the file by now, and restarted it.
             elif not was_moved():
                 return "not what was written there just now"
-            self._own = self._seen = found
+            self._own = self._seen = now
             return None
 
     def _look(self, was: _Seen) -> _Seen | str:
-        """What is there now, or in words what is wrong with it."""
+        """Return the log as it is now, or in words what is wrong with it."""
         while True:
             length, head = self._length(), self._head()
             wrong = self._wrong(was, head, length)
@@ -146,11 +146,11 @@ class WriteAheadLog:
                 if not head:
                     return _Seen(was.head, is_empty=True)
                 return was._replace(length=length) if head == was.head else _Seen(head, length)
-            if self._head() == head:  # else it was begun anew in the midst of the look
+            if self._head() == head:  # else the log restarted during the check
                 return wrong
 
     def _wrong(self, was: _Seen, head: bytes, length: int) -> str | None:
-        if not _is_head(was.head) or not head:  # who emptied it shows with what is written next
+        if not _is_head(was.head) or not head:  # the next header shows who emptied it
             return None
         if not _is_head(head):
             return "a file that was emptied meanwhile"
@@ -186,20 +186,20 @@ def _is_head(head: bytes) -> bool:
 
 
 def _is_later(head: bytes, was: bytes) -> bool:
-    """Whether a log was begun after another one, or that cannot be told."""
+    """Whether a log is a later restart of another, or may be."""
     if not _is_head(head) or not was:
         return _is_head(head)
     return 0 < _times(was, head) < _OFTEN
 
 
 def _times(before: bytes, after: bytes) -> int:
-    """How often a log was begun anew between these heads; SQLite may draw a new number, too."""
-    first, last = (int.from_bytes(each[_COUNT], "big") for each in (before, after))
+    """Count the restarts between two headers; SQLite may also draw a random new number."""
+    first, last = (int.from_bytes(head[_COUNT], "big") for head in (before, after))
     return (last - first) % (1 << 32)
 
 
 def _open_quietly(path: str, flags: int) -> int:
-    """Without a note of when it was read last, which would have to be written, too."""
+    """Open without updating the access time, which would have to be written, too."""
     with suppress(OSError):  # only its owner may do so, and not every system can
         return os.open(path, flags | getattr(os, "O_NOATIME", 0))
     return os.open(path, flags)

@@ -1,12 +1,12 @@
-"""What is waiting to be written: records to append, and changes to make."""
+"""The jobs of the writer thread: records to append, and changes to the state."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.events import encode_record, record_encoder, rooted_encoder
-from polycast.locks import Outcome
-from polycast.stores.contract import Run
+from polycast.locks import InterruptibleFuture
+from polycast.stores.values import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -14,40 +14,40 @@ if TYPE_CHECKING:
     import apsw
 
     from polycast.events import Root
-    from polycast.stores.contract import Draft
     from polycast.stores.sqlite.interning import Source, Type
+    from polycast.stores.values import Draft
 
-__all__ = ["Appending", "Change", "Job"]
+__all__ = ["Appending", "Change", "WriteJob"]
 
 T = TypeVar("T")
 
-_CHANGE = 100  # how many records a change counts as, where a group is measured
+_CHANGE = 100  # records that a change counts as when the size of a group is measured
 
 
-class Job(Generic[T]):
-    """Something to write, what became of it, and who waits to hear it."""
+class WriteJob(Generic[T]):
+    """Something to write, with its outcome and the future of those who wait."""
 
     __slots__ = ("error", "future", "result")
 
     result: T
-    records: int  # by which groups are measured
+    records: int  # the size of groups is measured by both
     size: int
 
     def __init__(self) -> None:
-        self.future: Outcome[T] = Outcome()
-        self.future.set_running_or_notify_cancel()  # what is submitted cannot be taken back
+        self.future: InterruptibleFuture[T] = InterruptibleFuture()
+        self.future.set_running_or_notify_cancel()  # a submitted job cannot be cancelled
         self.error: BaseException | None = None
 
     def settle(self) -> None:
-        """Tell who waits."""
+        """Resolve the future."""
         if self.error is None:
             self.future.set_result(self.result)
         else:
             self.future.set_exception(self.error)
 
 
-class Change(Job[T]):
-    """A function that changes the state, or lets go of records, in the writer's transaction."""
+class Change(WriteJob[T]):
+    """A function that changes the state, or truncates the log, in the writer's transaction."""
 
     __slots__ = ("work",)
 
@@ -59,10 +59,10 @@ class Change(Job[T]):
         self.work = work
 
 
-class Appending(Job[list[int]]):
-    """Drafts in the form in which they are inserted: what a run has in common is there once.
+class Appending(WriteJob[list[int]]):
+    """Drafts, encoded for insertion; what the events of a run have in common is there once.
 
-    It is made in the thread that submits, so that the writer has little to do per record.
+    The submitting thread encodes them, so that the writer has little to do per record.
     """
 
     __slots__ = (
@@ -82,22 +82,22 @@ class Appending(Job[list[int]]):
         super().__init__()
         self.drafts = tuple(drafts)
         self.also: Callable[[apsw.Connection, list[int]], None] | None = None
-        """What changes with it; told the positions."""
+        """Called with the positions, in the same transaction."""
         self.types: list[Type] = []
-        self.roots: list[Type | None] = []  # of root forms, where these are others
+        self.roots: list[Type | None] = []  # of root forms that have another type
         self.sources: list[Source] = []
         self.sequences: list[range] = []
-        for each in self.drafts:
-            first = each.first if isinstance(each, Run) else each.identity
-            count = len(each.payloads) if isinstance(each, Run) else 1
-            self.types.append((each.name, each.version, each.hash))
-            self.roots.append(None if each.root is None else _other_class(each.root, each))
+        for draft in self.drafts:
+            first = draft.first if isinstance(draft, Run) else draft.identity
+            count = len(draft.payloads) if isinstance(draft, Run) else 1
+            self.types.append((draft.name, draft.version, draft.hash))
+            self.roots.append(None if draft.root is None else _other_class(draft.root, draft))
             self.sources.append((first.publisher, first.epoch))
             self.sequences.append(range(first.sequence, first.sequence + count))
         self.records = sum(map(len, self.sequences))
 
     def one_by_one(self) -> Iterator[tuple[Type, Type | None, Source, int, bytes]]:
-        """Type, that of the root form, source, sequence and bytes of each record."""
+        """Yield type, root type, source, sequence and bytes of each record."""
         bodies = iter(self.bodies)
         about = zip(self.types, self.roots, self.sources, self.sequences, strict=True)
         for kind, root, source, sequences in about:
@@ -105,26 +105,32 @@ class Appending(Job[list[int]]):
                 yield kind, root, source, sequence, next(bodies)
 
     def encode(self, moment: float) -> None:
-        """Make the bytes of the records as they are at a moment."""
+        """Encode the records as appended at a moment."""
         self.moment = moment
         self.bodies: list[bytes] = []
-        encoders: dict[Any, Callable[..., bytes]] = {}  # types may take turns
-        for each in self.drafts:
-            if not isinstance(each, Run):
-                self.bodies.append(encode_record(each.at(moment)))
+        encoders: dict[Any, Callable[..., bytes]] = {}  # for events of alternating types
+        for draft in self.drafts:
+            if not isinstance(draft, Run):
+                self.bodies.append(encode_record(draft.at(moment)))
                 continue
-            first = each.first.sequence
-            sequences = range(first, first + len(each.payloads))
-            named = (each.name, each.version, each.hash, each.first.publisher, each.first.epoch)
-            about = (each.topic, each.priority, each.expires, id(each.headers))
-            key = (*named, *about, each.context, each.root, each.roots is None)
+            first = draft.first.sequence
+            sequences = range(first, first + len(draft.payloads))
+            named = (
+                draft.name,
+                draft.version,
+                draft.hash,
+                draft.first.publisher,
+                draft.first.epoch,
+            )
+            about = (draft.topic, draft.priority, draft.expires, id(draft.headers))
+            key = (*named, *about, draft.context, draft.root, draft.roots is None)
             encode = encoders.get(key)
-            if each.roots is not None:
-                encode = encode or encoders.setdefault(key, rooted_encoder(each.model(moment)))
-                self.bodies += map(encode, sequences, each.payloads, each.roots)
+            if draft.roots is not None:
+                encode = encode or encoders.setdefault(key, rooted_encoder(draft.model(moment)))
+                self.bodies += map(encode, sequences, draft.payloads, draft.roots)
                 continue
-            encode = encode or encoders.setdefault(key, record_encoder(each.model(moment)))
-            self.bodies += map(encode, sequences, each.payloads)
+            encode = encode or encoders.setdefault(key, record_encoder(draft.model(moment)))
+            self.bodies += map(encode, sequences, draft.payloads)
         self.size = sum(map(len, self.bodies))
 
 

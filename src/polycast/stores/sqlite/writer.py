@@ -1,4 +1,4 @@
-"""The one thread of a store that writes: it commits in groups, as large as the load makes them."""
+"""The writer thread of a store: it commits in groups, whose size grows with the load."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from polycast.errors import (
 from polycast.forks import Home
 from polycast.locks import others_wait
 from polycast.stores.sqlite.appender import Appender
+from polycast.stores.sqlite.checkpoints import Checkpoints
 from polycast.stores.sqlite.forked_files import opened
-from polycast.stores.sqlite.interning import Numbers
+from polycast.stores.sqlite.interning import Interner
 from polycast.stores.sqlite.row_format import fetch
-from polycast.stores.sqlite.write_queue import Appending, Change, Job
+from polycast.stores.sqlite.write_queue import Appending, Change, WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,11 +31,10 @@ if TYPE_CHECKING:
     from polycast.stores.sqlite.notifications import Peers
     from polycast.stores.sqlite.open_files import Files
 
-__all__ = ["Writer"]
+__all__ = ["StoreWriter"]
 
 _MOST_RECORDS = 10_000  # in one group
 _MOST_BYTES = 8_000_000
-_CHECKPOINT = 1_000  # pages in the write-ahead log
 
 _END_OF_LOG = """
 SELECT listening, (SELECT max(position) FROM log),
@@ -43,11 +43,11 @@ FROM counters
 """
 
 
-class Writer:
-    """Takes all that waits, writes it in one transaction, and tells those who wait.
+class StoreWriter:
+    """Group commit: writes all queued jobs in one transaction, then settles their futures.
 
-    While it syncs, the next group gathers. When nothing else waits, one job is a group of its own,
-    so that nobody waits for company.
+    While it syncs, the next group gathers in the queue. A job that is alone there is written at
+    once.
     """
 
     def __init__(
@@ -64,23 +64,21 @@ class Writer:
         self.watchers = watchers
         self._connection, self._path, self._files = connection, path, files
         self._peers, self._finish = peers, finish
-        self._numbers = Numbers(connection)
+        self._numbers = Interner(connection)
         self._appender = Appender(connection, path, self._numbers)
-        self._queue: SimpleQueue[Job[Any] | None] = SimpleQueue()
+        self._queue: SimpleQueue[WriteJob[Any] | None] = SimpleQueue()
         self._lock = threading.RLock()
         self._closed = self._ending = False
         self.home, self.is_over = Home("this store"), False
-        self._wal, self._checkpoint_at = 0, _CHECKPOINT
-        self._frames = 0  # in the write-ahead log, if the last commit has written any
         self._thread = threading.Thread(target=self._run, name="polycast-store", daemon=True)
-        connection.set_wal_hook(self._note_wal)
+        self._checkpoints = Checkpoints(connection, files)
         opened(self, files)
         self._thread.start()
 
     # -- any thread --------------------------------------------------------------------------------
 
-    def put(self, job: Job[Any]) -> None:
-        """Have something written; its future says what became of it."""
+    def put(self, job: WriteJob[Any]) -> None:
+        """Queue a job; its future has the outcome."""
         self.home.check("writing to a store")
         with self._lock:
             if not self._closed and self.failure is None:
@@ -91,7 +89,7 @@ class Writer:
         job.settle()
 
     def look(self) -> StoreFailedError | None:
-        """Why nothing can be written any more, if that is so by now."""
+        """Check the files; return why nothing can be written any more, if that is so."""
         if self.failure is None and not self._closed:
             try:
                 self._files.check()
@@ -99,8 +97,8 @@ class Writer:
                 self._stop(error)
         return self.failure
 
-    def end(self, *last: Job[Any]) -> None:
-        """Write what was put before, then these, then end."""
+    def end(self, *last: WriteJob[Any]) -> None:
+        """Write what is queued, then the last jobs, then end the thread."""
         if self.home.is_elsewhere():
             return
         with self._lock:
@@ -110,12 +108,12 @@ class Writer:
                     self._queue.put(job)
 
     def join(self) -> None:
-        """Wait for the end."""
+        """Wait for the thread to end."""
         if not self.is_current() and not self.home.is_elsewhere():
             self._thread.join()
 
     def is_current(self) -> bool:
-        """Whether this is the thread that writes, which must not wait for itself."""
+        """Whether this is the writer thread, which must not wait for itself."""
         return threading.current_thread() is self._thread
 
     # -- the writer's thread -----------------------------------------------------------------------
@@ -126,10 +124,10 @@ class Writer:
                 group = self._gather()
                 if group:
                     self._write(group)
-                group = []  # nothing is held while it waits
+                group = []  # keep nothing alive while waiting
         self._finish()
         self._peers.close()
-        if not self._may_tidy():  # the file is left as it is
+        if not self._may_tidy():  # leave the file as it is
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         with suppress(apsw.Error, OSError):
             self._connection.close()
@@ -137,14 +135,14 @@ class Writer:
         self.is_over = True
 
     def _may_tidy(self) -> bool:
-        """Whether the files are its own: SQLite would remove by name what others have put there."""
+        """Whether the files are its own: SQLite would remove by name what others put there."""
         with suppress(StoreReplacedError):
             self._files.check()
             return self.failure is None
         return False
 
-    def _gather(self) -> list[Job[Any]]:
-        group: list[Job[Any]] = []
+    def _gather(self) -> list[WriteJob[Any]]:
+        group: list[WriteJob[Any]] = []
         records = size = 0
         job = self._queue.get()
         while job is not None:
@@ -160,7 +158,7 @@ class Writer:
         self._ending = True
         return group
 
-    def _write(self, group: list[Job[Any]]) -> None:
+    def _write(self, group: list[WriteJob[Any]]) -> None:
         unknown = False
         try:
             if self.failure is not None:
@@ -169,9 +167,9 @@ class Writer:
             self._begin()
             self._perform(group)
             unknown = True
-            self._frames = 0
+            self._checkpoints.frames = 0
             self._connection.execute("COMMIT")
-            self._check()
+            self._checkpoints.check()
         except BaseException as error:
             self._undo()
             self._fail(group, error, unknown=unknown)
@@ -180,17 +178,10 @@ class Writer:
         for job in group:
             job.settle()
         self._wake()
-        self._checkpoint()
-
-    def _check(self) -> None:
-        if self._frames:
-            self._files.check_commit(self._frames, self._count_frames)
-        else:  # nothing was written
-            self._files.check()
-
-    def _count_frames(self) -> int:
-        """How many there are in the write-ahead log, by the index that SQLite has of it."""
-        return self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0]
+        try:
+            self._checkpoints.run()  # after those who wait were told
+        except Exception as error:
+            self._fail([], error)
 
     def _begin(self) -> None:
         execute = self._connection.execute
@@ -198,7 +189,7 @@ class Writer:
             try:
                 execute("BEGIN IMMEDIATE")
                 break
-            except apsw.BusyError:  # somebody else writes for long: that is no failure of the disk
+            except apsw.BusyError:  # another process writes for long: no failure of the disk
                 if self._closed:
                     raise
         self._files.begin()
@@ -206,14 +197,14 @@ class Writer:
         self._appender.start(newest or 0, latest or 0.0)
         self._peers.refresh(self._connection, listening)
 
-    def _perform(self, group: list[Job[Any]]) -> None:
+    def _perform(self, group: list[WriteJob[Any]]) -> None:
         for kind, jobs in groupby(group, key=type):
             if kind is Appending:
                 appended = cast("list[Appending]", list(jobs))
                 self._appender.append(appended)
-                for each in appended:
-                    if each.also is not None and each.error is None:
-                        each.also(self._connection, each.result)
+                for appending in appended:
+                    if appending.also is not None and appending.error is None:
+                        appending.also(self._connection, appending.result)
             else:
                 for job in jobs:
                     self._change(cast("Change[Any]", job))
@@ -239,11 +230,11 @@ class Writer:
                 self._connection.execute("ROLLBACK")
 
     def _fail(
-        self, group: Sequence[Job[Any]], error: BaseException, *, unknown: bool = False
+        self, group: Sequence[WriteJob[Any]], error: BaseException, *, unknown: bool = False
     ) -> None:
-        """Accept nothing any more: nobody knows what a second sync after a failed one means."""
+        """Stop accepting writes: after a failed sync, a second one proves nothing."""
         if isinstance(error, StoreReplacedError) and self._files.may_be_completed():
-            with suppress(apsw.Error):  # what was acknowledged before is only in the lost log
+            with suppress(apsw.Error):  # earlier acknowledged writes are only in the lost log
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
         is_damage = isinstance(error, apsw.CorruptError | apsw.NotADBError | StoreDamagedError)
         damage = str(error) if is_damage else None
@@ -255,11 +246,11 @@ class Writer:
             if damage is not None:
                 job.error = StoreDamagedError(self._path, place="an unknown place", why=damage)
             job.settle()
-        self._wake()  # so that all look at the failure
+        self._wake()  # so that all watchers notice the failure
 
     def _stop(self, why: StoreFailedError) -> None:
         with self._lock:
-            # What comes later is certainly not stored, whatever became of this group.
+            # Later jobs are certainly not stored, whatever became of this group.
             self.failure = self.failure or _another(why)
 
     # -- after a commit ----------------------------------------------------------------------------
@@ -272,29 +263,9 @@ class Writer:
         if dead:
             self.put(Change(lambda connection: self._peers.remove(connection, dead)))
 
-    def _note_wal(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        self._wal = self._frames = pages
-        return apsw.SQLITE_OK
-
-    def _checkpoint(self) -> None:
-        """Move what was written into the file, after those who wait were told."""
-        if self._wal < _CHECKPOINT:
-            self._checkpoint_at = _CHECKPOINT
-        if self._wal < self._checkpoint_at:
-            return
-        # A reader may hold it up; then it is tried again after as many pages more.
-        self._checkpoint_at = self._wal + _CHECKPOINT
-        try:
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            self._files.check_moved()
-        except apsw.BusyError:
-            pass
-        except Exception as error:
-            self._fail([], error)
-
 
 def _another(error: StoreFailedError, *, unknown: bool = False) -> StoreFailedError:
-    """An error of its own for each: who raises it adds to it where it was raised."""
+    """Copy an error, as each `raise` adds its traceback to it."""
     if isinstance(error, StoreReplacedError):
         return StoreReplacedError(error.path, error.was, error.now, unknown=unknown)
     return StoreFailedError(error.path, why=error.why, unknown=unknown)
