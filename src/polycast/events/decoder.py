@@ -47,7 +47,7 @@ _MARKS = frozenset((CLASS, VERSION))
 _MOST_GLANCES = 64  # kept for one class
 
 
-class _Reading(msgspec.Struct, frozen=True):
+class _ClassDecoder(msgspec.Struct, frozen=True):
     """How objects of one description are decoded; the class is held weakly."""
 
     here: weakref.ref[type]
@@ -96,7 +96,7 @@ class ObjectDecoder:
     def __init__(self, form: Form, registry: Registry) -> None:
         self._module: Any = msgspec.json if form == "json" else msgspec.msgpack
         self._registry = registry
-        self._readings: dict[str, _Reading] = {}
+        self._readings: dict[str, _ClassDecoder] = {}
         self._descriptions = _Descriptions(registry)
         self.quick: dict[str, Callable[[bytes], Any]] = {}
         """Functions that decode an event straight from its bytes, by the description's hash."""
@@ -127,7 +127,7 @@ class ObjectDecoder:
         cls = None if reading is None else reading.here()
         if reading is None or cls is None:
             cls = self._registry.class_for(description.name, description.version, description.hash)
-            reading = _Reading(weakref.ref(cls), self._compiled(cls, description))
+            reading = _ClassDecoder(weakref.ref(cls), self._compiled(cls, description))
             self._readings[description.hash] = reading
         return reading.lift(cls, data)
 

@@ -15,14 +15,14 @@ __all__ = ["end_of", "start_of"]
 _ACCEPTED = "'beginning', a position, or a datetime with a time zone"
 
 
-class _Log(Protocol):
+class _ReadableLog(Protocol):
     def oldest(self) -> int: ...
     def newest(self) -> int: ...
     def position_at(self, moment: float) -> int: ...
     def read(self, start: int, *, limit: int) -> LogPage: ...
 
 
-def start_of(store: _Log, since: object) -> int | None:
+def start_of(store: _ReadableLog, since: object) -> int | None:
     """Return the first position to read; None without `since`."""
     if since is None:
         return None
@@ -38,7 +38,7 @@ def start_of(store: _Log, since: object) -> int | None:
     return oldest
 
 
-def end_of(store: _Log, until: object) -> int:
+def end_of(store: _ReadableLog, until: object) -> int:
     """Return the position before which to end; without `until`, the current end of the log."""
     after = store.newest() + 1
     if until is None:
@@ -50,7 +50,7 @@ def end_of(store: _Log, until: object) -> int:
     raise BadOptionError("until", until, accepted=_ACCEPTED.removeprefix("'beginning', "))
 
 
-def _at_time(store: _Log, since: datetime, oldest: int) -> int:
+def _at_time(store: _ReadableLog, since: datetime, oldest: int) -> int:
     moment = since.timestamp()
     position = store.position_at(moment)
     if position == oldest > 1:  # older ones were removed, and may have been later than that
