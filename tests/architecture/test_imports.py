@@ -38,7 +38,7 @@ LAYERS = (
 # (importer, imported) within one layer, and why it is allowed.
 ALLOWED = {
     ("config", "errors"): "an option that is not accepted is refused with BadOptionError",
-    ("filters", "languages"): "the register of functions names those of each language",
+    ("filters", "languages"): "the registry of languages loads them when the first is needed",
 }
 
 # (importer, imported) that the layers would allow.

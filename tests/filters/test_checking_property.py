@@ -23,9 +23,9 @@ from test_lifting_property import expressions as untyped
 from polycast.filters.backends.interpreter import evaluate
 from polycast.filters.checking import problems
 from polycast.filters.checking.classes import Classes
-from polycast.filters.checking.mistakes import findings
+from polycast.filters.checking.mistakes import failures
 from polycast.filters.checking.places import rebuilt
-from polycast.filters.checking.walker import Finding
+from polycast.filters.checking.walker import CertainFailure
 from polycast.filters.lifting.function import lift_function
 from polycast.filters.tree import nodes
 
@@ -267,7 +267,7 @@ def _(node: Probe, event: Any, scope: tuple[Any, ...]) -> Any:
     return evaluate(node.node, event, scope)
 
 
-def claim(finding: Finding) -> nodes.Node:
+def claim(finding: CertainFailure) -> nodes.Node:
     """What is said to fail."""
     if finding.first is finding.last:
         return finding.first
@@ -282,7 +282,7 @@ def fails(node: nodes.Node, event: Any, scope: tuple[Any, ...] = ()) -> bool:
     return False
 
 
-def probed(tree: nodes.Node, finding: Finding, reached: Callable[..., None]) -> nodes.Node:
+def probed(tree: nodes.Node, finding: CertainFailure, reached: Callable[..., None]) -> nodes.Node:
     """The tree with a probe at the part that was reported."""
 
     def change(node: nodes.Node) -> nodes.Node | None:
@@ -318,7 +318,7 @@ OF_CLASS = {cls: made(cls) for cls in KINDS}
 
 def check_findings(text: str, cls: Any, events: list[Any]) -> None:
     tree = tree_of(text)
-    for finding in findings(tree, (cls,), every=False, classes=KNOWN):
+    for finding in failures(tree, (cls,), every=False, classes=KNOWN):
         part, held = claim(finding), []
 
         def reached(event: Any, scope: Any, part: Any = part, held: Any = held) -> None:
@@ -346,7 +346,7 @@ def test_a_part_that_is_reported_fails_by_itself(text: str, cls: Any) -> None:
     if "isinstance" in text or "None" in text:
         return  # then it may be reported only for what comes through
     tree = tree_of(text)
-    for finding in findings(tree, (cls,), every=False, classes=KNOWN):
+    for finding in failures(tree, (cls,), every=False, classes=KNOWN):
         part = claim(finding)
         if not any(isinstance(node, nodes.Variable) for node in nodes.walk(part)):
             assert all(fails(part, event) for event in OF_CLASS[cls]), finding
@@ -398,7 +398,7 @@ HOLDERS = [
 )
 def test_what_was_asked_before_is_not_reported(condition: str, form: tuple[str, str]) -> None:
     tree = tree_of(form[0].format(condition.format(path=form[1])))
-    for finding in findings(tree, (Holder,), every=False, classes=KNOWN):
+    for finding in failures(tree, (Holder,), every=False, classes=KNOWN):
         lines: list[Any] = []
 
         def reached(event: Any, scope: Any, lines: Any = lines) -> None:
@@ -423,7 +423,7 @@ def test_the_kind_of_class_makes_no_difference(text: str) -> None:
 def test_whatever_is_found_is_told_with_its_place(text: str) -> None:
     tree = tree_of(text)
     told = problems(tree, (AsDataclass,))
-    assert bool(told) == bool(findings(tree, (AsDataclass,), every=False, classes=KNOWN))
+    assert bool(told) == bool(failures(tree, (AsDataclass,), every=False, classes=KNOWN))
     for problem in told:
         assert problem.filter[problem.start :].startswith(problem.part)
         assert str(problem).splitlines()[1].strip("^ ") == ""

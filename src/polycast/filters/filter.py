@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overloa
 from polycast.errors import BadOptionError, FilterError
 from polycast.errors.failures import FAILURES
 from polycast.filters.backends import interpreter
-from polycast.filters.backends.python import Generated, Writer, generate
+from polycast.filters.backends.python import Generated, SourceWriter, generate
 from polycast.filters.conditions import Condition
 from polycast.filters.explanation import NO_EVENT, FilterExplanation, explained
 from polycast.filters.lifting.function import lift_function
@@ -19,6 +19,7 @@ from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical import made_canonical, on_topic
 from polycast.filters.tree.canonical_text import parse, render
 from polycast.filters.tree.constant_folding import folded
+from polycast.filters.tree.language_registry import languages
 from polycast.filters.tree.untrusted import check_outside
 from polycast.filters.verdicts import Verdict, verdicts
 
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm
 
+    from polycast.config import Clock
     from polycast.filters.backends.spark import Column
 
-__all__ = ["Filter", "lift"]
+__all__ = ["Filter", "lift", "parse_filter"]
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -139,15 +141,11 @@ class Filter(Generic[T_contra]):
 
     def to_etcl(self) -> str:
         """The filter in ETCL, to be read again; it refuses what ETCL cannot say."""
-        from polycast.languages.etcl.writer import etcl_text
-
-        return etcl_text(self)
+        return languages()["etcl"].write(self)
 
     def to_xpath(self) -> str:
         """The filter in XPath, to be read again; it refuses what XPath cannot say."""
-        from polycast.languages.xpath.writer import xpath_text
-
-        return xpath_text(self)
+        return languages()["xpath"].write(self)
 
     def explain(self, cls: type | None = None, event: object = NO_EVENT) -> FilterExplanation:
         """What each way of running the filter makes of it, or what it says about one event."""
@@ -155,7 +153,7 @@ class Filter(Generic[T_contra]):
 
     def expression(self, prefix: str, cls: type) -> tuple[str, dict[str, Any]]:
         """What it asks of events of exactly one class, to stand in other generated code."""
-        writer = Writer(prefix, cls=cls, local=True)
+        writer = SourceWriter(prefix, cls=cls, local=True)
         return writer.write(folded(self.tree, cls)), writer.names
 
     def opaque_parts(self) -> tuple[nodes.Opaque, ...]:
@@ -242,6 +240,22 @@ def lift(what: Any, function: Any = NO_EVENT, /) -> Filter[Any]:
             "what", what, accepted="a type first, then the function: lift(Talk, ...)"
         )
     return Filter(function)
+
+
+def parse_filter(text: str, language: str, *, clock: Clock | None = None) -> Filter[Any]:
+    """The filter that a text means in a language: "etcl" or "xpath".
+
+    Where the text asks for the time, as `$curtime` does, it is that of the clock.
+    """
+    if not isinstance(text, str):
+        raise BadOptionError("text", text, accepted="a string")
+    spoken = languages().get(language) if isinstance(language, str) else None
+    if spoken is None:
+        known = " or ".join(repr(name) for name in sorted(languages()))
+        raise BadOptionError("language", language, accepted=known)
+    if clock is not None and not callable(getattr(clock, "time", None)):
+        raise BadOptionError("clock", clock, accepted="a pc.Clock, or None for that of the machine")
+    return Filter(spoken.parse(text, clock))
 
 
 def _class(what: Any) -> type:

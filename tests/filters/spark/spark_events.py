@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from polycast.filters.backends.interpreter import matches
 from polycast.filters.backends.spark import column, struct_of
-from polycast.filters.lifting.ast_translator import Translator, Unliftable
+from polycast.filters.lifting.ast_translator import ExpressionTranslator, Unliftable
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import render
 from polycast.filters.tree.operators import BUILTINS
@@ -143,7 +143,7 @@ def tree_of(text: str, **names: Any) -> nodes.Node:
     """The tree of an expression over `t`."""
     known = {**NAMES, **names}
     expression = ast.parse(text, mode="eval").body
-    return Translator("t", known.__getitem__, _refused).translate(expression)
+    return ExpressionTranslator("t", known.__getitem__, _refused).translate(expression)
 
 
 def _refused(expression: ast.expr, why: str) -> nodes.Node:

@@ -7,7 +7,7 @@ import contextlib
 from polycast.errors import FilterError, NoSparkFormError
 from polycast.filters.backends.spark import compiled
 from polycast.filters.backends.spark.methods import METHODS
-from polycast.filters.backends.spark.support import METHOD_EXAMPLES, Sample, Support, support
+from polycast.filters.backends.spark.support import METHOD_EXAMPLES, SampleEvent, Support, support
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse, render
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
@@ -48,7 +48,7 @@ def test_a_row_says_what_the_compiler_says() -> None:
 def refusal(tree: nodes.Node) -> str | None:
     """Why it has no column."""
     try:
-        compiled(tree, Sample)
+        compiled(tree, SampleEvent)
     except NoSparkFormError as error:
         return error.why
     return None

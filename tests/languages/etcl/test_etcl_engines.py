@@ -24,6 +24,7 @@ from polycast.filters.tree.canonical_text import parse
 from polycast.filters.tree.constant_folding import folded
 from polycast.filters.tree.projection import attributes_asked
 from polycast.filters.tree.relaxation import weakened
+from polycast.languages.etcl.writer import etcl_text
 from polycast.matching.native import available
 from polycast.matching.native.native_index import NativeIndex
 
@@ -294,7 +295,7 @@ def test_only_what_etcl_can_say_is_written_in_it() -> None:
         with pytest.raises(pc.FilterError, match="cannot be said in ETCL"):
             where.to_etcl()
     with pytest.raises(pc.BadOptionError):
-        pc.etcl_text("$.a == 1")  # type: ignore[arg-type]
+        etcl_text("$.a == 1")  # type: ignore[arg-type]
 
 
 def test_filters_of_two_languages_are_joined() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from polycast.errors.failures import FAILURES
 from polycast.filters.backends.answers import answered, answering
 from polycast.filters.tree import nodes
-from polycast.filters.tree.function_registry import VOCABULARIES
+from polycast.filters.tree.language_registry import languages
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS, reach
 
 __all__ = ["evaluate", "matches"]
@@ -73,7 +73,7 @@ def _(node: nodes.Function, event: Any, scope: Scope) -> Any:
 
 @evaluate.register
 def _(node: nodes.Applied, event: Any, scope: Scope) -> Any:
-    function = VOCABULARIES[node.language].functions[node.name]
+    function = languages()[node.language].functions[node.name]
     return function(*(evaluate(each, event, scope) for each in node.arguments))
 
 

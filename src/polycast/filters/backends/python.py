@@ -16,7 +16,7 @@ from polycast.errors import FilterError
 from polycast.filters.backends.answers import answered, answering, is_users
 from polycast.filters.backends.compiling import compile_quietly
 from polycast.filters.tree import nodes
-from polycast.filters.tree.function_registry import VOCABULARIES, insight_of
+from polycast.filters.tree.language_registry import language_of
 from polycast.filters.tree.operators import BUILTINS, reach
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def _shown(value: object) -> str:
 
 def generate(node: nodes.Node, *, cls: type | None = None) -> Generated:
     """The function of a tree: it returns what the expression returns, or raises what it raises."""
-    writer = Writer(cls=cls, local=True)
+    writer = SourceWriter(cls=cls, local=True)
     expression = writer.write(node)
     return Generated(f"def where(event):\n    return {expression}\n", writer.names)
 
 
-class Writer:
+class SourceWriter:
     """Writes expressions as Python text; `names` collects the values they need."""
 
     def __init__(
@@ -106,68 +106,69 @@ class Writer:
 
 
 @singledispatch
-def _write(node: nodes.Node, writer: Writer) -> str:
+def _write(node: nodes.Node, writer: SourceWriter) -> str:
     raise FilterError(f"{type(node).__name__} has no Python form")
 
 
 @_write.register
-def _(node: nodes.Event, writer: Writer) -> str:
+def _(node: nodes.Event, writer: SourceWriter) -> str:
     return "event"
 
 
 @_write.register
-def _(node: nodes.Variable, writer: Writer) -> str:
+def _(node: nodes.Variable, writer: SourceWriter) -> str:
     return f"each_{writer.depth - node.depth}"
 
 
 @_write.register
-def _(node: nodes.Constant, writer: Writer) -> str:
+def _(node: nodes.Constant, writer: SourceWriter) -> str:
     value = node.value
     literal = type(value) in INLINE and (type(value) is not int or abs(value) < 10**15)
     return f"({value!r})" if literal else writer.reference(value)
 
 
 @_write.register
-def _(node: nodes.Opaque, writer: Writer) -> str:
+def _(node: nodes.Opaque, writer: SourceWriter) -> str:
     return f"{writer.reference(answering(node.on(None).function))}(event)"
 
 
 @_write.register
-def _(node: nodes.Attribute, writer: Writer) -> str:
+def _(node: nodes.Attribute, writer: SourceWriter) -> str:
     return f"{writer.owner(node.of)}.{node.name}"
 
 
 @_write.register
-def _(node: nodes.Call, writer: Writer) -> str:
+def _(node: nodes.Call, writer: SourceWriter) -> str:
     arguments = ", ".join(writer.write(each) for each in node.arguments)
     call = f"{writer.owner(node.of)}.{node.method}({arguments})"
     return f"{writer.reference(answered)}({call})" if is_users(node.method) else call
 
 
 @_write.register
-def _(node: nodes.Reach, writer: Writer) -> str:
+def _(node: nodes.Reach, writer: SourceWriter) -> str:
     step = writer.reference(reach)
     return f"{step}({writer.write(node.of)}, {writer.reference(node.name)})"
 
 
 @_write.register
-def _(node: nodes.Function, writer: Writer) -> str:
+def _(node: nodes.Function, writer: SourceWriter) -> str:
     arguments = ", ".join(writer.write(each) for each in node.arguments)
     return f"{writer.reference(BUILTINS[node.name])}({arguments})"
 
 
 @_write.register
-def _(node: nodes.Applied, writer: Writer) -> str:
-    known = insight_of(node).written(node, writer)
+def _(node: nodes.Applied, writer: SourceWriter) -> str:
+    language = language_of(node)
+    known = language.insight.written(node, writer)
     if known is not None:
         return known
-    function = VOCABULARIES[node.language].functions[node.name]
+    function = language.functions[node.name]
     arguments = ", ".join(writer.write(each) for each in node.arguments)
     return f"{writer.reference(function)}({arguments})"
 
 
 @_write.register
-def _(node: nodes.Item, writer: Writer) -> str:
+def _(node: nodes.Item, writer: SourceWriter) -> str:
     if isinstance(node.of, nodes.Constant | nodes.Display):  # a literal looks like a mistake there
         item = writer.reference(getitem)
         return f"{item}({writer.write(node.of)}, {writer.write(node.key)})"
@@ -175,7 +176,7 @@ def _(node: nodes.Item, writer: Writer) -> str:
 
 
 @_write.register
-def _(node: nodes.Display, writer: Writer) -> str:
+def _(node: nodes.Display, writer: SourceWriter) -> str:
     parts = "".join(f"{writer.write(each)}, " for each in node.elements)
     if node.kind is tuple:
         return f"({parts})"
@@ -183,7 +184,7 @@ def _(node: nodes.Display, writer: Writer) -> str:
 
 
 @_write.register
-def _(node: nodes.Compare, writer: Writer) -> str:
+def _(node: nodes.Compare, writer: SourceWriter) -> str:
     same = any(sign.startswith("is") for sign, _ in node.rest)
     write = writer.sides if same else writer.write
     rest = " ".join(f"{sign} {write(operand)}" for sign, operand in node.rest)
@@ -191,38 +192,38 @@ def _(node: nodes.Compare, writer: Writer) -> str:
 
 
 @_write.register
-def _(node: nodes.And, writer: Writer) -> str:
+def _(node: nodes.And, writer: SourceWriter) -> str:
     return f"({' and '.join(writer.write(part) for part in node.parts)})"
 
 
 @_write.register
-def _(node: nodes.Or, writer: Writer) -> str:
+def _(node: nodes.Or, writer: SourceWriter) -> str:
     return f"({' or '.join(writer.write(part) for part in node.parts)})"
 
 
 @_write.register
-def _(node: nodes.Not, writer: Writer) -> str:
+def _(node: nodes.Not, writer: SourceWriter) -> str:
     return f"(not {writer.write(node.operand)})"
 
 
 @_write.register
-def _(node: nodes.Arithmetic, writer: Writer) -> str:
+def _(node: nodes.Arithmetic, writer: SourceWriter) -> str:
     return f"({writer.write(node.left)} {node.operator} {writer.write(node.right)})"
 
 
 @_write.register
-def _(node: nodes.Sign, writer: Writer) -> str:
+def _(node: nodes.Sign, writer: SourceWriter) -> str:
     return f"({node.operator}{writer.write(node.operand)})"
 
 
 @_write.register
-def _(node: nodes.InstanceOf, writer: Writer) -> str:
+def _(node: nodes.InstanceOf, writer: SourceWriter) -> str:
     test = writer.reference(isinstance)
     return f"{test}({writer.write(node.of)}, {writer.reference(node.classes)})"
 
 
 @_write.register
-def _(node: nodes.Quantified, writer: Writer) -> str:
+def _(node: nodes.Quantified, writer: SourceWriter) -> str:
     with writer.without_locals():  # Python allows none there
         over = writer.write(node.over)
     writer.depth += 1

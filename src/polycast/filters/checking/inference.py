@@ -18,7 +18,17 @@ from polycast.typesystem.type_expressions import TypeExpression, classes_in, exp
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Kind", "Kinds", "declared", "is_plain_enum", "joined", "kinds_of", "of_value", "shown"]
+__all__ = [
+    "Kind",
+    "Kinds",
+    "declared",
+    "is_data",
+    "is_plain_enum",
+    "joined",
+    "kinds_of",
+    "of_value",
+    "shown",
+]
 
 MOST = 24  # alternatives; beyond them it is anything
 
@@ -61,6 +71,11 @@ def joined(many: Iterable[Kinds]) -> Kinds:
             return None
         found.update(dict.fromkeys(kinds))
     return tuple(found) if 0 < len(found) <= MOST else None
+
+
+def is_data(kinds: Kinds) -> bool:
+    """Whether every alternative behaves like a built-in type."""
+    return kinds is not None and all(kind.operand() is not None for kind in kinds)
 
 
 def kinds_of(*classes: type) -> Kinds:

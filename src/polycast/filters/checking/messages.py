@@ -6,13 +6,12 @@ import difflib
 import operator
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.checking.classes import Member
+from polycast.filters.checking.classes import ClassMember
 from polycast.filters.checking.inference import Kinds, shown
 from polycast.filters.checking.samples import SAMPLES, PlainEnum, results
 from polycast.filters.tree import nodes
+from polycast.filters.tree.language_registry import language_of
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
-from polycast.languages.etcl.functions import path_in
-from polycast.languages.etcl.structures import SCALARS
 from polycast.typesystem import conforming
 from polycast.typesystem.class_kinds import is_protocol
 
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
     from polycast.filters.checking.classes import Classes
     from polycast.filters.checking.places import Places
-    from polycast.filters.checking.walker import Finding
-    from polycast.languages.etcl.components import Path
+    from polycast.filters.checking.walker import CertainFailure
+    from polycast.filters.tree.language_registry import Component
 
 __all__ = ["told"]
 
@@ -30,44 +29,44 @@ LISTED = 12  # names in a suggestion
 SEARCHED = 2_000  # subclasses
 
 
-def told(found: Finding, places: Places, classes: Classes) -> tuple[str, str]:
+def told(failure: CertainFailure, places: Places, classes: Classes) -> tuple[str, str]:
     """Why it fails, and a suggestion."""
-    return _TOLD[found.code](_Words(found, places, classes))
+    return _TOLD[failure.code](_Words(failure, places, classes))
 
 
 class _Words:
     """The parts that the sentences are made of."""
 
-    def __init__(self, found: Finding, places: Places, classes: Classes) -> None:
-        self.found, self.places, self.classes = found, places, classes
-        self.what = found.what
+    def __init__(self, failure: CertainFailure, places: Places, classes: Classes) -> None:
+        self.failure, self.places, self.classes = failure, places, classes
+        self.what = failure.what
 
     def text(self, at: int) -> str:
-        return self.found.before or self.places.of(self.found.operands[at][0])
+        return self.failure.before or self.places.of(self.failure.operands[at][0])
 
     def kinds(self, at: int) -> Kinds:
-        return self.found.operands[at][1]
+        return self.failure.operands[at][1]
 
     def is_event(self, at: int) -> bool:
-        return isinstance(self.found.operands[at][0], nodes.Event) and not self.found.before
+        return isinstance(self.failure.operands[at][0], nodes.Event) and not self.failure.before
 
     def each(self) -> str:
         """`event.stars` is int and `'many'` is str."""
-        many = range(len(self.found.operands))
+        many = range(len(self.failure.operands))
         return " and ".join(f"`{self.text(at)}` is {shown(self.kinds(at))}" for at in many)
 
     @property
-    def path(self) -> Path | None:
-        """The component of ETCL that it is about, if it is one."""
-        part = self.found.first
-        return path_in(part) if isinstance(part, nodes.Applied) else None
+    def component(self) -> Component | None:
+        """The component of another language that it is about, if it is one."""
+        part = self.failure.first
+        return language_of(part).component(part) if isinstance(part, nodes.Applied) else None
 
     def offered(self, cls: type) -> list[str]:
-        """The names that may stand there instead; in ETCL, simple values and methods have none."""
-        names = self.classes.offered(cls)
-        if self.path is None:
+        """The names that may stand there instead; another language calls no methods."""
+        names, component = self.classes.offered(cls), self.component
+        if component is None:
             return names
-        if issubclass(cls, SCALARS) and not hasattr(cls, "_fields"):
+        if not component.has_members(cls):
             return []
         return [name for name in names if not self.classes.member(cls, name).is_method]
 
@@ -101,17 +100,17 @@ def _attribute_suggested(words: _Words) -> str:
         more = f" (so has {others})" if others else ""
         parts.append(f"a subtype has it{more}: {_asked(words, having[0].__name__)}")
     if not parts:
-        none = words.path is not None and not names
-        parts.append("it has no members in ETCL" if none else f"it has {_listed(names)}")
+        language = None if words.component is None or names else words.component.language
+        parts.append(f"it has no members in {language}" if language else f"it has {_listed(names)}")
         if not any(cls in SAMPLES for cls in owners):
             parts.append(f"if a subtype has it, ask first: {_asked(words, 'Subtype')}")
     return "; ".join(parts)
 
 
 def _asked(words: _Words, name: str) -> str:
-    condition = words.places.of(words.found.condition)
-    if words.path is not None:
-        return f"`exist {words.path.text} and {condition}`"
+    condition = words.places.of(words.failure.condition)
+    if words.component is not None:
+        return f"`{words.component.guarded(condition)}`"
     return f"`isinstance({words.text(0)}, {name}) and {condition}`"
 
 
@@ -146,7 +145,7 @@ def _subclasses(owner: type) -> Iterator[type]:
 
 
 def _bad_arguments(words: _Words) -> tuple[str, str]:
-    member = words.found.member or Member()
+    member = words.failure.member or ClassMember()
     owner, least, most = shown(words.kinds(0)), member.least, member.most
     if least == float("inf"):
         return f"{owner}.{words.what}() needs keywords", "a filter gives arguments by position only"
@@ -173,7 +172,7 @@ def _never_comparable(words: _Words) -> tuple[str, str]:
 
 
 def _bad_operand(words: _Words) -> tuple[str, str]:
-    if len(words.found.operands) == 1:
+    if len(words.failure.operands) == 1:
         unary: Callable[..., Any] = {**BUILTINS, **SIGNS}[words.what]
         takes = _listed([name for name, cls in _NAMES.items() if results(unary, cls)])
         return f"{words.each()}, which `{words.what}` does not take", f"it takes {takes}"

@@ -16,11 +16,20 @@ from functools import singledispatchmethod
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from polycast.errors import FilterTooCostlyError
-from polycast.filters.cost import language_functions as languages
 from polycast.filters.cost import value_kinds as kinds
 from polycast.filters.cost.amounts import EVENT, NOTHING, Amount, TooMuch, one_of, steps
+from polycast.filters.cost.call_costs import call_cost
 from polycast.filters.cost.method_costs import BYTE, CODECS, METHODS, NEEDLES, REFUSED, Method
-from polycast.filters.cost.value_kinds import DECIMAL, INT, LIST, OTHER, REAL, TEXT, UNKNOWN, Kind
+from polycast.filters.cost.value_kinds import (
+    DECIMAL,
+    INT,
+    LIST,
+    OTHER,
+    REAL,
+    TEXT,
+    UNKNOWN,
+    ValueKind,
+)
 from polycast.filters.tree import nodes
 
 if TYPE_CHECKING:
@@ -47,7 +56,7 @@ class Judged(NamedTuple):
 
     cost: Amount
     size: Amount
-    kind: Kind
+    kind: ValueKind
     type: TypeExpression | None = None
 
 
@@ -185,7 +194,7 @@ class _Judge:
             return Judged(cost, _total(each.size for each in judged), self._unknown())
         return Judged(cost + _work(name, method, judged), *_result(method, judged))
 
-    def _unknown(self) -> Kind:
+    def _unknown(self) -> ValueKind:
         return kinds.ALL if self._is_typed else UNKNOWN
 
     def _check_method(self, name: str, parts: tuple[nodes.Node, ...]) -> None:
@@ -224,7 +233,7 @@ class _Judge:
     def _(self, node: nodes.Applied) -> Judged:
         parts = self._all(node.arguments)
         cost = _total(each.cost for each in parts)
-        work, size, kind = languages.applied(node, [each.size for each in parts])
+        work, size, kind = call_cost(node, [each.size for each in parts])
         kind = kind if self._is_typed or kind is not kinds.ALL else UNKNOWN
         return Judged(cost + work, size, kind)
 
@@ -317,19 +326,19 @@ def _total(several: object) -> Amount:
     return sum(several, NOTHING)  # type: ignore[call-overload, no-any-return]
 
 
-def _either(parts: list[Judged]) -> Kind:
-    found = Kind(0)
+def _either(parts: list[Judged]) -> ValueKind:
+    found = ValueKind(0)
     for each in parts:
         found |= each.kind
     return found
 
 
-def _computed(kind: Kind) -> Kind:
+def _computed(kind: ValueKind) -> ValueKind:
     """What a sign gives: it does not take texts and lists."""
     return kind & ~(TEXT | LIST) or REAL
 
 
-def _computed_by(operator: str, left: Kind, right: Kind) -> Kind:
+def _computed_by(operator: str, left: ValueKind, right: ValueKind) -> ValueKind:
     both = left | right
     if operator == "/":
         return REAL | (DECIMAL if DECIMAL in both or UNKNOWN in both else REAL)
@@ -436,7 +445,7 @@ def _work(name: str, method: Method, judged: list[Judged]) -> Amount:
     return _total(each.size for each in judged).times(method.steps)
 
 
-def _result(method: Method, judged: list[Judged]) -> tuple[Amount, Kind]:
+def _result(method: Method, judged: list[Judged]) -> tuple[Amount, ValueKind]:
     if not method.growth:
         return SMALL, method.kind
     size = _total(each.size for each in judged).times(method.growth) + SMALL

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from polycast.filters.tree import nodes
 from polycast.filters.tree.constants import SCALARS, constant
-from polycast.filters.tree.function_registry import Vocabulary
+from polycast.filters.tree.language_registry import FilterLanguage
 from polycast.filters.tree.operators import BUILTINS, reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Translator", "Unliftable"]
+__all__ = ["ExpressionTranslator", "Unliftable"]
 
 COMPARISONS: dict[type, str] = {
     ast.Eq: "==",
@@ -72,7 +72,7 @@ class Live:
     value: Any
 
 
-class Translator:
+class ExpressionTranslator:
     """Translates one expression. `names` finds what a name stands for, or raises Unliftable.
 
     `opaque` makes a node of a part that cannot be looked into; without it that is an error.
@@ -192,8 +192,8 @@ class Translator:
 
     def _method_call(self, method: ast.Attribute, arguments: list[ast.expr]) -> nodes.Node:
         of = self._either(method.value)
-        if isinstance(of, Live) and isinstance(of.value, Vocabulary):
-            of.value.check(method.attr, len(arguments))
+        if isinstance(of, Live) and isinstance(of.value, FilterLanguage):
+            of.value.check_call(method.attr, len(arguments))
             parts = tuple(self._node(each) for each in arguments)
             return nodes.Applied(of.value.name, method.attr, parts)
         if isinstance(of, Live):
@@ -315,19 +315,19 @@ class Translator:
         return nodes.Display(kind, parts)
 
 
-_METHODS: dict[type, Callable[[Translator, Any], nodes.Node | Live]] = {
-    ast.Attribute: Translator._attribute,
-    ast.BinOp: Translator._binop,
-    ast.BoolOp: Translator._boolop,
-    ast.Call: Translator._call,
-    ast.Compare: Translator._compare,
-    ast.Constant: Translator._constant,
-    ast.List: Translator._display,
-    ast.Name: Translator._name,
-    ast.Set: Translator._display,
-    ast.Subscript: Translator._subscript,
-    ast.Tuple: Translator._display,
-    ast.UnaryOp: Translator._unaryop,
+_METHODS: dict[type, Callable[[ExpressionTranslator, Any], nodes.Node | Live]] = {
+    ast.Attribute: ExpressionTranslator._attribute,
+    ast.BinOp: ExpressionTranslator._binop,
+    ast.BoolOp: ExpressionTranslator._boolop,
+    ast.Call: ExpressionTranslator._call,
+    ast.Compare: ExpressionTranslator._compare,
+    ast.Constant: ExpressionTranslator._constant,
+    ast.List: ExpressionTranslator._display,
+    ast.Name: ExpressionTranslator._name,
+    ast.Set: ExpressionTranslator._display,
+    ast.Subscript: ExpressionTranslator._subscript,
+    ast.Tuple: ExpressionTranslator._display,
+    ast.UnaryOp: ExpressionTranslator._unaryop,
 }
 
 

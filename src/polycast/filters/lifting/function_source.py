@@ -81,7 +81,7 @@ def _assigns(expression: ast.expr) -> bool:
     return any(isinstance(each, ast.NamedExpr) for each in ast.walk(expression))
 
 
-def _candidates(function: FunctionType, span: Span | None) -> Iterator[Definition]:
+def _candidates(function: FunctionType, span: SourceSpan | None) -> Iterator[Definition]:
     """What the function may have been compiled from, the likeliest first."""
     code = function.__code__
     for lines in _texts(code, function.__globals__):
@@ -148,7 +148,7 @@ def _statements() -> Iterator[list[str]]:
 # -- definitions in a text -------------------------------------------------------------------------
 
 
-class Span(NamedTuple):
+class SourceSpan(NamedTuple):
     """Where a function's instructions come from; columns count bytes."""
 
     line: int
@@ -157,7 +157,7 @@ class Span(NamedTuple):
     last_column: int
 
 
-def _span(code: CodeType) -> Span | None:
+def _span(code: CodeType) -> SourceSpan | None:
     starts, ends = [], []
     for line, last_line, column, last_column in code.co_positions():
         if line is None or last_line is None or column is None or last_column is None:
@@ -165,10 +165,10 @@ def _span(code: CodeType) -> Span | None:
         if (line, column) != (last_line, last_column):  # else it comes from nowhere
             starts.append((line, column))
             ends.append((last_line, last_column))
-    return Span(*min(starts), *max(ends)) if starts else None
+    return SourceSpan(*min(starts), *max(ends)) if starts else None
 
 
-def _sliced(lines: Sequence[str], code: CodeType, span: Span) -> Iterator[Definition]:
+def _sliced(lines: Sequence[str], code: CodeType, span: SourceSpan) -> Iterator[Definition]:
     """The lambda or the function at that place of a text, without parsing all of it."""
     if span.line < code.co_firstlineno or span.last_line > len(lines):
         return
@@ -185,7 +185,7 @@ def _sliced(lines: Sequence[str], code: CodeType, span: Span) -> Iterator[Defini
             return
 
 
-def _body(lines: Sequence[str], first: int, span: Span) -> ast.expr | None:
+def _body(lines: Sequence[str], first: int, span: SourceSpan) -> ast.expr | None:
     """What stands in a span, on the lines where it stands."""
     cut = [line.encode() for line in lines[span.line - 1 : span.last_line]]
     cut[-1] = cut[-1][: span.last_column]

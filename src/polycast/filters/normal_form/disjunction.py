@@ -22,7 +22,7 @@ from polycast.filters.normal_form.predicate_kinds import (
     Truth,
 )
 from polycast.filters.tree import nodes
-from polycast.filters.tree.function_registry import insight_of
+from polycast.filters.tree.language_registry import insight_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -27,7 +27,7 @@ class Odd(Exception):
     """A value that cannot be looked up, because its class decides how it compares."""
 
 
-class _Absent:
+class _Unordered:
     """Stands for a value that satisfies no comparison: it is missing, or of another kind."""
 
     __slots__ = ()
@@ -42,7 +42,7 @@ class _Absent:
         return False
 
 
-ABSENT: Any = _Absent()
+ABSENT: Any = _Unordered()
 
 
 # Values of these classes never equal a constant of a domain that does not name them, and cannot
@@ -56,10 +56,10 @@ PLAIN = frozenset(
         dict,
         set,
         frozenset,
-        _Absent,
+        _Unordered,
     }
 )
-BUILT_IN = tuple(PLAIN - {type(None), _Absent})
+BUILT_IN = tuple(PLAIN - {type(None), _Unordered})
 ASKED = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__hash__", "__bool__")
 TEXT_ONLY = ("__len__", "startswith")
 EQUALITY = ("__eq__", "__ne__", "__hash__")

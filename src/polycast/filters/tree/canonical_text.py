@@ -15,10 +15,10 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
-from polycast.filters.lifting.ast_translator import Translator, Unliftable
+from polycast.filters.lifting.ast_translator import ExpressionTranslator, Unliftable
 from polycast.filters.tree import nodes
 from polycast.filters.tree.constants import constant
-from polycast.filters.tree.function_registry import VOCABULARIES
+from polycast.filters.tree.language_registry import languages
 from polycast.filters.tree.operators import BUILTINS, reach
 from polycast.typesystem import Registry, wire_name
 
@@ -282,7 +282,7 @@ def parse(text: str, class_named: Callable[[str], type | None] = _class_here) ->
     try:
         expression = ast.parse(text.strip(), mode="eval").body
         expression = _Constants(class_named).visit(expression)
-        return Translator("event", _meaning, None).translate(expression)
+        return ExpressionTranslator("event", _meaning, None).translate(expression)
     except SyntaxError as error:
         raise FilterError(_pointed(text.strip(), error)) from None
     except (
@@ -301,8 +301,8 @@ def parse(text: str, class_named: Callable[[str], type | None] = _class_here) ->
 def _meaning(name: str) -> object:
     if name in NAMES:
         return NAMES[name]
-    if name in VOCABULARIES:
-        return VOCABULARIES[name]
+    if name in languages():
+        return languages()[name]
     raise Unliftable(f"{name}: only `event` and {', '.join(sorted(NAMES))} are known")
 
 
@@ -341,7 +341,7 @@ class _Constants(ast.NodeTransformer):
 
 def _plain(expression: ast.expr) -> object:
     """A constant argument, containers included."""
-    node = Translator("event", _meaning, None).translate(expression)
+    node = ExpressionTranslator("event", _meaning, None).translate(expression)
     if not isinstance(node, nodes.Constant):
         raise ValueError(f"{ast.unparse(expression)} is no constant")
     return constant(node.value)

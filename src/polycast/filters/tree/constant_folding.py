@@ -13,7 +13,7 @@ from typing import Any
 
 from polycast.filters.backends.interpreter import evaluate
 from polycast.filters.tree import nodes
-from polycast.filters.tree.function_registry import insight_of
+from polycast.filters.tree.language_registry import insight_of
 
 __all__ = ["folded"]
 

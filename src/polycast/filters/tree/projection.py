@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polycast.filters.tree.function_registry import insight_of
+from polycast.filters.tree.language_registry import insight_of
 from polycast.filters.tree.nodes import Applied, Attribute, Event, Node, Opaque, Reach
 
 __all__ = ["attributes_asked"]

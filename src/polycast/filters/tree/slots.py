@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.filters.tree.function_registry import insight_of
+from polycast.filters.tree.language_registry import insight_of
 from polycast.filters.tree.nodes import Applied, Attribute, Constant, Event, Item
 
 if TYPE_CHECKING:

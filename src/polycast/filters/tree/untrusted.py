@@ -13,7 +13,7 @@ from polycast.errors import FilterError, FilterTooCostlyError
 from polycast.filters.cost import cost_of, is_plain
 from polycast.filters.tree import nodes
 from polycast.filters.tree.forbidden_names import leads_out
-from polycast.filters.tree.function_registry import insight_of
+from polycast.filters.tree.language_registry import insight_of
 
 __all__ = ["check_outside"]
 

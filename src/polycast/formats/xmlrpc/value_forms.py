@@ -277,7 +277,7 @@ def is_seen(cls: type, name: str) -> bool:
     return shape is not None and name in shape.seen
 
 
-class _Shape:
+class _AttributeForm:
     """How the attributes of the objects of a class are found."""
 
     __slots__ = ("_anatomy", "hidden", "seen")
@@ -307,10 +307,10 @@ def _is_there(name: str, value: Any) -> bool:
 
 
 # Of classes that are structs, until they are gone; a WeakKeyDictionary takes twice as long.
-_shapes: dict[ref[type], _Shape] = {}
+_shapes: dict[ref[type], _AttributeForm] = {}
 
 
-def _shape_of(cls: type) -> _Shape | None:
+def _shape_of(cls: type) -> _AttributeForm | None:
     """How the objects of a class are structs; None if they have another form, or none."""
     shape = _shapes.get(ref(cls))
     if shape is None:
@@ -320,7 +320,7 @@ def _shape_of(cls: type) -> _Shape | None:
         if _plain_base(cls) is not None:
             return None
         try:
-            shape = _Shape(anatomy_of(cls), opaque_names(cls))
+            shape = _AttributeForm(anatomy_of(cls), opaque_names(cls))
         except Refused:
             return None
         _shapes[ref(cls, _shapes.pop)] = shape

@@ -29,7 +29,7 @@ def parse_xml(source: str | bytes) -> Any:
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     if len(data) > LONGEST:
         raise NotDecodableError(WHAT, why=f"it is longer than {LONGEST} bytes")
-    reader = _Reader()
+    reader = _XmlRpcReader()
     # A text says itself what it is; bytes may begin with a declaration.
     parser = expat.ParserCreate("utf-8" if isinstance(source, str) else None)
     parser.buffer_text = True
@@ -74,7 +74,7 @@ class _Element:
             raise NotDecodableError(WHAT, why=f"<{self.name}> has text beside elements")
 
 
-class _Reader:
+class _XmlRpcReader:
     """Makes values of elements as they end."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from polycast.events.structured_event import StructuredEvent
 from polycast.languages.etcl.structures import UNTYPED, WELL_KNOWN, fields_of
 
 if TYPE_CHECKING:
-    from polycast.languages.etcl.components import Path
+    from polycast.languages.etcl.components import EtclPath
 
 __all__ = ["seat_of_path"]
 
@@ -30,7 +30,7 @@ _DICTIONARIES = {
 _VARIABLES = ("variable_header", "filterable_data")  # in which `$name` is looked up
 
 
-def seat_of_path(path: Path, cls: type) -> str | tuple[str, ...] | None:
+def seat_of_path(path: EtclPath, cls: type) -> str | tuple[str, ...] | None:
     """Where it leads to in events of exactly one class, if that is just a look-up there."""
     if not path.steps or path.asks_time:
         return None

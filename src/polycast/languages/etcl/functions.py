@@ -8,10 +8,11 @@ from polycast.errors import FilterError
 from polycast.filters.normal_form.predicate_kinds import Form, Interval, Others, Points
 from polycast.filters.tree import nodes
 from polycast.filters.tree.forbidden_names import leads_out
+from polycast.filters.tree.language_registry import Insight
 from polycast.languages.etcl import components as paths
 from polycast.languages.etcl import values
 from polycast.languages.etcl.component_slots import seat_of_path
-from polycast.languages.etcl.components import Path, Step, path_of
+from polycast.languages.etcl.components import EtclPath, EtclStep, path_of
 from polycast.languages.etcl.ordered_values import BOOLEANS, CHARACTERS, LABELS, constant_of
 from polycast.languages.etcl.structures import AT_EVENT, UNTYPED, fields_of
 from polycast.languages.etcl.wildcards import fits
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.config import Clock
-    from polycast.filters.backends.python import Writer
+    from polycast.filters.backends.python import SourceWriter
     from polycast.filters.normal_form.ordered_domains import Domain
 
-__all__ = ["COMPARED", "FUNCTIONS", "Etcl", "path_in", "told_time"]
+__all__ = ["COMPARED", "FUNCTIONS", "EtclInsight", "path_in", "told_time"]
 
 COMPARED = {"equal": "==", "differs": "!=", **values.ORDERED}
 PATHS: dict[str, Callable[..., Any]] = {
@@ -55,7 +56,7 @@ _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _NUMBERS = values.NUMBERS
 
 
-def path_in(node: nodes.Applied) -> Path | None:
+def path_in(node: nodes.Applied) -> EtclPath | None:
     """The path that a component follows; None if it is no component."""
     if node.language != "etcl" or node.name not in PATHS:
         return None
@@ -65,7 +66,7 @@ def path_in(node: nodes.Applied) -> Path | None:
     raise FilterError(f"etcl.{node.name} takes the event and a path")
 
 
-class Etcl:
+class EtclInsight(Insight):
     """What is known of these functions for those who run filters fast."""
 
     def asked(self, node: nodes.Applied, *, wanted: bool) -> tuple[nodes.Node, Form] | None:
@@ -83,7 +84,7 @@ class Etcl:
         form = _form(sign if wanted else _NEGATED[sign], *known, negated=not wanted)
         return None if form is None else (left, form)
 
-    def written(self, node: nodes.Applied, writer: Writer) -> str | None:
+    def written(self, node: nodes.Applied, writer: SourceWriter) -> str | None:
         """A path is followed by a function of its own; a plain attribute is compared in place."""
         if node.name == "component":
             path = path_in(node)
@@ -104,7 +105,7 @@ class Etcl:
         certain = kind == "member" or (kind == "variable" and name not in UNTYPED)
         if not certain or name not in fields_of(cls):
             return node
-        attribute, rest = _attribute(name), Path(path.steps[1:])
+        attribute, rest = _attribute(name), EtclPath(path.steps[1:])
         if attribute is None:
             return node
         return attribute if not rest.steps else _component(attribute, rest)
@@ -131,7 +132,7 @@ class Etcl:
             raise FilterError(f"etcl.{node.name} takes a text")
 
 
-def _reading(of: nodes.Node, path: Path, writer: Writer) -> str:
+def _reading(of: nodes.Node, path: EtclPath, writer: SourceWriter) -> str:
     """By a function, unless it is known where to look."""
     start = writer.write(of)
     found = f"{writer.reference(path.read)}({start})"
@@ -159,11 +160,11 @@ def _attribute(name: str) -> nodes.Attribute | None:
         return None
 
 
-def _component(of: nodes.Node, path: Path) -> nodes.Node:
+def _component(of: nodes.Node, path: EtclPath) -> nodes.Node:
     return nodes.Applied("etcl", "component", (of, nodes.Constant(path.text)))
 
 
-def _attributes(path: Path, first: Step) -> frozenset[str] | None:
+def _attributes(path: EtclPath, first: EtclStep) -> frozenset[str] | None:
     kind, name = first
     if path.asks_time or kind in ("_type_id", "_repos_id"):
         return frozenset()
@@ -200,7 +201,7 @@ class _Place(NamedTuple):
     guards: tuple[str, ...] = ()  # that all on the way is as declared; else it is not there
 
 
-def _place(term: nodes.Node, writer: Writer) -> _Place | None:
+def _place(term: nodes.Node, writer: SourceWriter) -> _Place | None:
     """A field of the event or of what its fields hold, or anything that can be given a name."""
     if isinstance(term, nodes.Attribute) and isinstance(term.of, nodes.Event):
         return _Place(writer.write(term), _declared(writer.cls, term.name))
@@ -210,12 +211,12 @@ def _place(term: nodes.Node, writer: Writer) -> _Place | None:
     return _followed(term.arguments[0], path, writer) or _named(term, writer)  # type: ignore[attr-defined]
 
 
-def _named(term: nodes.Node, writer: Writer) -> _Place | None:
+def _named(term: nodes.Node, writer: SourceWriter) -> _Place | None:
     found = writer.local()
     return None if found is None else _Place(found, read=f"{found} := {writer.write(term)}")
 
 
-def _followed(first: nodes.Node, path: Path, writer: Writer) -> _Place | None:
+def _followed(first: nodes.Node, path: EtclPath, writer: SourceWriter) -> _Place | None:
     """Through fields of classes that are known; None if one is not."""
     place = _place(first, writer) if isinstance(first, nodes.Attribute) else None
     for kind, name in path.steps:
@@ -249,7 +250,7 @@ def _is_plain(node: nodes.Applied) -> bool:
     return type(node.arguments[1].value) in (*_NUMBERS, str)
 
 
-def _in_place(node: nodes.Applied, place: _Place, writer: Writer) -> str:
+def _in_place(node: nodes.Applied, place: _Place, writer: SourceWriter) -> str:
     """`event.price` compared at once if all is of the usual classes, else by the function."""
     value, others = place.value, [writer.write(each) for each in node.arguments[1:]]
     kind = f"{writer.reference(type)}({place.read or value})"
@@ -260,7 +261,7 @@ def _in_place(node: nodes.Applied, place: _Place, writer: Writer) -> str:
     return f"({fast} if {guard} else {slow})"
 
 
-def _usual(node: nodes.Applied, place: _Place, writer: Writer) -> str:
+def _usual(node: nodes.Applied, place: _Place, writer: SourceWriter) -> str:
     """What is asked of the class of the value, so that Python compares it as ETCL does."""
     if node.name == "truth":
         return f"is {writer.reference(bool)}"

@@ -54,7 +54,7 @@ SCALARS = (
 FORMAL = 122_192_928_000_000_000  # hundreds of nanoseconds from 1582-10-15 to 1970-01-01
 
 
-class View:
+class StructView:
     """A part of a structured event that has no object of its own in Python: a small struct."""
 
     __slots__ = ("fields", "repository", "type_name")
@@ -72,28 +72,30 @@ class Properties:
     def __init__(self, pairs: dict[str, Any]) -> None:
         self.pairs = pairs
 
-    def __etcl_elements__(self) -> tuple[View, ...]:
+    def __etcl_elements__(self) -> tuple[StructView, ...]:
         pairs = self.pairs.items()
-        return tuple(View("Property", {"name": name, "value": value}) for name, value in pairs)
+        return tuple(
+            StructView("Property", {"name": name, "value": value}) for name, value in pairs
+        )
 
 
 # -- structured events -----------------------------------------------------------------------------
 
 
-def _event_type(event: StructuredEvent) -> View:
+def _event_type(event: StructuredEvent) -> StructView:
     fields = {"domain_name": event.domain_name, "type_name": event.type_name}
-    return View("EventType", fields)
+    return StructView("EventType", fields)
 
 
-def _fixed_header(event: StructuredEvent) -> View:
+def _fixed_header(event: StructuredEvent) -> StructView:
     fields = {"event_type": _event_type(event), "event_name": event.event_name}
-    return View("FixedEventHeader", fields)
+    return StructView("FixedEventHeader", fields)
 
 
-def _header(event: StructuredEvent) -> View:
+def _header(event: StructuredEvent) -> StructView:
     properties = Properties(event.variable_header)
     fields = {"fixed_header": _fixed_header(event), "variable_header": properties}
-    return View("EventHeader", fields)
+    return StructView("EventHeader", fields)
 
 
 TOP: dict[str, Callable[[StructuredEvent], Any]] = {
@@ -116,7 +118,7 @@ AT_EVENT = ("domain_name", "type_name", "event_name", "variable_header")
 UNTYPED = {
     "domain_name": "",
     "type_name": "%ANY",
-    "event_type": View("EventType", {"domain_name": "", "type_name": "%ANY"}),
+    "event_type": StructView("EventType", {"domain_name": "", "type_name": "%ANY"}),
 }
 """What an event of any other form is said to be, if it does not say so itself."""
 
@@ -165,17 +167,17 @@ def variable_reader(name: str) -> Callable[[Any], Any]:
     return read
 
 
-def time_told(clock: Clock) -> View:
+def time_told(clock: Clock) -> StructView:
     """`$curtime`: the time of the clock, in the units of the time service."""
     time = round(clock.time() * 1_000_000) * 10 + FORMAL
     fields = {"time": time, "inacclo": 0, "inacchi": 0, "tdf": 0}
-    return View("UtcT", fields, of="IDL:omg.org/TimeBase")
+    return StructView("UtcT", fields, of="IDL:omg.org/TimeBase")
 
 
 # -- structs ---------------------------------------------------------------------------------------
 
 
-class _Shape(NamedTuple):
+class _ClassStructure(NamedTuple):
     """What objects of a class have inside, and how a member of them is read."""
 
     kind: str  # "scalar", "mapping", "struct", "special"
@@ -185,26 +187,26 @@ class _Shape(NamedTuple):
 
 
 # Of classes, until they are gone; a WeakKeyDictionary takes twice as long.
-_shapes: dict[ref[type], _Shape] = {}
+_shapes: dict[ref[type], _ClassStructure] = {}
 
 
-def _shape(cls: type) -> _Shape:
+def _shape(cls: type) -> _ClassStructure:
     try:
         return _shapes[ref(cls)]
     except KeyError:
         return _shapes.setdefault(ref(cls, _shapes.pop), _shape_of(cls))
 
 
-def _shape_of(cls: type) -> _Shape:
+def _shape_of(cls: type) -> _ClassStructure:
     for special, read in _SPECIAL.items():
         if issubclass(cls, special):
-            return _Shape("special", read)
+            return _ClassStructure("special", read)
     if issubclass(cls, Mapping):
-        return _Shape("mapping", lambda value, name: value.get(name, UNSET))
+        return _ClassStructure("mapping", lambda value, name: value.get(name, UNSET))
     fields = tuple(declared_defaults(cls))
     if issubclass(cls, SCALARS) and not (issubclass(cls, tuple) and fields):
-        return _Shape("scalar", _no_member)
-    return _Shape("struct", _attribute, fields, frozenset(fields))
+        return _ClassStructure("scalar", _no_member)
+    return _ClassStructure("struct", _attribute, fields, frozenset(fields))
 
 
 def _no_member(value: Any, name: str) -> NoReturn:
@@ -218,7 +220,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 _SPECIAL: dict[type, Callable[[Any, str], Any]] = {
     StructuredEvent: lambda value, name: TOP[name](value) if name in TOP else UNSET,
-    View: lambda value, name: value.fields.get(name, UNSET),
+    StructView: lambda value, name: value.fields.get(name, UNSET),
     TaggedUnion: lambda value, name: value.value if name == value.member else UNSET,
     Properties: _no_member,
 }
@@ -263,7 +265,7 @@ def position(value: Any, place: int) -> Any:
 def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, StructuredEvent):
         return tuple(TOP)
-    if isinstance(value, View):
+    if isinstance(value, StructView):
         return tuple(value.fields)
     shape = _shape(type(value))
     if shape.kind != "struct":
@@ -377,7 +379,7 @@ def _pair(value: Any) -> tuple[Any, Any]:
 
 def type_id(value: Any, _: None = None) -> str:
     """`._type_id`: the name of the type alone."""
-    if isinstance(value, View):
+    if isinstance(value, StructView):
         return value.type_name
     if isinstance(value, TaggedUnion):
         return _known(value.type_id)
@@ -386,7 +388,7 @@ def type_id(value: Any, _: None = None) -> str:
 
 def repository_id(value: Any, _: None = None) -> str:
     """`._repos_id`: the name of the type among all types."""
-    if isinstance(value, View):
+    if isinstance(value, StructView):
         return value.repository
     if isinstance(value, TaggedUnion):
         return _known(value.repos_id)

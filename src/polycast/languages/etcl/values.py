@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ORDERED",
     "Character",
-    "Label",
+    "EnumLabel",
     "Mismatch",
     "NoneSuch",
     "at_least",
@@ -63,7 +63,7 @@ class Character(str):
     __slots__ = ()
 
 
-class Label:
+class EnumLabel:
     """The label of a member of an enumeration, written as a bare name."""
 
     __slots__ = ("name",)
@@ -72,7 +72,7 @@ class Label:
         self.name = name
 
 
-LABELLED = (enum.Enum, Label)
+LABELLED = (enum.Enum, EnumLabel)
 
 
 def character(text: str, /) -> Character:
@@ -82,11 +82,11 @@ def character(text: str, /) -> Character:
     return Character(text)
 
 
-def label(name: str, /) -> Label:
+def label(name: str, /) -> EnumLabel:
     """The bare name of a member of an enumeration."""
     if type(name) is not str:
         raise Mismatch(f"{name!r:.40} is no label")
-    return Label(name)
+    return EnumLabel(name)
 
 
 # -- kinds -----------------------------------------------------------------------------------------

@@ -8,7 +8,13 @@ that are above it.
 
 from __future__ import annotations
 
-from polycast.languages.xpath.expressions import Expression, Filtered, Path, Step, children
+from polycast.languages.xpath.expressions import (
+    Expression,
+    Filtered,
+    LocationPath,
+    LocationStep,
+    children,
+)
 
 __all__ = ["MOST", "cost", "grows"]
 
@@ -28,10 +34,10 @@ def grows(node: Expression) -> float | None:
     return None if many > 20 * few else many / 10_000
 
 
-def _cost(node: Expression | Step, times: int, again: int, nodes: int) -> int:
+def _cost(node: Expression | LocationStep, times: int, again: int, nodes: int) -> int:
     """Of so many evaluations, at most `again` of them at one node."""
     match node:
-        case Path(absolute, start, steps):
+        case LocationPath(absolute, start, steps):
             begun = 0 if start is None else _cost(start, times, again, nodes)
             again = times if absolute or start is not None else again
             return begun + _steps(steps, times, again, nodes)
@@ -42,7 +48,7 @@ def _cost(node: Expression | Step, times: int, again: int, nodes: int) -> int:
             return times + sum(_cost(each, times, again, nodes) for each in children(node))
 
 
-def _steps(steps: tuple[Step, ...], times: int, again: int, nodes: int) -> int:
+def _steps(steps: tuple[LocationStep, ...], times: int, again: int, nodes: int) -> int:
     total = 0
     for step in steps:
         reached = again * LEVELS if step.axis.startswith("descendant") else again

@@ -16,15 +16,15 @@ from polycast.languages.xpath.core_library import (
 )
 from polycast.languages.xpath.expressions import (
     Binary,
-    Call,
+    Connective,
     Expression,
     Filtered,
-    Joined,
+    FunctionCall,
     Literal,
+    LocationPath,
+    LocationStep,
     Negative,
     Number,
-    Path,
-    Step,
 )
 from polycast.languages.xpath.virtual_document import Purse, VirtualNode, document
 
@@ -37,7 +37,7 @@ Nodes = list[VirtualNode]
 Value = Nodes | float | str | bool
 
 
-class Context(NamedTuple):
+class EvaluationContext(NamedTuple):
     """Where an expression is evaluated: the node, its place among how many, and the document."""
 
     node: VirtualNode
@@ -54,10 +54,10 @@ def is_true(expression: Expression, event: Any) -> bool:
 def evaluate(expression: Expression, event: Any) -> Value:
     """The value of an expression; the context node is the root element."""
     root = document(event, Purse())
-    return _value(expression, Context(root.children()[0], 1, 1, root))
+    return _value(expression, EvaluationContext(root.children()[0], 1, 1, root))
 
 
-def _value(node: Expression, context: Context) -> Value:
+def _value(node: Expression, context: EvaluationContext) -> Value:
     context.root.purse.spend(1)
     return _VALUES[type(node)](node, context)
 
@@ -88,7 +88,7 @@ def number_of(value: Value) -> float:
 # -- paths -----------------------------------------------------------------------------------------
 
 
-def _path(path: Path, context: Context) -> Nodes:
+def _path(path: LocationPath, context: EvaluationContext) -> Nodes:
     if path.absolute:
         nodes = [context.root]
     elif path.start is None:
@@ -100,13 +100,13 @@ def _path(path: Path, context: Context) -> Nodes:
     return nodes
 
 
-def _set(node: Expression, context: Context) -> Nodes:
+def _set(node: Expression, context: EvaluationContext) -> Nodes:
     found = _value(node, context)
     assert isinstance(found, list)  # the parser knows
     return found
 
 
-def _stepped(step: Step, nodes: Nodes, root: VirtualNode) -> Nodes:
+def _stepped(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
     if step.axis in ("self", "child"):  # these give different nodes for different ones, in order
         reach = _AXES[step.axis]
         several = [_picked(step, reach(node), root) for node in nodes]
@@ -117,7 +117,7 @@ def _stepped(step: Step, nodes: Nodes, root: VirtualNode) -> Nodes:
     return _picked(step, _all_below(nodes, _AXES[step.axis]), root)
 
 
-def _picked(step: Step, nodes: Nodes, root: VirtualNode) -> Nodes:
+def _picked(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
     """Those that pass the test and the predicates, in the order of the axis."""
     root.purse.spend(len(nodes))
     test = step.test
@@ -136,7 +136,7 @@ def _filtered(predicates: tuple[Expression, ...], nodes: Nodes, root: VirtualNod
         nodes = [
             node
             for place, node in enumerate(nodes, 1)
-            if _passes(_value(predicate, Context(node, place, size, root)), place)
+            if _passes(_value(predicate, EvaluationContext(node, place, size, root)), place)
         ]
     return nodes
 
@@ -185,7 +185,7 @@ _AXES: Mapping[str, Callable[[VirtualNode], Nodes]] = {
 # -- operators -------------------------------------------------------------------------------------
 
 
-def _joined(node: Joined, context: Context) -> Value:
+def _joined(node: Connective, context: EvaluationContext) -> Value:
     if node.operator == "|":
         return _distinct([each for part in node.parts for each in _set(part, context)])
     ends = node.operator == "or"
@@ -195,7 +195,7 @@ def _joined(node: Joined, context: Context) -> Value:
     return not ends
 
 
-def _binary(node: Binary, context: Context) -> Value:
+def _binary(node: Binary, context: EvaluationContext) -> Value:
     left, right = _value(node.left, context), _value(node.right, context)
     if node.operator in ARITHMETIC:
         return ARITHMETIC[node.operator](number_of(left), number_of(right))
@@ -259,7 +259,7 @@ _ORDERS: Mapping[str, Callable[[float, float], object]] = {
 # -- functions -------------------------------------------------------------------------------------
 
 
-def _called(call: Call, context: Context) -> Value:
+def _called(call: FunctionCall, context: EvaluationContext) -> Value:
     name = call.name
     if name in _BY_CONTEXT:
         return _BY_CONTEXT[name](context)
@@ -293,7 +293,7 @@ def _sum(nodes: Any) -> float:
     return total
 
 
-_BY_CONTEXT: Mapping[str, Callable[[Context], Value]] = {
+_BY_CONTEXT: Mapping[str, Callable[[EvaluationContext], Value]] = {
     "true": lambda context: True,
     "false": lambda context: False,
     "position": lambda context: float(context.position),
@@ -312,19 +312,19 @@ _OTHERS: Mapping[str, Callable[..., Value]] = {
 }
 
 
-def _negative(node: Negative, context: Context) -> float:
+def _negative(node: Negative, context: EvaluationContext) -> float:
     return -number_of(_value(node.of, context))
 
 
-_VALUES: Mapping[type, Callable[[Any, Context], Value]] = {
+_VALUES: Mapping[type, Callable[[Any, EvaluationContext], Value]] = {
     Number: lambda node, context: node.value,
     Literal: lambda node, context: node.value,
-    Path: _path,
+    LocationPath: _path,
     Filtered: lambda node, context: _filtered(
         node.predicates, _set(node.of, context), context.root
     ),
-    Joined: _joined,
+    Connective: _joined,
     Binary: _binary,
     Negative: _negative,
-    Call: _called,
+    FunctionCall: _called,
 }

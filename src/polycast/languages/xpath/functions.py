@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.errors import FilterError
+from polycast.errors import FilterError, FilterTooCostlyError
+from polycast.filters.cost.amounts import Amount, steps
+from polycast.filters.cost.call_costs import FunctionCost
+from polycast.filters.cost.method_costs import BYTE
+from polycast.filters.cost.value_kinds import TEXT
 from polycast.filters.tree import nodes
+from polycast.filters.tree.language_registry import Insight
 from polycast.formats.xmlrpc.value_forms import MISSING, is_seen
+from polycast.languages.xpath.costs import grows
 from polycast.languages.xpath.parser import parse
 from polycast.languages.xpath.terms import (
     DOUBLE,
@@ -19,10 +25,11 @@ from polycast.languages.xpath.terms import (
 )
 
 if TYPE_CHECKING:
-    from polycast.filters.backends.python import Writer
-    from polycast.filters.normal_form.predicate_kinds import Form
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["FUNCTIONS", "Xpath"]
+    from polycast.filters.backends.python import SourceWriter
+
+__all__ = ["COSTS", "FUNCTIONS", "XPathInsight"]
 
 MOST_STEPS = 64
 SMALL = 2**53  # ints that doubles hold exactly, and so do all below
@@ -37,15 +44,13 @@ _USUAL: dict[str, list[tuple[type, tuple[str, ...], str, str]]] = {
 }
 
 
-class Xpath:
-    """What is known of these functions beforehand."""
+class XPathInsight(Insight):
+    """What is known of these functions beforehand.
 
-    def asked(self, node: nodes.Applied, *, wanted: bool) -> tuple[nodes.Node, Form] | None:
-        """None: an index looks up the comparisons around them, which are Python's."""
-        del node, wanted
-        return None
+    An index looks up the comparisons around them, which are Python's.
+    """
 
-    def written(self, node: nodes.Applied, writer: Writer) -> str | None:
+    def written(self, node: nodes.Applied, writer: SourceWriter) -> str | None:
         """A text is parsed once, not for each event; an attribute of a class is just read."""
         event, *more = node.arguments
         constants = [each.value for each in more if isinstance(each, nodes.Constant)]
@@ -58,16 +63,6 @@ class Xpath:
         if writer.cls is None or len(path) != 1 or not isinstance(event, nodes.Event):
             return found
         return _in_place(node.name, path[0], kind, found, writer) or found
-
-    def folded(self, node: nodes.Applied, cls: type) -> nodes.Node:
-        """They mean the same for every class."""
-        del cls
-        return node
-
-    def seat(self, node: nodes.Applied, cls: type) -> str | tuple[str, ...] | None:
-        """None: what XPath sees of a value is made of it."""
-        del node, cls
-        return None
 
     def attributes(self, node: nodes.Applied) -> frozenset[str] | None:
         """A look-up begins at one attribute."""
@@ -83,7 +78,9 @@ class Xpath:
         _check_term(node)
 
 
-def _in_place(name: str, member: str | int, kind: str, slowly: str, writer: Writer) -> str | None:
+def _in_place(
+    name: str, member: str | int, kind: str, slowly: str, writer: SourceWriter
+) -> str | None:
     """An attribute, if it is of the usual class; all else is found slowly."""
     usual = [each for each in _USUAL.get(name, ()) if kind in each[1]]
     seen = writer.cls is not None and isinstance(member, str) and is_seen(writer.cls, member)
@@ -120,3 +117,39 @@ def _is_path(value: object) -> bool:
         and len(value) <= MOST_STEPS
         and all(type(each) in (str, int) for each in value)
     )
+
+
+# -- what they cost --------------------------------------------------------------------------------
+
+DOCUMENT, LETTER = 1_000.0, 2.0  # an event is made into a document, and that into a text
+SCALAR = frozenset(
+    {"string", "int", "double", "boolean", "base64", "dateTime.iso8601", "nil", "i4", "i8"}
+)
+
+
+def _located(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
+    """A value is had at once; a whole array or struct is gone through as one text."""
+    kind = node.arguments[2].value if isinstance(node.arguments[2], nodes.Constant) else ""
+    plain = node.name != "includes_at" and kind in SCALAR
+    return steps(8.0) + sizes[0].times(BYTE if plain or node.name == "kind_at" else 4.0)
+
+
+def _holds(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
+    """Every node of the document a number of times; while it runs, its steps are counted."""
+    text = node.arguments[1].value if isinstance(node.arguments[1], nodes.Constant) else ""
+    times = grows(parse(str(text)))
+    if times is None:
+        why = "it goes over the document again for each of its nodes"
+        accepted = (
+            "paths whose predicates look at what is right below: "
+            '/struct/member[name="topic" and value="news"], //string[. = "news"]'
+        )
+        raise FilterTooCostlyError(f"the XPath {text!r:.80}", why, accepted=accepted)
+    return steps(times + DOCUMENT) + sizes[0].times(times + LETTER)
+
+
+COSTS: Mapping[str, FunctionCost] = {
+    **dict.fromkeys(("string_at", "text_at"), FunctionCost(_located, TEXT, grows=True)),
+    **dict.fromkeys(("differs_at", "includes_at", "number_at", "kind_at"), FunctionCost(_located)),
+    "holds": FunctionCost(_holds),
+}

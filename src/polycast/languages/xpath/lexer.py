@@ -10,7 +10,7 @@ from polycast.errors import FilterSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LANGUAGE", "Token", "mistake", "tokens"]
+__all__ = ["LANGUAGE", "XPathToken", "mistake", "tokens"]
 
 LANGUAGE = "XPath"
 _OPERATOR_NAMES = frozenset({"and", "or", "mod", "div"})
@@ -32,7 +32,7 @@ _WORD = re.compile(
 )
 
 
-class Token(NamedTuple):
+class XPathToken(NamedTuple):
     """A word: its kind ("number", "literal", "name", "operator", "symbol", "end") and place."""
 
     kind: str
@@ -47,12 +47,12 @@ def mistake(text: str, position: int, problem: str, accepted: str) -> NoReturn:
     )
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[XPathToken]:
     """All words, with one at the end that says so."""
-    found: list[Token] = []
+    found: list[XPathToken] = []
     for kind, word, position in _words(text):
-        found.append(Token(_settled(kind, word, found[-1] if found else None), word, position))
-    found.append(Token("end", "", len(text)))
+        found.append(XPathToken(_settled(kind, word, found[-1] if found else None), word, position))
+    found.append(XPathToken("end", "", len(text)))
     return found
 
 
@@ -70,7 +70,7 @@ def _words(text: str) -> Iterator[tuple[str, str, int]]:
             yield kind, word[0], word.start()
 
 
-def _settled(kind: str, word: str, before: Token | None) -> str:
+def _settled(kind: str, word: str, before: XPathToken | None) -> str:
     """After an operand, `*` and a name are operators (XPath 1.0, 3.7)."""
     operand = before is not None and before.kind != "operator" and before.text not in _OPENING
     if word == "*" and kind == "symbol":

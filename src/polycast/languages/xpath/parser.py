@@ -11,19 +11,19 @@ from polycast.languages.xpath.expressions import (
     ANYWHERE,
     BINARY,
     Binary,
-    Call,
+    Connective,
     Expression,
     Filtered,
-    Joined,
+    FunctionCall,
     Literal,
+    LocationPath,
+    LocationStep,
     Negative,
     Number,
-    Path,
-    Step,
     depth,
     text_of,
 )
-from polycast.languages.xpath.lexer import LANGUAGE, Token, mistake, tokens
+from polycast.languages.xpath.lexer import LANGUAGE, XPathToken, mistake, tokens
 from polycast.languages.xpath.signatures import SIGNATURES, kind_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def parse(text: str) -> Expression:
     """The expression of a text; FilterSyntaxError and FilterTypeError say what is wrong where."""
     if len(text) > LONGEST:
         mistake(text[:200], 0, f"it has {len(text)} characters", f"at most {LONGEST}")
-    found = _Parser(text).whole()
+    found = _XPathParser(text).whole()
     if (levels := depth(found)) > DEEPEST:
         mistake(text, 0, f"it nests {levels} expressions in each other", f"at most {DEEPEST}")
     if (effort := cost(found)) > MOST:
@@ -60,7 +60,7 @@ def parse(text: str) -> Expression:
     return found
 
 
-class _Parser:
+class _XPathParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = tokens(text)
@@ -70,14 +70,14 @@ class _Parser:
     # -- words -------------------------------------------------------------------------------------
 
     @property
-    def _token(self) -> Token:
+    def _token(self) -> XPathToken:
         return self._tokens[self._next]
 
     def _after(self) -> str:
         """The word after the next one."""
         return self._tokens[min(self._next + 1, len(self._tokens) - 1)].text
 
-    def _take(self) -> Token:
+    def _take(self) -> XPathToken:
         token = self._token
         self._next += 1
         return token
@@ -85,7 +85,7 @@ class _Parser:
     def _is(self, *words: str) -> bool:
         return self._token.text in words and self._token.kind in ("operator", "symbol")
 
-    def _accept(self, *words: str) -> Token | None:
+    def _accept(self, *words: str) -> XPathToken | None:
         return self._take() if self._is(*words) else None
 
     def _expect(self, word: str) -> None:
@@ -135,7 +135,7 @@ class _Parser:
         parts = [part()]
         while self._accept(operator):
             parts.append(part())
-        return parts[0] if len(parts) == 1 else Joined(operator, _flat(operator, parts))
+        return parts[0] if len(parts) == 1 else Connective(operator, _flat(operator, parts))
 
     def _binary(self, lowest: int = 1) -> Expression:
         """What comes next, with operators that bind at least so tightly."""
@@ -166,7 +166,7 @@ class _Parser:
             position = token.position
             parts.append(self._path())
             self._needs("node-set", parts[-1], position, "|")
-        return parts[0] if len(parts) == 1 else Joined("|", _flat("|", parts))
+        return parts[0] if len(parts) == 1 else Connective("|", _flat("|", parts))
 
     # -- paths -------------------------------------------------------------------------------------
 
@@ -174,12 +174,12 @@ class _Parser:
         if self._begins_primary():
             return self._continued(self._primary())
         if self._accept("/"):
-            return Path(True, None, self._steps() if self._begins_step() else ())
+            return LocationPath(True, None, self._steps() if self._begins_step() else ())
         if self._accept("//"):
-            return Path(True, None, (ANYWHERE, *self._steps()))
+            return LocationPath(True, None, (ANYWHERE, *self._steps()))
         if not self._begins_step():
             self._unexpected(_OPERAND)
-        return Path(False, None, self._steps())
+        return LocationPath(False, None, self._steps())
 
     def _begins_primary(self) -> bool:
         token = self._token
@@ -201,12 +201,12 @@ class _Parser:
                 found = found.of
             found = Filtered(found, predicates)
         if self._accept("/"):
-            return Path(False, found, self._steps())
+            return LocationPath(False, found, self._steps())
         if self._accept("//"):
-            return Path(False, found, (ANYWHERE, *self._steps()))
+            return LocationPath(False, found, (ANYWHERE, *self._steps()))
         return found
 
-    def _steps(self) -> tuple[Step, ...]:
+    def _steps(self) -> tuple[LocationStep, ...]:
         steps = [self._step()]
         while token := self._accept("/", "//"):
             if token.text == "//":
@@ -214,15 +214,15 @@ class _Parser:
             steps.append(self._step())
         return tuple(steps)
 
-    def _step(self) -> Step:
+    def _step(self) -> LocationStep:
         if self._accept("."):
-            return Step("self", "node()")
+            return LocationStep("self", "node()")
         if self._token.kind != "name":
             self._unexpected("the name of an element, *, text() or node()")
         axis = "child"
         if self._after() == "::":
             axis = self._axis()
-        return Step(axis, self._test(), self._predicates())
+        return LocationStep(axis, self._test(), self._predicates())
 
     def _axis(self) -> str:
         token = self._take()
@@ -289,19 +289,19 @@ class _Parser:
         if signature.takes_nodes:
             for place, argument in zip(places, arguments, strict=False):
                 self._needs("node-set", argument, place, f"{name.text}()")
-        return _folded(Call(name.text, tuple(arguments)))
+        return _folded(FunctionCall(name.text, tuple(arguments)))
 
 
 def _flat(operator: str, parts: list[Expression]) -> tuple[Expression, ...]:
     """`(a or b) or c` is `a or b or c`."""
     flat: list[Expression] = []
     for part in parts:
-        same = isinstance(part, Joined) and part.operator == operator
+        same = isinstance(part, Connective) and part.operator == operator
         flat.extend(part.parts if same else (part,))  # type: ignore[union-attr]
     return tuple(flat)
 
 
-def _folded(call: Call) -> Expression:
+def _folded(call: FunctionCall) -> Expression:
     """Strings that are put together are one: there is no other way to write both quotes."""
     texts = [each.value for each in call.arguments if isinstance(each, Literal)]
     if call.name != "concat" or len(texts) < len(call.arguments):

@@ -12,12 +12,12 @@ from polycast.filters.tree import nodes
 from polycast.formats.xmlrpc.value_forms import SCALARS
 from polycast.languages.xpath.expressions import (
     Binary,
+    Connective,
     Expression,
-    Joined,
     Literal,
+    LocationPath,
+    LocationStep,
     Number,
-    Path,
-    Step,
 )
 from polycast.languages.xpath.signatures import kind_of
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["DOCUMENT", "ROOT", "Elsewhere", "Located", "locate"]
 
 KINDS = SCALARS | {"struct", "array"}
-_SELF = Step("self", "node()")
+_SELF = LocationStep("self", "node()")
 _NAME = (
-    Path(False, None, (Step("child", "name"),)),
-    Path(False, None, (_SELF, Step("child", "name"))),
-    Path(False, None, (Step("child", "name"), Step("child", "text()"))),
+    LocationPath(False, None, (LocationStep("child", "name"),)),
+    LocationPath(False, None, (_SELF, LocationStep("child", "name"))),
+    LocationPath(False, None, (LocationStep("child", "name"), LocationStep("child", "text()"))),
 )
 
 
@@ -68,7 +68,7 @@ DOCUMENT = Located("document")
 ROOT = Located("root")  # the context of the whole: the root element, whatever it is
 
 
-def locate(path: Path, context: Located, truth: Truth) -> Located:
+def locate(path: LocationPath, context: Located, truth: Truth) -> Located:
     """Where a path leads from a context; `truth` translates its predicates."""
     if path.start is not None:
         raise Elsewhere
@@ -78,7 +78,7 @@ def locate(path: Path, context: Located, truth: Truth) -> Located:
     return place
 
 
-def _stepped(place: Located, step: Step, truth: Truth) -> Located:
+def _stepped(place: Located, step: LocationStep, truth: Truth) -> Located:
     if step == _SELF:
         return place
     if step.axis != "child":
@@ -125,7 +125,7 @@ def _member(place: Located, predicates: tuple[Expression, ...], truth: Truth) ->
     if not predicates:
         raise Elsewhere
     first = predicates[0]
-    parts = first.parts if isinstance(first, Joined) and first.operator == "and" else (first,)
+    parts = first.parts if isinstance(first, Connective) and first.operator == "and" else (first,)
     for number, part in enumerate(parts):
         name = _name_in(part)
         if name is not None:
@@ -138,9 +138,9 @@ def _member(place: Located, predicates: tuple[Expression, ...], truth: Truth) ->
 
 def _name_in(predicate: Expression) -> str | None:
     match predicate:
-        case Binary("=", Path() as path, Literal(name)) if path in _NAME:
+        case Binary("=", LocationPath() as path, Literal(name)) if path in _NAME:
             pass
-        case Binary("=", Literal(name), Path() as path) if path in _NAME:
+        case Binary("=", Literal(name), LocationPath() as path) if path in _NAME:
             pass
         case _:
             return None

@@ -13,13 +13,13 @@ from polycast.languages.xpath.core_library import number_from, truth_of
 from polycast.languages.xpath.evaluation import evaluate
 from polycast.languages.xpath.expressions import (
     Binary,
-    Call,
+    Connective,
     Expression,
-    Joined,
+    FunctionCall,
     Literal,
+    LocationPath,
     Negative,
     Number,
-    Path,
     text_of,
 )
 from polycast.languages.xpath.parser import parse
@@ -40,13 +40,13 @@ def tree_of(text: str) -> nodes.Node:
 def _whole(expression: Expression) -> nodes.Node:
     """As much as possible as look-ups, the rest part by part as it is."""
     match expression:
-        case Joined("and", parts):
+        case Connective("and", parts):
             return nodes.And(tuple(map(_whole, parts)))
-        case Joined("or", parts):
+        case Connective("or", parts):
             return nodes.Or(tuple(map(_whole, parts)))
-        case Call("not", (of,)):
+        case FunctionCall("not", (of,)):
             return nodes.Not(_whole(of))  # also of a constant: `~f` is written so
-        case Call("boolean", (of,)):
+        case FunctionCall("boolean", (of,)):
             return _whole(of)
     try:
         return _truth(expression, ROOT)
@@ -60,18 +60,18 @@ def _truth(expression: Expression, context: Located) -> nodes.Node:
     if _is_constant(expression):
         return nodes.Constant(truth_of(_constant(expression)))
     match expression:
-        case Joined("and" | "or" as operator, parts):
+        case Connective("and" | "or" as operator, parts):
             kind = nodes.And if operator == "and" else nodes.Or
             return kind(tuple(_truth(part, context) for part in parts))
-        case Call("not", (of,)):
+        case FunctionCall("not", (of,)):
             return _negated(_truth(of, context))
-        case Call("boolean", (of,)):
+        case FunctionCall("boolean", (of,)):
             return _truth(of, context)
-        case Call("contains", (text, part)):
+        case FunctionCall("contains", (text, part)):
             return nodes.Compare(_literal(part), (("in", _string(text, context)),))
-        case Call("starts-with", (text, part)):
+        case FunctionCall("starts-with", (text, part)):
             return nodes.Call(_string(text, context), "startswith", (_literal(part),))
-        case Path():
+        case LocationPath():
             return _existence(_located(expression, context))
         case Binary(sign, left, right) if sign in COMPARISONS:
             return _compared(sign, left, right, context)
@@ -94,9 +94,9 @@ def _is_constant(expression: Expression) -> bool:
             return _is_constant(of)
         case Binary(_, left, right):
             return _is_constant(left) and _is_constant(right)
-        case Call(name, parts) if name in ("true", "false") or parts:
+        case FunctionCall(name, parts) if name in ("true", "false") or parts:
             return all(map(_is_constant, parts))
-        case Joined("and" | "or", parts):
+        case Connective("and" | "or", parts):
             return all(map(_is_constant, parts))
     return False
 
@@ -115,7 +115,7 @@ def _literal(expression: Expression) -> nodes.Constant:
 
 
 def _located(path: Expression, context: Located) -> Located:
-    if not isinstance(path, Path):
+    if not isinstance(path, LocationPath):
         raise Elsewhere
     return locate(path, context, _truth)
 
@@ -164,16 +164,20 @@ def _compared(sign: str, left: Expression, right: Expression, context: Located) 
         raise Elsewhere
     value = _constant(right)
     match left:
-        case Path() if isinstance(value, bool):
+        case LocationPath() if isinstance(value, bool):
             return _existence_compared(sign, left, value, context)
-        case Path():
+        case LocationPath():
             place = _located(left, context)
             if place.level == "items":
                 return _some_item(sign, place, value)
             return _nodes_compared(sign, _valued(left, context), value)
-        case Call("string" | "number" as name, (Path() as path,)) if not isinstance(value, bool):
+        case FunctionCall("string" | "number" as name, (LocationPath() as path,)) if not isinstance(
+            value, bool
+        ):
             return _value_compared(sign, name, _unconditional(path, context), value)
-        case Call("string-length", (Path() as path,)) if isinstance(value, float | str):
+        case FunctionCall("string-length", (LocationPath() as path,)) if isinstance(
+            value, float | str
+        ):
             length = nodes.Function("len", (_string(path, context),))
             return _ordered(sign, length, _as_number(value))
     raise Elsewhere
@@ -235,7 +239,11 @@ def _as_number(value: float | str) -> float:
 
 def _string(expression: Expression, context: Located) -> nodes.Node:
     """`string()` of a path."""
-    if isinstance(expression, Call) and expression.name == "string" and expression.arguments:
+    if (
+        isinstance(expression, FunctionCall)
+        and expression.name == "string"
+        and expression.arguments
+    ):
         expression = expression.arguments[0]
     return _unconditional(expression, context).term("string_at")
 

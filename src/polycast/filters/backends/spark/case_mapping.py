@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from unicodedata import category
 
 from polycast.filters.backends.spark import spark_terms
-from polycast.filters.backends.spark.kinds import Kind
+from polycast.filters.backends.spark.kinds import ColumnKind
 from polycast.filters.backends.spark.spark_terms import Term, literal
 from polycast.filters.backends.spark.values import Value
 
@@ -42,7 +42,7 @@ def mapped(name: str, value: Value) -> Value:
     found = spark_terms.call(
         "translate", term, _text("".join(single)), _text("".join(single.values()))
     )
-    return Value(Kind("str"), found)
+    return Value(ColumnKind("str"), found)
 
 
 def _text(value: str) -> Term:

@@ -16,13 +16,13 @@ from polycast.filters.backends.spark.comparisons import SIMPLE, among, compare
 from polycast.filters.backends.spark.items import element_of, item, quantified
 from polycast.filters.backends.spark.kinds import (
     CLASSES,
-    Kind,
+    ColumnKind,
     attribute_kind,
     members,
     subclasses,
 )
 from polycast.filters.backends.spark.methods import METHODS, call_function, call_method
-from polycast.filters.backends.spark.refusals import Refusal, no_form
+from polycast.filters.backends.spark.refusals import NoColumnError, no_form
 from polycast.filters.backends.spark.spark_terms import FALSE, TRUE, Term, both, either, negated
 from polycast.filters.backends.spark.values import (
     Value,
@@ -57,11 +57,11 @@ def column(tree: nodes.Node, cls: type) -> Column:
 
 def compiled(tree: nodes.Node, cls: type) -> Term:
     """The same before it is a column; this finds out what is refused without a session."""
-    event = Value(Kind("event", cls=cls), spark_terms.NULL)
+    event = Value(ColumnKind("event", cls=cls), spark_terms.NULL)
     try:
         _check_size(sum(1 for _ in nodes.walk(tree)), 1)
         return _limited(_holds(tree, (event,)))
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         raise no_form(tree, why=refusal.why, accepted=refusal.accepted) from None
     except RecursionError:
         raise no_form(tree, why="it is nested too deeply", accepted="fewer levels") from None
@@ -81,7 +81,7 @@ def value_of(node: nodes.Node, scope: Scope) -> Value:
         value = _known(node)
         value = _value(node, scope) if value is None else value
         _limited(value.term, value.ok)
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         raise no_form(node, why=refusal.why, accepted=refusal.accepted) from None
     return value
 
@@ -94,7 +94,7 @@ def _limited(*made: Term) -> Term:
 def _check_size(size: int, depth: int) -> None:
     if size > LARGEST or depth > DEEPEST:
         why = f"it would take more than {LARGEST} operations, or {DEEPEST} in each other"
-        raise Refusal(why, accepted="a smaller filter, or one that uses its parts less often")
+        raise NoColumnError(why, accepted="a smaller filter, or one that uses its parts less often")
 
 
 # -- what does not depend on the event -------------------------------------------------------------
@@ -137,7 +137,7 @@ def _is_small(node: nodes.Arithmetic) -> bool:
 
 @singledispatch
 def _value(node: nodes.Node, scope: Scope) -> Value:
-    raise Refusal(f"{type(node).__name__} has no Spark form", accepted="the other nodes")
+    raise NoColumnError(f"{type(node).__name__} has no Spark form", accepted="the other nodes")
 
 
 @_value.register
@@ -157,7 +157,9 @@ def _(node: nodes.Constant, scope: Scope) -> Value:
 
 @_value.register
 def _(node: nodes.Opaque, scope: Scope) -> Value:
-    raise Refusal(f"it cannot be looked into: {node.why}", accepted="expressions over the event")
+    raise NoColumnError(
+        f"it cannot be looked into: {node.why}", accepted="expressions over the event"
+    )
 
 
 @_value.register
@@ -172,7 +174,7 @@ def _attribute(of: Value, name: str) -> Value:
         return failing()
     if of.kind.cls is None:
         why = f"what {name!r} of {of.kind} is, Spark does not know"
-        raise Refusal(why, accepted="declared attributes of classes")
+        raise NoColumnError(why, accepted="declared attributes of classes")
     kind = attribute_kind(of.kind.cls, name)
     term = spark_terms.named(name) if of.kind.name == "event" else spark_terms.field(of.term, name)
     return Value(kind, term).guarded(of.ok, present(of))
@@ -183,12 +185,12 @@ def _of_member(of: Value, name: str) -> Value:
     try:
         values = [constant(checked(getattr(member, name))) for member in members(of.kind)]
     except (AttributeError, TypeError):
-        raise Refusal(f"{name!r} of an enum's member", accepted="plain values") from None
+        raise NoColumnError(f"{name!r} of an enum's member", accepted="plain values") from None
     labels = [spark_terms.literal(member.name, "string") for member in members(of.kind)]
     tests = [spark_terms.operate("=", of.term, label) for label in labels]
     found = pick(list(zip(tests, values, strict=True))[:-1], values[-1])
     if found is None:
-        raise Refusal(f"{name!r} is of several types", accepted="values of one type")
+        raise NoColumnError(f"{name!r} is of several types", accepted="values of one type")
     return Value(*found).guarded(of.ok, present(of))
 
 
@@ -200,7 +202,7 @@ def _(node: nodes.Reach, scope: Scope) -> Value:
     found = _attribute(of, node.name)
     classes = () if found.kind.cls is None else tuple(subclasses(found.kind.cls))
     if any("__call__" in vars(base) for cls in classes for base in cls.__mro__):
-        raise Refusal("what it reaches may be called", accepted="attributes that are data")
+        raise NoColumnError("what it reaches may be called", accepted="attributes that are data")
     return found
 
 
@@ -217,7 +219,7 @@ def _(node: nodes.Function, scope: Scope) -> Value:
 
 @_value.register
 def _(node: nodes.Applied, scope: Scope) -> Value:
-    raise Refusal(
+    raise NoColumnError(
         f"{node.language}.{node.name} follows the rules of another language than Spark's",
         accepted="filters written in Python",
     )
@@ -243,7 +245,7 @@ def _(node: nodes.Sign, scope: Scope) -> Value:
 
 @_value.register
 def _(node: nodes.Display, scope: Scope) -> Value:
-    raise Refusal("Spark has no such containers", accepted="`x in (a, b)`")
+    raise NoColumnError("Spark has no such containers", accepted="`x in (a, b)`")
 
 
 @_value.register
@@ -254,7 +256,7 @@ def _(node: nodes.Compare, scope: Scope) -> Value:
         if isinstance(operand, nodes.Display) and sign in ("in", "not in"):
             elements = [value_of(each, scope) for each in operand.elements]
             links.append(_among(sign, left, elements))
-            left = Value(Kind("other"), spark_terms.NULL)
+            left = Value(ColumnKind("other"), spark_terms.NULL)
         else:
             right = value_of(operand, scope)
             links.append(compare(sign, left, right))
@@ -268,10 +270,10 @@ def _among(sign: str, needle: Value, elements: list[Value]) -> Value:
         return failing()
     plain = (*SIMPLE, "enum")
     if not all(value.kind.name in plain for value in elements):
-        raise Refusal("not all elements are plain values", accepted=", ".join(plain))
+        raise NoColumnError("not all elements are plain values", accepted=", ".join(plain))
     found = among(needle, elements)
     oks = both(needle.ok, *(value.ok for value in elements))
-    return Value(Kind("bool"), negated(found) if sign == "not in" else found, oks)
+    return Value(ColumnKind("bool"), negated(found) if sign == "not in" else found, oks)
 
 
 @_value.register
@@ -294,11 +296,11 @@ def _all_of(parts: list[Value]) -> Value:
 def _first(parts: Sequence[Value], stops: Sequence[Term], told: Term) -> Value:
     """The first part at which it stops, else the last; a part after it may fail."""
     ok = _ok(parts, stops)
-    if all(part.kind == Kind("bool") for part in parts):
-        return Value(Kind("bool"), told, ok)
+    if all(part.kind == ColumnKind("bool") for part in parts):
+        return Value(ColumnKind("bool"), told, ok)
     found = pick(list(zip(stops, parts, strict=True))[:-1], parts[-1])
     if found is None:
-        return Value(Kind("mixed"), told, ok, told=told)
+        return Value(ColumnKind("mixed"), told, ok, told=told)
     return Value(*found, ok, told=told)
 
 
@@ -314,7 +316,7 @@ def _ok(parts: Sequence[Value], stops: Sequence[Term]) -> Term:
 @_value.register
 def _(node: nodes.Not, scope: Scope) -> Value:
     operand = value_of(node.operand, scope)
-    return Value(Kind("bool"), negated(truth(operand)), operand.ok)
+    return Value(ColumnKind("bool"), negated(truth(operand)), operand.ok)
 
 
 @_value.register
@@ -324,10 +326,10 @@ def _(node: nodes.InstanceOf, scope: Scope) -> Value:
     if of.kind.nullable:
         none = TRUE if isinstance(None, node.classes) else FALSE
         verdict = spark_terms.case((spark_terms.is_null(of.term), none), otherwise=verdict)
-    return Value(Kind("bool"), verdict, of.ok)
+    return Value(ColumnKind("bool"), verdict, of.ok)
 
 
-def _is_instance(kind: Kind, classes: tuple[type, ...]) -> bool:
+def _is_instance(kind: ColumnKind, classes: tuple[type, ...]) -> bool:
     if kind.name == "never":
         return False
     possible: Any = CLASSES.get(kind.name, () if kind.cls is None else (kind.cls,))
@@ -335,7 +337,7 @@ def _is_instance(kind: Kind, classes: tuple[type, ...]) -> bool:
     below = kind.name in ("event", "object") and verdicts == {False}  # a subclass may be one
     if len(verdicts) != 1 or below:
         why = "a row does not tell its class, only what was declared"
-        raise Refusal(why, accepted="isinstance that the declared type decides for all rows")
+        raise NoColumnError(why, accepted="isinstance that the declared type decides for all rows")
     return verdicts.pop()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from polycast.filters.backends.spark import spark_terms
-from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import FALSE, TRUE, Term, both, negated, operate
 from polycast.filters.backends.spark.values import ABSENT, Value, as_int, constant, whole
 from polycast.filters.tree.operators import COMPARISONS
@@ -40,7 +40,7 @@ def _as_decimal(value: Value) -> Term:
     narrow = value.kind.name == "bool" or LOW <= value.kind.low <= value.kind.high <= HIGH
     if value.kind.name == "float" or not narrow:
         why = "a Decimal column has too few digits to meet a float or a long int exactly"
-        raise Refusal(why, accepted="Decimal with Decimal, or with ints of 64 bits")
+        raise NoColumnError(why, accepted="Decimal with Decimal, or with ints of 64 bits")
     return spark_terms.cast(as_int(value).term, "decimal(38,18)")
 
 
@@ -52,7 +52,7 @@ def _ints(sign: str, left: Value, right: Value) -> Term:
     return operate(sign, whole(left, low, high), whole(right, low, high))
 
 
-def _by_bounds(sign: str, left: Kind, right: Kind) -> bool | None:
+def _by_bounds(sign: str, left: ColumnKind, right: ColumnKind) -> bool | None:
     """What the bounds of two ints tell already: so an int that Spark cannot hold can stand here."""
     if sign in (">", ">="):
         return _by_bounds(MIRRORED[sign], right, left)
@@ -85,11 +85,11 @@ def _int_and_float(sign: str, number: Value, real: Value) -> Term:
     if number.constant is not ABSENT:
         return _known_and_float(sign, number.constant, real)
     if -EXACT <= number.kind.low <= number.kind.high <= EXACT:
-        same = Value(Kind("float"), spark_terms.cast(number.term, "double"))
+        same = Value(ColumnKind("float"), spark_terms.cast(number.term, "double"))
         return _floats(sign, same, real)
     if not LOW <= number.kind.low <= number.kind.high <= HIGH:
         why = "an int beyond 64 bits and a float meet in no type of Spark"
-        raise Refusal(why, accepted="ints of 64 bits with floats")
+        raise NoColumnError(why, accepted="ints of 64 bits with floats")
     return both(_not_nan(real), operate(sign, _difference(number.term, real.term), _zero))
 
 

@@ -10,10 +10,10 @@ from polycast.filters.tree.canonical_text import render
 if TYPE_CHECKING:
     from polycast.filters.tree import nodes
 
-__all__ = ["Refusal", "no_form"]
+__all__ = ["NoColumnError", "no_form"]
 
 
-class Refusal(Exception):
+class NoColumnError(Exception):
     """Why a part is refused; the part itself is added by who knows it."""
 
     def __init__(self, why: str, *, accepted: str) -> None:

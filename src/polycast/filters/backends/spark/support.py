@@ -42,7 +42,7 @@ class Part:
 
 
 @dataclass
-class Sample:
+class SampleEvent:
     """An event with an attribute of each kind."""
 
     flag: bool = False
@@ -99,7 +99,7 @@ def _support(group: str, name: str, examples: Iterable[nodes.Node]) -> Support:
     refused: list[tuple[str, str]] = []
     for tree in examples:
         try:
-            term = compiled(tree, Sample)
+            term = compiled(tree, SampleEvent)
         except NoSparkFormError as error:
             refused.append((render(tree), error.why))
         else:
@@ -117,7 +117,7 @@ def _parsed(*texts: str) -> list[nodes.Node]:
 
 _EVENT = nodes.Event()
 _ATTRIBUTES = [
-    nodes.Attribute(_EVENT, name) for name in Sample.__dataclass_fields__ if name != "holes"
+    nodes.Attribute(_EVENT, name) for name in SampleEvent.__dataclass_fields__ if name != "holes"
 ]
 _OPERATORS: dict[str, Iterable[str]] = {
     "comparison": COMPARISONS,
@@ -183,7 +183,7 @@ NODE_EXAMPLES: dict[str, list[nodes.Node]] = {
     "Event": _parsed("event.flag", "event is None", "event == event"),
     "Function": _parsed("len(event.text)", "max(event.count, 1)", "max(event.count, 0.5)"),
     "InstanceOf": [
-        nodes.InstanceOf(_EVENT, (Sample,)),
+        nodes.InstanceOf(_EVENT, (SampleEvent,)),
         nodes.InstanceOf(nodes.Attribute(_EVENT, "text"), (str,)),
         nodes.InstanceOf(nodes.Attribute(_EVENT, "count"), (bool,)),
         nodes.InstanceOf(_EVENT, (Part,)),
