@@ -81,8 +81,8 @@ class ShoutsInt(int):
 
 
 def codes(code: CodeType) -> list[CodeType]:
-    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
-    return [code, *(found for each in inner for found in codes(each))]
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return [code, *(found for nested in inner for found in codes(nested))]
 
 
 def names_used(function: Any) -> set[str]:

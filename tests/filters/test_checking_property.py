@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from test_lifting_property import Order, compiled, orders
 from test_lifting_property import expressions as untyped
 
-from polycast.filters.backends.interpreter import evaluate
+from polycast.filters.backends.interpreter import RULES, evaluate
 from polycast.filters.checking import problems
 from polycast.filters.checking.classes import Classes
 from polycast.filters.checking.mistakes import failures
@@ -261,10 +261,12 @@ class Probe(nodes.Node):
     reached: Callable[[Any, tuple[Any, ...]], None] = field(compare=False)
 
 
-@evaluate.register
-def _(node: Probe, event: Any, scope: tuple[Any, ...]) -> Any:
+def _probe(node: Probe, event: Any, scope: tuple[Any, ...]) -> Any:
     node.reached(event, scope)
     return evaluate(node.node, event, scope)
+
+
+RULES[Probe] = _probe
 
 
 def claim(finding: CertainFailure) -> nodes.Node:
@@ -290,7 +292,7 @@ def probed(tree: nodes.Node, finding: CertainFailure, reached: Callable[..., Non
             return Probe(node, reached)
         if isinstance(node, nodes.Compare) and finding.first is not finding.last:
             operands = [node.first, *(operand for _, operand in node.rest)]
-            if any(each is finding.first for each in operands):
+            if any(part is finding.first for part in operands):
                 return Probe(node, reached)
         return None
 
@@ -405,7 +407,7 @@ def test_what_was_asked_before_is_not_reported(condition: str, form: tuple[str, 
             lines.append(event.line)
 
         run(probed(tree, finding, reached), HOLDERS)
-        assert not lines or not all(isinstance(each, Long) for each in lines), condition
+        assert not lines or not all(isinstance(line, Long) for line in lines), condition
 
 
 @settings(max_examples=300, deadline=None)
@@ -413,9 +415,10 @@ def test_what_was_asked_before_is_not_reported(condition: str, form: tuple[str, 
 def test_the_kind_of_class_makes_no_difference(text: str) -> None:
     tree = tree_of(text)
     told = [
-        [(each.part, each.code) for each in problems(tree, (cls,))] for cls in (*KINDS, AsDataclass)
+        [(problem.part, problem.code) for problem in problems(tree, (cls,))]
+        for cls in (*KINDS, AsDataclass)
     ]
-    assert all(each == told[0] for each in told)
+    assert all(answer == told[0] for answer in told)
 
 
 @settings(max_examples=300, deadline=None)

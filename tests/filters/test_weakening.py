@@ -46,7 +46,7 @@ events = st.dictionaries(st.sampled_from("abcxyz"), st.integers(0, 1)).map(
 
 
 def can_ask(tree: Node) -> bool:
-    return not any(isinstance(each, Attribute) and each.name in "xyz" for each in walk(tree))
+    return not any(isinstance(part, Attribute) and part.name in "xyz" for part in walk(tree))
 
 
 @given(trees, events)

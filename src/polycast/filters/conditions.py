@@ -140,7 +140,7 @@ def _step(tree: nodes.Node, name: str, args: Any) -> nodes.Node:
     arguments = [] if args is None else _listed(args)
     if not arguments:
         return nodes.Reach(tree, name)
-    return nodes.Call(tree, name, tuple(_value(each) for each in arguments))
+    return nodes.Call(tree, name, tuple(_value(argument) for argument in arguments))
 
 
 def _value(value: object) -> nodes.Node:
@@ -280,7 +280,7 @@ class _Combined(Condition):
 
     def tree(self) -> nodes.Node:
         """All of them, those without a tree as opaque parts."""
-        return self._kind(tuple(each.node() for each in self._conditions))
+        return self._kind(tuple(condition.node() for condition in self._conditions))
 
 
 class And(_Combined):

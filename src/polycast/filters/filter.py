@@ -121,7 +121,7 @@ class Filter(Generic[T_contra]):
         """Whether an index can look it up, instead of evaluating it for every event."""
         if self._indexed is None:
             self._indexed = all(
-                any(isinstance(each.form, (Points, Interval)) for each in conjunction)
+                any(isinstance(predicate.form, (Points, Interval)) for predicate in conjunction)
                 for conjunction in conjunctions(self.tree)
             )
         return self._indexed
@@ -158,7 +158,7 @@ class Filter(Generic[T_contra]):
 
     def opaque_parts(self) -> tuple[nodes.Opaque, ...]:
         """The parts that could not be looked into."""
-        return tuple(each for each in nodes.walk(self.tree) if isinstance(each, nodes.Opaque))
+        return tuple(part for part in nodes.walk(self.tree) if isinstance(part, nodes.Opaque))
 
     def verdicts(self, event: T_contra, /) -> tuple[Verdict, ...]:
         """What each condition says about an event, so that one sees which of them failed."""
@@ -171,7 +171,7 @@ class Filter(Generic[T_contra]):
         """
         from polycast.filters import checking  # here, because it takes a while to load
 
-        flat = [each for what in types for each in (get_args(what) or (what,))]
+        flat = [cls for what in types for cls in (get_args(what) or (what,))]
         checking.check(self.tree, tuple(map(_class, flat)), every=every)
 
     def to_json(self) -> dict[str, object]:
@@ -288,10 +288,10 @@ def _check_shape(function: object) -> None:
     if isinstance(function, type) and function is not bool:
         why = "this one is a class, whose objects all count as true"
         raise BadOptionError("where", function, accepted=f"{accepted}; {why}")
-    for each in (function, vars(type(function)).get("__call__")):
-        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+    for called in (function, vars(type(function)).get("__call__")):
+        if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
             raise BadOptionError("where", function, accepted=f"{accepted}; this one is async")
-        if inspect.isgeneratorfunction(each):
+        if inspect.isgeneratorfunction(called):
             why = "this one is a generator, which always counts as true"
             raise BadOptionError("where", function, accepted=f"{accepted}; {why}")
     try:

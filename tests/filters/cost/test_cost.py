@@ -46,7 +46,7 @@ def outside(text: str) -> pc.Filter[Any]:
 
 def cost(text: str) -> Amount:
     """For events of a class that is known."""
-    described = {each.name: each for each in map(describe, (Order, Item))}
+    described = {description.name: description for description in map(describe, (Order, Item))}
     return cost_of(parse(text), of=describe(Order), lookup=described.get)
 
 
@@ -194,7 +194,7 @@ def test_every_operator_is_judged(sign: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [*(f"{each}event.n" for each in SIGNS), *(f"{f}(event.s)" for f in BUILTINS)]
+    "text", [*(f"{sign}event.n" for sign in SIGNS), *(f"{f}(event.s)" for f in BUILTINS)]
 )
 def test_every_sign_and_function_is_judged(text: str) -> None:
     assert cost(text).constant > 0

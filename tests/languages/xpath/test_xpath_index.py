@@ -56,10 +56,10 @@ def test_the_index_says_what_each_filter_says(texts: list[str], several: list[An
     texts = CROWD + texts
     matcher = matcher_of(texts)
     wanted = [
-        [n for n, text in enumerate(texts) if xpath(text).interpret(each)] for each in several
+        [n for n, text in enumerate(texts) if xpath(text).interpret(item)] for item in several
     ]
-    assert [sorted(matcher.match(each)) for each in several] == wanted
-    assert [sorted(each) for each in matcher.match_batch(several)] == wanted
+    assert [sorted(matcher.match(item)) for item in several] == wanted
+    assert [sorted(matched) for matched in matcher.match_batch(several)] == wanted
 
 
 @QUICK

@@ -97,7 +97,7 @@ def of_value(value: object) -> Kinds:
     if cls not in (list, tuple, set, frozenset):
         return kinds_of(cls)
     elements: collections.abc.Collection[object] = value  # type: ignore[assignment]
-    classes = {type(each) for each in elements}
+    classes = {type(element) for element in elements}
     inner = joined(map(kinds_of, classes)) if classes <= _SINGLE.keys() else None
     return (Kind(weakref.ref(cls), inner, inner),)
 

@@ -194,7 +194,7 @@ def _taken(words: _Words, function: Callable[..., Any], sentence: str) -> str:
 
 
 def _is_taken(function: Callable[..., Any], types: set[type | None], cls: type, at: int) -> bool:
-    pairs = [(each, cls) if at == 0 else (cls, each) for each in types if each is not None]
+    pairs = [(type_, cls) if at == 0 else (cls, type_) for type_ in types if type_ is not None]
     return any(results(function, *pair) is not None for pair in pairs)
 
 

@@ -103,8 +103,8 @@ def kind_of_type(declared: TypeExpression | None) -> ValueKind:
         return OTHER
     if declared.form == "union":
         found = ValueKind(0)
-        for each in declared.arguments:
-            found |= kind_of_type(each)
+        for argument in declared.arguments:
+            found |= kind_of_type(argument)
         return found or ALL
     return _CLASSES.get(declared.name, ALL) if declared.form == "class" else ALL
 
@@ -125,5 +125,5 @@ def element_of(declared: TypeExpression | None) -> TypeExpression | None:
 def type_of_attribute(description: Description | None, name: str) -> TypeExpression | None:
     """What a field was declared as; None if it is not one."""
     fields: tuple[Any, ...] = () if description is None else description.attributes
-    found: list[TypeExpression] = [each.type for each in fields if each.name == name]
+    found: list[TypeExpression] = [field.type for field in fields if field.name == name]
     return found[0] if found and found[0] != ANY else None

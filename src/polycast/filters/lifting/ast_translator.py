@@ -91,7 +91,7 @@ class ExpressionTranslator:
     def translate(self, expression: ast.expr) -> nodes.Node:
         """The tree of an expression; parts of `and` and `or` may be opaque by themselves."""
         if isinstance(expression, ast.BoolOp) and not self._variables:
-            parts = tuple(self.translate(each) for each in expression.values)
+            parts = tuple(self.translate(value) for value in expression.values)
             return _joined(nodes.And if isinstance(expression.op, ast.And) else nodes.Or, parts)
         if isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.Not):
             return nodes.Not(self.translate(expression.operand))
@@ -174,17 +174,17 @@ class ExpressionTranslator:
         known = isinstance(root, ast.Name) and root.id not in (self._parameter, *self._variables)
         if self._opaque is None or not known:
             return None
-        arguments = [*expression.args, *(each.value for each in expression.keywords)]
-        if not all(isinstance(each, ast.Constant | ast.UnaryOp) for each in arguments):
+        arguments = [*expression.args, *(keyword.value for keyword in expression.keywords)]
+        if not all(isinstance(argument, ast.Constant | ast.UnaryOp) for argument in arguments):
             return None
         try:
             function = self._either(expression.func)
             if not isinstance(function, Live) or function.value not in MADE:
                 return None
-            values = [self._node(each).value for each in expression.args]  # type: ignore[attr-defined]
+            values = [self._node(argument).value for argument in expression.args]  # type: ignore[attr-defined]
             named = {
-                str(each.arg): self._node(each.value).value  # type: ignore[attr-defined]
-                for each in expression.keywords
+                str(keyword.arg): self._node(keyword.value).value  # type: ignore[attr-defined]
+                for keyword in expression.keywords
             }
             return Live(function.value(*values, **named))
         except Exception:  # it fails for each event, too
@@ -194,7 +194,7 @@ class ExpressionTranslator:
         of = self._either(method.value)
         if isinstance(of, Live) and isinstance(of.value, FilterLanguage):
             of.value.check_call(method.attr, len(arguments))
-            parts = tuple(self._node(each) for each in arguments)
+            parts = tuple(self._node(argument) for argument in arguments)
             return nodes.Applied(of.value.name, method.attr, parts)
         if isinstance(of, Live):
             of = nodes.Constant(self._constant_of(of, method.value))
@@ -202,7 +202,7 @@ class ExpressionTranslator:
             raise Unliftable(f"{method.attr}: a private name")
         if _may_be_mutable(of) and method.attr not in HARMLESS:
             raise Unliftable(f"{method.attr}: may change a constant")
-        return nodes.Call(of, method.attr, tuple(self._node(each) for each in arguments))
+        return nodes.Call(of, method.attr, tuple(self._node(argument) for argument in arguments))
 
     def _function_call(self, function: Any, expression: ast.Call) -> nodes.Node:
         arguments = expression.args
@@ -214,7 +214,7 @@ class ExpressionTranslator:
             return self._reach(*arguments)
         for name, known in BUILTINS.items():
             if function is known:
-                parts = tuple(self._node(each) for each in arguments)
+                parts = tuple(self._node(argument) for argument in arguments)
                 if name != "len":
                     self._check_order(*parts)
                 return nodes.Function(name, parts)
@@ -229,7 +229,7 @@ class ExpressionTranslator:
 
     def _classes(self, expression: ast.expr) -> tuple[type, ...]:
         if isinstance(expression, ast.Tuple):
-            return tuple(cls for each in expression.elts for cls in self._classes(each))
+            return tuple(cls for element in expression.elts for cls in self._classes(element))
         if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.BitOr):
             return (*self._classes(expression.left), *self._classes(expression.right))
         found = self._either(expression)
@@ -239,7 +239,7 @@ class ExpressionTranslator:
         if isinstance(expression, ast.Constant) and expression.value is None:
             classes = type(None)
         flat = classes if isinstance(classes, tuple) else (classes,)
-        if not all(isinstance(each, type) for each in flat):
+        if not all(isinstance(cls, type) for cls in flat):
             raise Unliftable(f"{ast.unparse(expression)}: not a class")
         return flat
 
@@ -253,7 +253,7 @@ class ExpressionTranslator:
         self._check_order(over)
         self._variables.append(generator.target.id)
         try:
-            conditions = tuple(self.translate(each) for each in generator.ifs)
+            conditions = tuple(self.translate(condition) for condition in generator.ifs)
             return nodes.Quantified(kind, over, conditions, self.translate(argument.elt))
         finally:
             self._variables.pop()
@@ -267,7 +267,7 @@ class ExpressionTranslator:
     # -- operators -------------------------------------------------------------------------------
 
     def _compare(self, expression: ast.Compare) -> nodes.Node:
-        signs = [COMPARISONS[type(each)] for each in expression.ops]
+        signs = [COMPARISONS[type(op)] for op in expression.ops]
         first = left = self._node(expression.left)
         rest = tuple(zip(signs, map(self._node, expression.comparators), strict=True))
         for sign, right in rest:
@@ -277,7 +277,7 @@ class ExpressionTranslator:
         return nodes.Compare(first, rest)
 
     def _boolop(self, expression: ast.BoolOp) -> nodes.Node:
-        parts = tuple(self._node(each) for each in expression.values)
+        parts = tuple(self._node(value) for value in expression.values)
         return _joined(nodes.And if isinstance(expression.op, ast.And) else nodes.Or, parts)
 
     def _unaryop(self, expression: ast.UnaryOp) -> nodes.Node:
@@ -306,7 +306,7 @@ class ExpressionTranslator:
 
     def _display(self, expression: Any) -> nodes.Node | Live:
         kind = DISPLAYS[type(expression)]
-        parts = tuple(self._node(each) for each in expression.elts)
+        parts = tuple(self._node(element) for element in expression.elts)
         if all(isinstance(part, nodes.Constant) for part in parts):
             try:
                 return Live(kind([part.value for part in parts]))  # type: ignore[attr-defined]

@@ -74,7 +74,7 @@ def _unwrapped(function: Any) -> tuple[FunctionType, list[Any], dict[str, Any]]:
         if isinstance(function, FunctionType):
             return function, first, keywords
         if type(function) is functools.partial:
-            if any(each is PLACEHOLDER for each in function.args):
+            if any(argument is PLACEHOLDER for argument in function.args):
                 raise Unliftable("it leaves places open")
             first = [*function.args, *first]
             keywords = {**function.keywords, **keywords}

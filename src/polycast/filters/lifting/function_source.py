@@ -78,7 +78,7 @@ def _stores(code: CodeType) -> bool:
 
 
 def _assigns(expression: ast.expr) -> bool:
-    return any(isinstance(each, ast.NamedExpr) for each in ast.walk(expression))
+    return any(isinstance(part, ast.NamedExpr) for part in ast.walk(expression))
 
 
 def _candidates(function: FunctionType, span: SourceSpan | None) -> Iterator[Definition]:
@@ -206,7 +206,7 @@ def _move(tree: ast.AST, by: int) -> None:
             if isinstance(value, ast.AST):
                 left.append(value)
             elif type(value) is list:
-                left += [each for each in value if isinstance(each, ast.AST)]
+                left += [element for element in value if isinstance(element, ast.AST)]
         if hasattr(node, "lineno"):
             node.lineno += by
             node.end_lineno += by
@@ -291,11 +291,11 @@ def _imports(definition: Definition, code: CodeType) -> Iterator[tuple[str, ...]
     local = {*code.co_varnames, *code.co_freevars, *code.co_cellvars}
     names = sorted(
         {
-            each.func.value.id
-            for each in ast.walk(definition)
-            if isinstance(each, ast.Call)
-            and isinstance(each.func, ast.Attribute)
-            and isinstance(each.func.value, ast.Name)
+            part.func.value.id
+            for part in ast.walk(definition)
+            if isinstance(part, ast.Call)
+            and isinstance(part.func, ast.Attribute)
+            and isinstance(part.func.value, ast.Name)
         }
         - local
     )[:MOST_IMPORTED]
@@ -398,7 +398,7 @@ def _same_constant(one: Any, other: Any) -> bool:
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(_same_constant, one, other))
     if isinstance(one, frozenset):
-        return {_typed(each) for each in one} == {_typed(each) for each in other}
+        return {_typed(key) for key in one} == {_typed(key) for key in other}
     return bool(_typed(one) == _typed(other))
 
 

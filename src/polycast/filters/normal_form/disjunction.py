@@ -110,11 +110,11 @@ def _all(parts: tuple[nodes.Node, ...], wanted: bool) -> list[tuple[Leaf, ...]]:
     """Each part is as wanted."""
     ways = [_split(part, wanted=wanted) for part in parts]
     count = 1
-    for each in ways:
-        count *= len(each)
+    for way in ways:
+        count *= len(way)
         if count > MOST_CONJUNCTIONS:
             raise _TooMany
-    return [tuple(leaf for each in chosen for leaf in each) for chosen in product(*ways)]
+    return [tuple(leaf for way in chosen for leaf in way) for chosen in product(*ways)]
 
 
 def _first(parts: tuple[nodes.Node, ...], wanted: bool) -> list[tuple[Leaf, ...]]:  # noqa: FBT001
@@ -149,7 +149,7 @@ def _has_opaque(node: nodes.Node) -> bool:
         node = node.of
     if type(node) is nodes.Event:
         return False
-    return any(isinstance(each, nodes.Opaque) for each in nodes.walk(node))
+    return any(isinstance(part, nodes.Opaque) for part in nodes.walk(node))
 
 
 def _merged(parts: tuple[nodes.Node, ...]) -> tuple[nodes.Node, ...]:
@@ -159,7 +159,7 @@ def _merged(parts: tuple[nodes.Node, ...]) -> tuple[nodes.Node, ...]:
         known = merged[-1] if merged else None
         together = (*known.parts, part) if isinstance(known, nodes.Or) else (known, part)
         if known is not None and _choice(together) is not None:
-            merged[-1] = nodes.Or(tuple(each for each in together if each is not None))
+            merged[-1] = nodes.Or(tuple(other for other in together if other is not None))
         else:
             merged.append(part)
     return tuple(merged)
@@ -176,10 +176,10 @@ class _Choice(NamedTuple):
 def _choice(parts: tuple[nodes.Node | None, ...]) -> _Choice | None:
     """All equalities of one term, together."""
     found = [_equality(part) for part in parts]
-    kinds = {(each.term, each.domain) for each in found if each is not None}
+    kinds = {(item.term, item.domain) for item in found if item is not None}
     if None in found or len(kinds) != 1:
         return None
-    values = tuple(value for each in found if each is not None for value in each.values)
+    values = tuple(value for item in found if item is not None for value in item.values)
     return _Choice(*kinds.pop(), values)
 
 

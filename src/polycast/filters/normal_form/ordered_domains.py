@@ -267,12 +267,12 @@ def domain_of_all(constants: Collection[Any]) -> tuple[Domain | None, tuple[Any,
         return TEXTS, tuple(constants)
     if kinds == _WHOLE and min(constants) >= -SMALL and max(constants) <= SMALL:
         return NUMBERS, tuple(constants)
-    found = [domain_of(each) for each in constants]
-    known = [each for each in found if each is not None]
+    found = [domain_of(constant) for constant in constants]
+    known = [item for item in found if item is not None]
     if len(known) < len(found):
         return None
     first = known[0][0] if known else None
-    others = [each for each, _ in known if each is not first]
+    others = [domain for domain, _ in known if domain is not first]
     return None if others else first, tuple([value for _, value in known])
 
 

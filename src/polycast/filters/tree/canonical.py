@@ -62,7 +62,7 @@ def on_topic(node: nodes.Node, topic: str | None) -> nodes.Node:
 
 
 def _constant(display: nodes.Display, kind: type, elements: tuple[nodes.Node, ...]) -> nodes.Node:
-    values = [each.value for each in elements if isinstance(each, nodes.Constant)]
+    values = [element.value for element in elements if isinstance(element, nodes.Constant)]
     if len(values) < len(elements):
         return display
     try:

@@ -57,7 +57,7 @@ def _(node: nodes.Compare, cls: type) -> nodes.Node:
 
 @_fold.register
 def _(node: nodes.Applied, cls: type) -> nodes.Node:
-    arguments = tuple(_fold(each, cls) for each in node.arguments)
+    arguments = tuple(_fold(argument, cls) for argument in node.arguments)
     same = all(map(operator.is_, arguments, node.arguments))
     applied = node if same else replace(node, arguments=arguments)
     return insight_of(node).folded(applied, cls)
@@ -90,4 +90,4 @@ def _joined(kind: type[Any], parts: list[nodes.Node], *, ends: bool) -> nodes.No
 def _is_plain(cls: type, classes: tuple[type, ...]) -> bool:
     """Whether `isinstance` asks nobody's own code."""
     own = any("__class__" in vars(base) for base in cls.__mro__ if base is not object)
-    return not own and all(type(each) is type for each in classes)
+    return not own and all(type(tested) is type for tested in classes)

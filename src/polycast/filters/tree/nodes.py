@@ -106,9 +106,9 @@ def typed_key(value: object) -> object:
     if kind in _SAME_IF_EQUAL:
         return (kind, value)
     if isinstance(value, (tuple, list)):
-        return (kind, tuple(typed_key(each) for each in value))
+        return (kind, tuple(typed_key(element) for element in value))
     if isinstance(value, (set, frozenset)):
-        return (kind, frozenset(typed_key(each) for each in value))
+        return (kind, frozenset(typed_key(element) for element in value))
     if isinstance(value, enum.Enum):
         return (kind, id(value))  # members are singletons, and may say that they are equal
     if isinstance(value, float):

@@ -22,7 +22,9 @@ def attributes_asked(tree: Node) -> frozenset[str] | None:
             if node.name.startswith("__"):
                 return None
             names.add(node.name)
-        elif isinstance(node, Applied) and any(isinstance(each, Event) for each in node.arguments):
+        elif isinstance(node, Applied) and any(
+            isinstance(argument, Event) for argument in node.arguments
+        ):
             asked = insight_of(node).attributes(node)
             if asked is None:
                 return None

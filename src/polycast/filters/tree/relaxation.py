@@ -23,7 +23,7 @@ EVERYTHING: Filter[Any] = Filter(TRUE)
 
 def is_open(node: Node) -> bool:
     """Whether a tree has no opaque part."""
-    return not any(isinstance(each, Opaque) for each in walk(node))
+    return not any(isinstance(part, Opaque) for part in walk(node))
 
 
 def all_open(filters: Iterable[Filter[Any] | None]) -> bool:

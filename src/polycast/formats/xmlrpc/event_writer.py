@@ -85,7 +85,7 @@ def _hidden(value: Any, path: str, depth: int) -> Any:
         return found or None
     if kind == "array":
         items = [_hidden(part, f"{path}[{n}]", depth + 1) for n, part in enumerate(items_of(plain))]
-        return items if any(each is not None for each in items) else None
+        return items if any(item is not None for item in items) else None
     return None
 
 

@@ -146,7 +146,9 @@ def scalar_text(value: Any) -> str:
     """The text in the element of a value that is no array and no struct."""
     write = _TEXTS.get(type(value))
     if write is None:
-        write = next((each for kind, each in _TEXTS.items() if isinstance(value, kind)), _wire_text)
+        write = next(
+            (writer for kind, writer in _TEXTS.items() if isinstance(value, kind)), _wire_text
+        )
     try:
         return write(value)
     except ValueError as error:  # an int of very many digits, a timedelta of centuries
@@ -206,7 +208,7 @@ def items_of(value: Any) -> list[Any] | tuple[Any, ...]:
     """The items of an array; those of a set in an order that does not depend on the process."""
     if isinstance(value, list | tuple):
         return value
-    return sorted(value, key=lambda each: (type(each).__name__, repr(each)))
+    return sorted(value, key=lambda item: (type(item).__name__, repr(item)))
 
 
 def item_at(value: Any, number: int) -> Any:
@@ -285,7 +287,7 @@ class _AttributeForm:
     def __init__(self, anatomy: Anatomy, hidden: frozenset[str]) -> None:
         self._anatomy, self.hidden = anatomy, hidden
         declared = frozenset(anatomy.names) | anatomy.slots
-        self.seen = frozenset(each for each in declared - hidden if _is_there(each, None))
+        self.seen = frozenset(name for name in declared - hidden if _is_there(name, None))
         """The filterable attributes that are declared: they need not look at the others."""
 
     def members(self, value: Any) -> dict[str, Any]:

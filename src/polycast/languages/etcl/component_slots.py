@@ -13,16 +13,20 @@ if TYPE_CHECKING:
 __all__ = ["seat_of_path"]
 
 _HEADERS = ("$.header", "$header")
-_FIXED_HEADERS = (*(f"{each}.fixed_header" for each in _HEADERS), "$fixed_header")
-_EVENT_TYPES = (*(f"{each}.event_type" for each in _FIXED_HEADERS), "$event_type")
+_FIXED_HEADERS = (*(f"{header}.fixed_header" for header in _HEADERS), "$fixed_header")
+_EVENT_TYPES = (*(f"{header}.event_type" for header in _FIXED_HEADERS), "$event_type")
 _ATTRIBUTES = {
-    **{f"{each}.{name}": name for each in _EVENT_TYPES for name in ("domain_name", "type_name")},
-    **{f"{each}.event_name": "event_name" for each in _FIXED_HEADERS},
+    **{
+        f"{event_type}.{name}": name
+        for event_type in _EVENT_TYPES
+        for name in ("domain_name", "type_name")
+    },
+    **{f"{header}.event_name": "event_name" for header in _FIXED_HEADERS},
     **{f"${name}": name for name in ("domain_name", "type_name", "event_name")},
 }
 """The fixed header of a structured event, by the texts of paths."""
 _DICTIONARIES = {
-    **{f"{each}.variable_header": "variable_header" for each in _HEADERS},
+    **{f"{header}.variable_header": "variable_header" for header in _HEADERS},
     "$variable_header": "variable_header",
     **dict.fromkeys(("$.filterable_data", "$filterable_data"), "filterable_data"),
 }

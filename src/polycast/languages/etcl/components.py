@@ -67,7 +67,7 @@ class EtclPath:
     def names(self) -> tuple[str, ...]:
         """The names of members that it goes through."""
         named = ("variable", "member", "property")
-        return tuple(each.argument for each in self.steps if each.kind in named)
+        return tuple(step.argument for step in self.steps if step.kind in named)
 
     def by(self, clock: Clock) -> Callable[[Any], Any]:
         """The same by another clock."""

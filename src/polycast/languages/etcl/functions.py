@@ -145,7 +145,7 @@ def _reading(of: nodes.Node, path: EtclPath, writer: SourceWriter) -> str:
         return found if attribute is None else writer.write(attribute)
     key, *dictionaries = seat
     key = writer.reference(key)
-    for place in [f"{start}.{each}" for each in reversed(dictionaries)] or [start]:
+    for place in [f"{start}.{dictionary}" for dictionary in reversed(dictionaries)] or [start]:
         name = writer.local() if dictionaries else None
         first = place if name is None else f"({name} := {place})"
         found = f"({name or place}[{key}] if {key} in {first} else {found})"
@@ -252,12 +252,12 @@ def _is_plain(node: nodes.Applied) -> bool:
 
 def _in_place(node: nodes.Applied, place: _Place, writer: SourceWriter) -> str:
     """`event.price` compared at once if all is of the usual classes, else by the function."""
-    value, others = place.value, [writer.write(each) for each in node.arguments[1:]]
+    value, others = place.value, [writer.write(argument) for argument in node.arguments[1:]]
     kind = f"{writer.reference(type)}({place.read or value})"
     guard = " and ".join((*place.guards, f"{kind} {_usual(node, place, writer)}"))
     again = writer.write(node.arguments[0]) if place.guards else value
     slow = f"{writer.reference(FUNCTIONS[node.name])}({', '.join((again, *others))})"
-    fast = " ".join((value, *(f"{COMPARED[node.name]} {each}" for each in others)))
+    fast = " ".join((value, *(f"{COMPARED[node.name]} {other}" for other in others)))
     return f"({fast} if {guard} else {slow})"
 
 

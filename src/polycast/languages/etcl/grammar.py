@@ -43,8 +43,8 @@ class Operator(NamedTuple):
 
 
 OPERATORS = {
-    each.sign: each
-    for each in (
+    operator.sign: operator
+    for operator in (
         Operator("or", 1, True, ""),
         Operator("and", 2, True, ""),
         Operator("==", 3, False, "equal"),
@@ -62,7 +62,7 @@ OPERATORS = {
         Operator("%", 7, True, "remainder"),
     )
 }
-HIGHEST = max(each.level for each in OPERATORS.values())
+HIGHEST = max(operator.level for operator in OPERATORS.values())
 SIGNS = tuple(sign for sign in OPERATORS if not sign.isalpha())  # the longer ones first
 JOINTS: dict[str, Callable[[tuple[nodes.Node, ...]], nodes.Node]] = {
     "and": nodes.And,
@@ -143,7 +143,7 @@ class _EtclParser:
         while more is not None:
             parts.append(self.boolean(self.expression(operator.level + 1), operator.sign))
             more = self._operator(operator.level, operator.level)
-        node = JOINTS[operator.sign](tuple(each.node for each in parts))
+        node = JOINTS[operator.sign](tuple(part.node for part in parts))
         return self._made(node, ExpressionKind.BOOLEAN, *parts)
 
     def _applied(self, operator: Operator, left: Typed, right: Typed) -> Typed:
@@ -151,8 +151,8 @@ class _EtclParser:
         if operator.level > 5:
             kind = self._computed(operator, left, right)
         elif operator.sign == "~":
-            for each in (left, right):
-                self._wants(each, "~", "strings", fits=is_text(each.kind))
+            for operand in (left, right):
+                self._wants(operand, "~", "strings", fits=is_text(operand.kind))
         elif operator.sign != "in":
             self._check_comparison(operator, left, right)
         node = nodes.Applied("etcl", operator.function, (left.node, right.node))
@@ -179,10 +179,12 @@ class _EtclParser:
             self.scanner.mistyped(right.begin, problem, accepted=accepted)
 
     def _computed(self, operator: Operator, left: Typed, right: Typed) -> ExpressionKind:
-        for each in (left, right):
-            self._wants(each, operator.sign, "numbers", fits=is_number(each.kind))
+        for operand in (left, right):
+            self._wants(operand, operator.sign, "numbers", fits=is_number(operand.kind))
             if operator.sign == "%":
-                self._wants(each, "%", "whole numbers", fits=each.kind is not ExpressionKind.FLOAT)
+                self._wants(
+                    operand, "%", "whole numbers", fits=operand.kind is not ExpressionKind.FLOAT
+                )
         return computed(left.kind, right.kind)
 
     def _wants(self, given: Typed, sign: str, wanted: str, *, fits: bool) -> None:
@@ -203,7 +205,7 @@ class _EtclParser:
         return given
 
     def _made(self, node: nodes.Node, kind: ExpressionKind, *parts: Typed) -> Typed:
-        depth = 1 + max(each.depth for each in parts)
+        depth = 1 + max(part.depth for part in parts)
         if depth > DEEPEST:
             accepted = f"at most {DEEPEST} in each other"
             self.scanner.wrong(parts[-1].begin, "too many expressions", accepted=accepted)

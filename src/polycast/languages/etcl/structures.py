@@ -355,8 +355,8 @@ def property_named(value: Any, name: str) -> Any:
         if name in pairs:
             return pairs[name]
         raise NoneSuch(f"no property {name}")
-    for each in elements_of(pairs):
-        first, second = _pair(each)
+    for pair in elements_of(pairs):
+        first, second = _pair(pair)
         if isinstance(first, str) and first == name:
             return second
     raise NoneSuch(f"no property {name}")

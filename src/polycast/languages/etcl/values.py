@@ -176,7 +176,7 @@ def _same_label(left: Any, right: Any) -> bool:
             raise Mismatch(f"{type(left).__name__} and {type(right).__name__} do not compare")
         return left is right
     sides = left, right
-    if not all(isinstance(each, LABELLED) for each in sides):
+    if not all(isinstance(side, LABELLED) for side in sides):
         raise Mismatch(f"{type(left).__name__} and {type(right).__name__} do not compare")
     return bool(left.name == right.name)
 
@@ -230,8 +230,8 @@ def within(value: Any, several: Any, /) -> bool:
     if not is_simple(value):
         raise Mismatch(f"a {type(value).__name__} is no simple value")
     if isinstance(several, SETS):  # in no order: whatever does not compare is an error
-        return True in [equal(value, each) for each in several]
-    return any(equal(value, each) for each in elements_of(several))
+        return True in [equal(value, item) for item in several]
+    return any(equal(value, element) for element in elements_of(several))
 
 
 def elements_of(value: Any) -> Any:

@@ -110,7 +110,7 @@ def _stepped(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
     if step.axis in ("self", "child"):  # these give different nodes for different ones, in order
         reach = _AXES[step.axis]
         several = [_picked(step, reach(node), root) for node in nodes]
-        found = [node for each in several for node in each]
+        found = [node for item in several for node in item]
         return found if step.axis == "self" or len(nodes) < 2 else _in_order(found, nodes)
     if step.positional:
         return _distinct([n for node in nodes for n in _picked(step, _AXES[step.axis](node), root)])
@@ -187,7 +187,9 @@ _AXES: Mapping[str, Callable[[VirtualNode], Nodes]] = {
 
 def _joined(node: Connective, context: EvaluationContext) -> Value:
     if node.operator == "|":
-        return _distinct([each for part in node.parts for each in _set(part, context)])
+        return _distinct(
+            [node_in_set for part in node.parts for node_in_set in _set(part, context)]
+        )
     ends = node.operator == "or"
     for part in node.parts:
         if truth_of(_value(part, context)) is ends:
@@ -207,9 +209,9 @@ def compared(sign: str, left: Value, right: Value) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return _sets_compared(sign, left, right)
     if isinstance(left, list) and not isinstance(right, bool):
-        return any(_scalars_compared(sign, each.string(), right) for each in left)
+        return any(_scalars_compared(sign, item.string(), right) for item in left)
     if isinstance(right, list) and not isinstance(left, bool):
-        return any(_scalars_compared(sign, left, each.string()) for each in right)
+        return any(_scalars_compared(sign, left, other.string()) for other in right)
     return _scalars_compared(sign, _scalar(left), _scalar(right))
 
 
@@ -264,11 +266,11 @@ def _called(call: FunctionCall, context: EvaluationContext) -> Value:
     if name in _BY_CONTEXT:
         return _BY_CONTEXT[name](context)
     if call.arguments:
-        values = [_value(each, context) for each in call.arguments]
+        values = [_value(argument, context) for argument in call.arguments]
     else:
         values = [[context.node]]
     if name in TEXTUAL:
-        texts = [string_of(each) for each in values]
+        texts = [string_of(value) for value in values]
         context.root.purse.spend(sum(map(len, texts)) // 64)
         found: Value = TEXTUAL[name](*texts)
         return found

@@ -188,9 +188,9 @@ def depth(node: Expression) -> int:
     deepest = 0
     left: list[tuple[Expression | LocationStep, int]] = [(node, 1)]
     while left:
-        each, level = left.pop()
+        expression, level = left.pop()
         deepest = max(deepest, level)
-        left += [(child, level + 1) for child in children(each)]
+        left += [(child, level + 1) for child in children(expression)]
     return deepest
 
 
@@ -283,7 +283,7 @@ def _step(step: LocationStep) -> str:
 
 
 def _predicates(predicates: tuple[Expression, ...]) -> str:
-    return "".join(f"[{_text(each)}]" for each in predicates)
+    return "".join(f"[{_text(predicate)}]" for predicate in predicates)
 
 
 def _primary(node: Expression) -> str:

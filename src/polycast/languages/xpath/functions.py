@@ -53,7 +53,7 @@ class XPathInsight(Insight):
     def written(self, node: nodes.Applied, writer: SourceWriter) -> str | None:
         """A text is parsed once, not for each event; an attribute of a class is just read."""
         event, *more = node.arguments
-        constants = [each.value for each in more if isinstance(each, nodes.Constant)]
+        constants = [argument.value for argument in more if isinstance(argument, nodes.Constant)]
         if len(constants) < len(more):
             return None
         if node.name == "holds":
@@ -82,7 +82,7 @@ def _in_place(
     name: str, member: str | int, kind: str, slowly: str, writer: SourceWriter
 ) -> str | None:
     """An attribute, if it is of the usual class; all else is found slowly."""
-    usual = [each for each in _USUAL.get(name, ()) if kind in each[1]]
+    usual = [way for way in _USUAL.get(name, ()) if kind in way[1]]
     seen = writer.cls is not None and isinstance(member, str) and is_seen(writer.cls, member)
     value = writer.local() if usual and seen else None
     if value is None:
@@ -98,7 +98,9 @@ def _in_place(
 
 def _check_term(term: nodes.Applied) -> None:
     """Raise FilterError unless all but the event are constants that mean something."""
-    values = [each.value for each in term.arguments[1:] if isinstance(each, nodes.Constant)]
+    values = [
+        argument.value for argument in term.arguments[1:] if isinstance(argument, nodes.Constant)
+    ]
     if len(values) < len(term.arguments) - 1:
         raise FilterError(f"xpath.{term.name} takes constants besides the event")
     if term.name == "holds":
@@ -115,7 +117,7 @@ def _is_path(value: object) -> bool:
     return (
         type(value) is tuple
         and len(value) <= MOST_STEPS
-        and all(type(each) in (str, int) for each in value)
+        and all(type(element) in (str, int) for element in value)
     )
 
 

@@ -303,7 +303,7 @@ def _flat(operator: str, parts: list[Expression]) -> tuple[Expression, ...]:
 
 def _folded(call: FunctionCall) -> Expression:
     """Strings that are put together are one: there is no other way to write both quotes."""
-    texts = [each.value for each in call.arguments if isinstance(each, Literal)]
+    texts = [argument.value for argument in call.arguments if isinstance(argument, Literal)]
     if call.name != "concat" or len(texts) < len(call.arguments):
         return call
     return Literal("".join(texts))

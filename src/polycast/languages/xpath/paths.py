@@ -108,7 +108,7 @@ def _narrowed(place: Located, predicates: tuple[Expression, ...], truth: Truth) 
     if not predicates:
         return place
     bare = place._replace(conditions=())
-    more = tuple(_condition(each, bare, truth) for each in predicates)
+    more = tuple(_condition(predicate, bare, truth) for predicate in predicates)
     return place._replace(conditions=(*place.conditions, *more))
 
 
@@ -130,7 +130,7 @@ def _member(place: Located, predicates: tuple[Expression, ...], truth: Truth) ->
         name = _name_in(part)
         if name is not None:
             bare = Located("member", (*place.path, name))
-            rest = [truth(each, bare) for each in (*parts[:number], *parts[number + 1 :])]
+            rest = [truth(condition, bare) for condition in (*parts[:number], *parts[number + 1 :])]
             found = bare._replace(conditions=(*place.conditions, *rest))
             return _narrowed(found, predicates[1:], truth)
     raise Elsewhere

@@ -197,7 +197,7 @@ JUDGES: Mapping[str, Callable[..., Any]] = {
     "text_at": _text,
 }
 LOCATED: Mapping[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (differs_at, includes_at, kind_at, number_at, string_at, text_at)
+    function.__name__: function
+    for function in (differs_at, includes_at, kind_at, number_at, string_at, text_at)
 }
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {**LOCATED, "holds": holds}

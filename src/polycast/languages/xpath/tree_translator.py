@@ -137,7 +137,7 @@ def _implies(condition: nodes.Node, place: Located) -> bool:
             known = True
         case _:
             return False
-    path, kind = (each.value for each in terms[1:3] if isinstance(each, nodes.Constant))
+    path, kind = (term.value for term in terms[1:3] if isinstance(term, nodes.Constant))
     same = path == place.path and place.kind in ("", kind)
     return known and (same or (not place.kind and path[: len(place.path)] == place.path))
 

@@ -94,7 +94,7 @@ class VirtualNode:
     def _parts(self) -> list[tuple[str, Any]]:
         name, payload = self.name, self.payload
         if name == "struct":
-            return [("member", each) for each in members_of(payload).items()]
+            return [("member", member) for member in members_of(payload).items()]
         if name == "member":
             return [("name", payload[0]), ("value", payload[1])]
         if name in ("value", DOCUMENT):
@@ -102,7 +102,7 @@ class VirtualNode:
         if name == "array":
             return [("data", payload)]
         if name == "data":
-            return [("value", each) for each in items_of(payload)]
+            return [("value", item) for item in items_of(payload)]
         if name == TEXT:
             return []
         text = self.string()

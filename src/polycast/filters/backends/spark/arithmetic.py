@@ -163,8 +163,10 @@ def _floor_divide(left: Value, right: Value) -> Value:
     """Python's goes down, Spark's goes towards zero; the least int by -1 leaves 64 bits."""
     _narrow(left, right)
     a, b = left.kind, right.kind
-    bad = [each for each in (0, -1) if b.low <= each <= b.high]
-    unsafe = spark_terms.one_of(right.term, [spark_terms.literal(each, "bigint") for each in bad])
+    bad = [divisor for divisor in (0, -1) if b.low <= divisor <= b.high]
+    unsafe = spark_terms.one_of(
+        right.term, [spark_terms.literal(divisor, "bigint") for divisor in bad]
+    )
     divisor = case((unsafe, _ONE), otherwise=right.term)
     down = operate("-", spark_terms.call("div", left.term, divisor), _ONE)
     broken = both(
@@ -191,7 +193,7 @@ def _bitwise(sign: str) -> Callable[[Value, Value], Value]:
         _narrow(left, right)
         a, b = left.kind, right.kind
         low = 0 if sign == "&" and (a.low >= 0 or b.low >= 0) else LOW
-        high = min(each.high for each in (a, b) if each.low >= 0) if low == 0 else HIGH
+        high = min(side.high for side in (a, b) if side.low >= 0) if low == 0 else HIGH
         term = operate(sign, left.term, right.term)
         return Value(ColumnKind("int", low=low, high=high), term)
 

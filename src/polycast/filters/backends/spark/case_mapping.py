@@ -56,7 +56,11 @@ def _replaced(term: Term, change: tuple[str, str]) -> Term:
 @functools.cache
 def _letters() -> list[str]:
     """What may be mapped, or looked at: nine code points of ten mean nothing, to Python as well."""
-    return [each for each in map(chr, range(sys.maxunicode + 1)) if category(each) not in NO_LETTER]
+    return [
+        character
+        for character in map(chr, range(sys.maxunicode + 1))
+        if category(character) not in NO_LETTER
+    ]
 
 
 @functools.cache

@@ -209,12 +209,14 @@ def _(node: nodes.Reach, scope: Scope) -> Value:
 @_value.register
 def _(node: nodes.Call, scope: Scope) -> Value:
     of = value_of(node.of, scope)
-    return call_method(of, node.method, tuple(value_of(each, scope) for each in node.arguments))
+    return call_method(
+        of, node.method, tuple(value_of(argument, scope) for argument in node.arguments)
+    )
 
 
 @_value.register
 def _(node: nodes.Function, scope: Scope) -> Value:
-    return call_function(node.name, tuple(value_of(each, scope) for each in node.arguments))
+    return call_function(node.name, tuple(value_of(argument, scope) for argument in node.arguments))
 
 
 @_value.register
@@ -254,7 +256,7 @@ def _(node: nodes.Compare, scope: Scope) -> Value:
     links: list[Value] = []
     for sign, operand in node.rest:
         if isinstance(operand, nodes.Display) and sign in ("in", "not in"):
-            elements = [value_of(each, scope) for each in operand.elements]
+            elements = [value_of(element, scope) for element in operand.elements]
             links.append(_among(sign, left, elements))
             left = Value(ColumnKind("other"), spark_terms.NULL)
         else:
@@ -290,7 +292,7 @@ def _(node: nodes.Or, scope: Scope) -> Value:
 
 def _all_of(parts: list[Value]) -> Value:
     truths = [truth(part) for part in parts]
-    return _first(parts, [negated(each) for each in truths], both(*truths))
+    return _first(parts, [negated(condition) for condition in truths], both(*truths))
 
 
 def _first(parts: Sequence[Value], stops: Sequence[Term], told: Term) -> Value:
@@ -348,5 +350,5 @@ def _(node: nodes.Quantified, scope: Scope) -> Value:
         return failing()
     element = element_of(over)
     inner = (element, *scope)
-    tests = [value_of(each, inner) for each in node.conditions]
+    tests = [value_of(condition, inner) for condition in node.conditions]
     return quantified(node.kind, over, element, tests, value_of(node.each, inner))

@@ -208,7 +208,7 @@ def contained(needle: Value, container: Value) -> Value:
     if container.constant is not ABSENT and isinstance(
         container.constant, tuple | list | set | frozenset
     ):
-        return _bool(among(needle, [constant(each) for each in container.constant]))
+        return _bool(among(needle, [constant(value) for value in container.constant]))
     name = container.kind.name
     if name in SIMPLE and name != "bytes" and needle.kind.name in SIMPLE:
         return _contained_in_text(needle, container)
@@ -233,15 +233,17 @@ def _contained_in_text(needle: Value, container: Value) -> Value:
 
 def among(needle: Value, elements: list[Value]) -> Term:
     """Whether the needle is, or is equal to, one of the elements."""
-    if any(_may_be_nan(needle) and _may_be_nan(each) for each in elements):
+    if any(_may_be_nan(needle) and _may_be_nan(element) for element in elements):
         why = "a NaN is in a container if it is the same object, which no row can tell"
         raise NoColumnError(why, accepted="a float that is no NaN, or elements that are not")
     if needle.kind.name not in (*SIMPLE, "enum"):
         raise NoColumnError(f"{needle.kind} in a container", accepted=", ".join(SIMPLE))
-    listed = [each for each in elements if _is_listed(needle, each)]
-    rest = [each for each in elements if not _is_listed(needle, each)]
-    found = both(present(needle), spark_terms.one_of(needle.term, [each.term for each in listed]))
-    return either(found, *(equal(needle, each) for each in rest))
+    listed = [element for element in elements if _is_listed(needle, element)]
+    rest = [element for element in elements if not _is_listed(needle, element)]
+    found = both(
+        present(needle), spark_terms.one_of(needle.term, [element.term for element in listed])
+    )
+    return either(found, *(equal(needle, element) for element in rest))
 
 
 def _may_be_nan(value: Value) -> bool:

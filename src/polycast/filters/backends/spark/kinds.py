@@ -185,8 +185,8 @@ def subclasses(cls: type) -> Iterator[type]:
     """A class and all that this process knows below it."""
     yield cls
     below: list[type] = type.__subclasses__(cls)
-    for each in below:
-        yield from subclasses(each)
+    for subclass in below:
+        yield from subclasses(subclass)
 
 
 def members(kind: ColumnKind) -> list[enum.Enum]:

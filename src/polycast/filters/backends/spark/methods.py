@@ -27,11 +27,11 @@ Arguments = tuple[Value, ...]
 def call_method(value: Value, name: str, arguments: Arguments) -> Value:
     """`value.name(*arguments)`."""
     kind = value.kind.name
-    if "never" in (kind, *(each.kind.name for each in arguments)):
+    if "never" in (kind, *(argument.kind.name for argument in arguments)):
         return failing()
     rule = METHODS.get((kind, name))
     if rule is not None:
-        oks = [each.ok for each in (value, *arguments)]
+        oks = [taken.ok for taken in (value, *arguments)]
         return rule(value, arguments).guarded(*oks, present(value))
     if kind == "none":
         return failing()
@@ -53,10 +53,12 @@ def _affix(function: str) -> Callable[[Value, Arguments], Value]:
     def test(value: Value, arguments: Arguments) -> Value:
         [part] = _exactly(1, arguments)
         if isinstance(part.constant, tuple):
-            parts = [constant(each) for each in part.constant]
-            if not all(each.kind.name == "str" for each in parts):
+            parts = [constant(value_in_it) for value_in_it in part.constant]
+            if not all(option.kind.name == "str" for option in parts):
                 raise NoColumnError("not all of them are texts", accepted="a tuple of texts")
-            found = either(*(spark_terms.call(function, value.term, each.term) for each in parts))
+            found = either(
+                *(spark_terms.call(function, value.term, option.term) for option in parts)
+            )
             return Value(ColumnKind("bool"), found)
         return _with_text(
             ColumnKind("bool"), part, spark_terms.call(function, value.term, part.term)

@@ -136,7 +136,7 @@ def _difference(number: Term, real: Term) -> Term:
     """-1, 0 or 1 as a 64-bit int is less than, equal to or greater than a double, not NaN."""
     cut = spark_terms.try_cast(real, "bigint")  # towards zero; NULL beyond 64 bits
     back = spark_terms.cast(cut, "double")
-    outcomes = [spark_terms.literal(each, "int") for each in (-1, 0, 1)]
+    outcomes = [spark_terms.literal(outcome, "int") for outcome in (-1, 0, 1)]
     return spark_terms.case(
         (operate(">=", real, spark_terms.literal(2.0**63, "double")), outcomes[0]),
         (operate("<", real, spark_terms.literal(-(2.0**63), "double")), outcomes[2]),

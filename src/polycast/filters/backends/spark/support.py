@@ -145,7 +145,10 @@ _OTHERS = {
 
 def _over_attributes(group: str, name: str) -> list[nodes.Node]:
     """An operator on attributes of each kind."""
-    return [*(_FORMS[group](name, each) for each in _ATTRIBUTES), *_parsed(*_OTHERS.get(name, ()))]
+    return [
+        *(_FORMS[group](name, attribute) for attribute in _ATTRIBUTES),
+        *_parsed(*_OTHERS.get(name, ())),
+    ]
 
 
 METHOD_EXAMPLES: dict[tuple[str, str], tuple[str, ...]] = {
@@ -207,5 +210,5 @@ NODE_EXAMPLES: dict[str, list[nodes.Node]] = {
 
 def _nodes() -> list[tuple[str, list[nodes.Node]]]:
     """Each class of nodes with its examples; one without is an error here."""
-    found = [each for name in nodes.__all__ if isinstance(each := getattr(nodes, name), type)]
+    found = [cls for name in nodes.__all__ if isinstance(cls := getattr(nodes, name), type)]
     return [(cls.__name__, NODE_EXAMPLES[cls.__name__]) for cls in found if cls is not nodes.Node]
