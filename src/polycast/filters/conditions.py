@@ -29,7 +29,7 @@ class Condition:
     """A constraint on events. Your own subclass says `matches`, or what tree it means."""
 
     def matches(self, event: Any, topic: str | None = None, /) -> bool:
-        """Whether an event satisfies it; asked for each event, so the answer may change."""
+        """Whether an event satisfies it; called for each event, so the result may change."""
         tree = self.tree()
         if tree is None:
             raise TypeError(f"{type(self).__name__} says neither matches() nor tree()")
@@ -56,7 +56,7 @@ class Condition:
         return nodes.Opaque(self.matches, why, ("own", id(self)), topical=True)
 
     def __call__(self, event: Any, /) -> bool:
-        """A condition can stand wherever a filter can."""
+        """Test an event: a condition can stand wherever a filter can."""
         return self.matches(event)
 
     def __and__(self, other: Callable[[Any], object]) -> And:

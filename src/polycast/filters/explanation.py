@@ -1,4 +1,4 @@
-"""What becomes of a filter: its tree, what an index can look up, the generated code, the column."""
+"""The explanation of a filter: its tree, what an index looks up, the generated code, the column."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPAQUE = "opaque, so that it is called for each event for which it matters, in t
 
 @dataclass(frozen=True, slots=True)
 class FilterExplanation:
-    """A filter as each way of running it sees it; `str()` tells it all."""
+    """A filter as each way of running it sees it; `str()` gives the whole report."""
 
     filter: str
     tree: tuple[str, ...]  # one expression a line, its parts indented below

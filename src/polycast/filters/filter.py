@@ -106,12 +106,12 @@ class Filter(Generic[T_contra]):
         return interpreter.matches(self.on(topic).tree, event)
 
     def on(self, topic: str | None) -> Filter[T_contra]:
-        """The filter for events of one topic; only conditions of a user's own ask for it."""
+        """The filter for events of one topic; only a user's own conditions read the topic."""
         return Filter(on_topic(self.tree, topic)) if self.is_topical else self
 
     @property
     def is_topical(self) -> bool:
-        """Whether a part of it asks for the topic of an event."""
+        """Whether a part of it reads the topic of an event."""
         if self._topical is None:
             self._topical = any(part.topical for part in self.opaque_parts())
         return self._topical
@@ -152,7 +152,7 @@ class Filter(Generic[T_contra]):
         return explained(self.tree, None if cls is None else _class(cls), event)
 
     def expression(self, prefix: str, cls: type) -> tuple[str, dict[str, Any]]:
-        """What it asks of events of exactly one class, to stand in other generated code."""
+        """Its source for events of exactly one class, to be embedded in other generated code."""
         writer = SourceWriter(prefix, cls=cls, local=True)
         return writer.write(folded(self.tree, cls)), writer.names
 
@@ -161,7 +161,7 @@ class Filter(Generic[T_contra]):
         return tuple(part for part in nodes.walk(self.tree) if isinstance(part, nodes.Opaque))
 
     def verdicts(self, event: T_contra, /) -> tuple[Verdict, ...]:
-        """What each condition says about an event, so that one sees which of them failed."""
+        """The verdict of each condition about an event, which shows which of them failed."""
         return tuple(verdicts(self.tree, event))
 
     def check(self, *types: type, every: bool = False) -> None:
@@ -269,7 +269,7 @@ def _tree_of(other: Any) -> nodes.Node:
 
 
 def _takes_one(function: object) -> bool:
-    """Whether it is plain to see that it takes the event and answers: most are lambdas."""
+    """Whether it evidently takes the event and returns a result: most are lambdas."""
     if type(function) is not FunctionType or hasattr(function, "__signature__"):
         return False
     code = function.__code__
@@ -279,7 +279,7 @@ def _takes_one(function: object) -> bool:
 
 
 def _check_shape(function: object) -> None:
-    """Refuse at once what could never answer about an event."""
+    """Refuse at once what could never decide about an event."""
     if _takes_one(function):
         return
     accepted = "a callable that takes the event, or None"

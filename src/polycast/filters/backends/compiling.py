@@ -1,4 +1,4 @@
-"""Compiling without warnings: of what was compiled before, or was generated."""
+"""Compiling generated source, or source that was compiled before, without warnings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HUSHED = ("ignore", None, Warning, re.compile(QUIET), 0)  # as `warnings` keeps 
 
 
 def compile_quietly(source: str | ast.Module | ast.Expression) -> CodeType:
-    """Compile what there is nothing new to warn about."""
+    """Compile without the warnings that the first compilation gave."""
     hush()
     mode = "eval" if isinstance(source, ast.Expression) else "exec"
     compiled: CodeType = compile(source, QUIET, mode, 0, True)
@@ -25,7 +25,7 @@ def compile_quietly(source: str | ast.Module | ast.Expression) -> CodeType:
 
 
 def hush() -> None:
-    """See that warnings about our own file name are not shown."""
+    """Suppress warnings for the file name of generated code."""
     # A filter for a name of our own need not be taken back: catch_warnings is not for threads.
     if not warnings.filters or warnings.filters[0] != HUSHED:
         warnings.filterwarnings("ignore", module=QUIET)

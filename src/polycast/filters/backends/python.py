@@ -38,7 +38,7 @@ class Generated:
         )
 
     def values(self) -> tuple[str, ...]:
-        """What the names in the source stand for, to be read."""
+        """What the names in the source stand for, as text."""
         return tuple(f"{name} = {_shown(value)}" for name, value in self.names.items())
 
 
@@ -88,7 +88,7 @@ class SourceWriter:
         return name
 
     def local(self) -> str | None:
-        """A new name for what the expression finds on its way; None where it cannot have any."""
+        """A new local name for an intermediate value; None where an expression cannot have one."""
         if not self._local or self.depth:
             return None
         self._locals += 1
@@ -96,17 +96,17 @@ class SourceWriter:
 
     @contextmanager
     def without_locals(self) -> Iterator[None]:
-        """What is written meanwhile has no names of its own."""
+        """Write without local names inside this block."""
         was, self._local = self._local, False
         yield
         self._local = was
 
     def owner(self, node: nodes.Node) -> str:
-        """What stands before a dot or a bracket; a literal looks like a mistake there."""
+        """The operand before a dot or a bracket, where a literal would raise a SyntaxWarning."""
         return self.reference(node.value) if isinstance(node, nodes.Constant) else self.write(node)
 
     def sides(self, node: nodes.Node) -> str:
-        """What stands beside `is`; any other literal looks like a mistake there."""
+        """An operand of `is`, where a literal would raise a warning unless it is a singleton."""
         singleton = isinstance(node, nodes.Constant) and _is_singleton(node.value)
         return self.write(node) if singleton else self.owner(node)
 

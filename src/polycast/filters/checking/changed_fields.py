@@ -1,4 +1,4 @@
-"""Fields whose values need not be what was declared, because something changes them on the way."""
+"""Fields whose values may differ from their declaration, because a validator changes them."""
 
 from __future__ import annotations
 

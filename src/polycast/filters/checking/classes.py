@@ -52,13 +52,13 @@ class ClassFacts:
 
 
 class Classes:
-    """What is known of classes, each looked at once and held weakly."""
+    """A cache of what is known of classes, which it holds weakly."""
 
     def __init__(self) -> None:
         self._known: weakref.WeakKeyDictionary[type, ClassFacts] = weakref.WeakKeyDictionary()
 
     def known(self, cls: type) -> ClassFacts:
-        """What is known of a class; an odd one is not known at all."""
+        """What is known of a class; nothing, if inspecting it raises."""
         try:
             found = self._known.get(cls)
             if found is None:
@@ -84,7 +84,7 @@ class Classes:
         return found
 
     def offered(self, cls: type) -> list[str]:
-        """The public names that the user gave, to be suggested."""
+        """The public names that the user's own classes define, for suggestions."""
         own = [base for base in cls.__mro__ if base in SAMPLES or not is_trusted(base)]
         held = {name for base in own for name in (*base.__dict__, *annotated_names(base))}
         return sorted(name for name in held if not name.startswith("_"))

@@ -1,4 +1,4 @@
-"""The words for a mistake: what is there, and what would be accepted."""
+"""Messages about mistakes: what is there, and what would be accepted."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SEARCHED = 2_000  # subclasses
 
 
 def told(failure: CertainFailure, places: Places, classes: Classes) -> tuple[str, str]:
-    """Why it fails, and a suggestion."""
+    """The reason of a failure, and a suggestion."""
     return _TOLD[failure.code](_Words(failure, places, classes))
 
 
 class _Words:
-    """The parts that the sentences are made of."""
+    """The parts of the messages about one failure."""
 
     def __init__(self, failure: CertainFailure, places: Places, classes: Classes) -> None:
         self.failure, self.places, self.classes = failure, places, classes

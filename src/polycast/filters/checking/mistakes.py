@@ -1,4 +1,4 @@
-"""The mistakes of a filter, told: which part, where, why, and what would be accepted."""
+"""The mistakes of a filter as problems: which part, where, why, and what would be accepted."""
 
 from __future__ import annotations
 

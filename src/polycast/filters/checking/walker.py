@@ -64,7 +64,7 @@ class Walker:
         return method(self, node)
 
     def quietly(self, node: nodes.Node) -> Kinds:
-        """What an expression may be, without another word about it."""
+        """What an expression may be, without reporting failures."""
         kept = self.failures, self.guarded, self.asks, self.tests, self._condition
         self.failures = []
         kinds = self.visit(node)

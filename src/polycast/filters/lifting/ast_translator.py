@@ -108,16 +108,7 @@ class ExpressionTranslator:
         found = self._either(expression)
         if isinstance(found, nodes.Node):
             return found
-        return nodes.Constant(self._constant_of(found, expression))
-
-    def _constant_of(self, live: Live, expression: ast.expr) -> object:
-        try:
-            value = constant(live.value)
-        except TypeError as error:
-            raise Unliftable(f"{ast.unparse(expression)}: {error}") from None
-        if isinstance(value, CONTAINERS) and any(map(_is_nan, value)):
-            raise Unliftable(f"{ast.unparse(expression)}: a NaN in it is only equal to itself")
-        return value
+        return nodes.Constant(_constant_of(found, expression))
 
     def _either(self, expression: ast.expr) -> nodes.Node | Live:
         method = _METHODS.get(type(expression))
@@ -131,9 +122,6 @@ class ExpressionTranslator:
         return found
 
     # -- leaves ----------------------------------------------------------------------------------
-
-    def _constant(self, expression: ast.Constant) -> Live:
-        return Live(expression.value)
 
     def _name(self, expression: ast.Name) -> nodes.Node | Live:
         if expression.id in self._variables:
@@ -197,7 +185,7 @@ class ExpressionTranslator:
             parts = tuple(self._node(argument) for argument in arguments)
             return nodes.Applied(of.value.name, method.attr, parts)
         if isinstance(of, Live):
-            of = nodes.Constant(self._constant_of(of, method.value))
+            of = nodes.Constant(_constant_of(of, method.value))
         if method.attr.startswith("__") and not method.attr.endswith("__"):
             raise Unliftable(f"{method.attr}: a private name")
         if _may_be_mutable(of) and method.attr not in HARMLESS:
@@ -216,7 +204,7 @@ class ExpressionTranslator:
             if function is known:
                 parts = tuple(self._node(argument) for argument in arguments)
                 if name != "len":
-                    self._check_order(*parts)
+                    _check_order(*parts)
                 return nodes.Function(name, parts)
         name = getattr(function, "__qualname__", type(function).__name__)
         raise Unliftable(f"{ast.unparse(expression)}: {name} cannot be looked into")
@@ -250,19 +238,13 @@ class ExpressionTranslator:
         if generator.is_async or not isinstance(generator.target, ast.Name):
             raise Unliftable(f"{kind}(...): only one plain variable has a node")
         over = self._node(generator.iter)
-        self._check_order(over)
+        _check_order(over)
         self._variables.append(generator.target.id)
         try:
             conditions = tuple(self.translate(condition) for condition in generator.ifs)
             return nodes.Quantified(kind, over, conditions, self.translate(argument.elt))
         finally:
             self._variables.pop()
-
-    def _check_order(self, *parts: nodes.Node) -> None:
-        """A copied set may have another order, and the order decides what is asked first."""
-        for part in parts:
-            if isinstance(part, nodes.Constant) and isinstance(part.value, set | frozenset):
-                raise Unliftable("the order of a set is not part of it")
 
     # -- operators -------------------------------------------------------------------------------
 
@@ -321,7 +303,7 @@ _METHODS: dict[type, Callable[[ExpressionTranslator, Any], nodes.Node | Live]] =
     ast.BoolOp: ExpressionTranslator._boolop,
     ast.Call: ExpressionTranslator._call,
     ast.Compare: ExpressionTranslator._compare,
-    ast.Constant: ExpressionTranslator._constant,
+    ast.Constant: lambda translator, expression: Live(expression.value),
     ast.List: ExpressionTranslator._display,
     ast.Name: ExpressionTranslator._name,
     ast.Set: ExpressionTranslator._display,
@@ -340,6 +322,23 @@ def _joined(kind: type[nodes.And] | type[nodes.Or], parts: tuple[nodes.Node, ...
 
 
 # -- constants that are copies ---------------------------------------------------------------------
+
+
+def _constant_of(live: Live, expression: ast.expr) -> object:
+    try:
+        value = constant(live.value)
+    except TypeError as error:
+        raise Unliftable(f"{ast.unparse(expression)}: {error}") from None
+    if isinstance(value, CONTAINERS) and any(map(_is_nan, value)):
+        raise Unliftable(f"{ast.unparse(expression)}: a NaN in it is only equal to itself")
+    return value
+
+
+def _check_order(*parts: nodes.Node) -> None:
+    """A copied set may have another order, and the order decides what is asked first."""
+    for part in parts:
+        if isinstance(part, nodes.Constant) and isinstance(part.value, set | frozenset):
+            raise Unliftable("the order of a set is not part of it")
 
 
 def _comparable(left: nodes.Node, sign: str, right: nodes.Node) -> bool:

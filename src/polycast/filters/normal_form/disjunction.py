@@ -48,7 +48,7 @@ SPLIT = frozenset({nodes.And, nodes.Or, nodes.Not, nodes.Constant})
 
 
 class Predicate(NamedTuple):
-    """One condition: an expression, and how to ask it of a term's value if there is such a way."""
+    """One condition: an expression, and the term and form by which an index looks it up, if any."""
 
     node: nodes.Node
     term: nodes.Node | None = None
@@ -60,7 +60,7 @@ Leaf = tuple[nodes.Node, bool]  # an expression, and whether it is to be true or
 
 
 def conjunctions(tree: nodes.Node) -> tuple[Conjunction, ...]:
-    """What an event has to satisfy one of; for each event at most one is true."""
+    """The conjunctions of which an event must satisfy one; at most one is true of any event."""
     parts = tree.parts if type(tree) is nodes.And else (tree,)
     if all(map(_is_leaf, parts)):  # so are most filters
         return (_conjunction([(part, True) for part in parts]),)
@@ -107,7 +107,7 @@ def _split(node: nodes.Node, *, wanted: bool) -> list[tuple[Leaf, ...]]:
 
 
 def _all(parts: tuple[nodes.Node, ...], wanted: bool) -> list[tuple[Leaf, ...]]:  # noqa: FBT001
-    """Each part is as wanted."""
+    """Every part has the wanted truth."""
     ways = [_split(part, wanted=wanted) for part in parts]
     count = 1
     for way in ways:
@@ -118,7 +118,7 @@ def _all(parts: tuple[nodes.Node, ...], wanted: bool) -> list[tuple[Leaf, ...]]:
 
 
 def _first(parts: tuple[nodes.Node, ...], wanted: bool) -> list[tuple[Leaf, ...]]:  # noqa: FBT001
-    """Some part is as wanted, and those before it are the opposite without failing."""
+    """Some part has the wanted truth, and those before it have the opposite without failing."""
     found: list[tuple[Leaf, ...]] = []
     before: list[tuple[Leaf, ...]] = [()]
     for part in parts:
@@ -202,7 +202,7 @@ def _equality(node: nodes.Node | None) -> _Choice | None:
 
 
 def _strictly(node: nodes.Applied, *, wanted: bool) -> tuple[nodes.Node, Form | None]:
-    """What a function of another language asks of a term."""
+    """The predicate on a term that a function of another language stands for."""
     found = insight_of(node).asked(node, wanted=wanted)
     return (node, None) if found is None else found
 
@@ -239,7 +239,7 @@ def _is_chain(node: nodes.Node) -> TypeGuard[nodes.Compare]:
 
 
 def _put(predicate: Predicate, found: list[Predicate]) -> None:
-    """One more; two bounds of one term are one interval."""
+    """Add a predicate; two bounds of one term become one interval."""
     if type(predicate.form) is Interval:
         for number, known in enumerate(found):
             if (both := _narrowed(known, predicate)) is not None:

@@ -24,7 +24,7 @@ __all__ = ["ABSENT", "Domain", "Odd", "domain_of", "domain_of_all", "has_foresee
 
 
 class Odd(Exception):
-    """A value that cannot be looked up, because its class decides how it compares."""
+    """Raised for a value that cannot be looked up, because its class decides how it compares."""
 
 
 class _Unordered:
@@ -69,7 +69,7 @@ SMALL = 2**53  # ints that a double holds exactly, and so do all below
 
 
 class Domain:
-    """Constants that are ordered among themselves, and equal only what is of their own kind.
+    """A set of constants with an order, which equal only values of their own kind.
 
     There is one object for each; those of enums are made when they are needed.
     """
@@ -92,7 +92,7 @@ class Domain:
         self._usable = usable
 
     def coerce(self, value: Any) -> Any:
-        """The value to look up: itself, or ABSENT if it cannot be meant. Others are Odd."""
+        """The value to look up: itself, or ABSENT if it equals no constant; others raise Odd."""
         kind = type(value)
         if kind in self.exact:
             return value if self._usable is None or self._usable(value) else ABSENT
@@ -103,7 +103,7 @@ class Domain:
         raise Odd
 
     def place(self, value: Any) -> Any:
-        """What values are sorted by; members of an enum are singletons."""
+        """The sort key of a value; members of an enum are singletons."""
         return value if self.ordered else id(value)
 
     def __repr__(self) -> str:
@@ -177,7 +177,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_comparable(value: Any) -> bool:
-    """A Decimal compares with floats exactly, unless somebody wants to be told."""
+    """A Decimal compares with floats exactly, unless the context traps that."""
     if type(value) is not decimal.Decimal:
         return True
     if decimal.getcontext().traps[decimal.FloatOperation]:
@@ -305,7 +305,7 @@ def _of_enum(kind: type) -> Domain:
 
 
 def has_foreseen_hash(value: Any) -> bool:
-    """Whether somebody could choose many such values that have one hash."""
+    """Whether an attacker could choose many such values with the same hash."""
     kind = type(value)
     if kind is int:
         return not -WIDE <= value <= WIDE
@@ -315,7 +315,7 @@ def has_foreseen_hash(value: Any) -> bool:
 
 
 def loose(value: Any) -> Any:
-    """A value to ask for its truth and for `!=`, if that cannot fail. Others are Odd."""
+    """A value whose truth and `!=` cannot fail; others raise Odd."""
     kind = type(value)
     if kind in PLAIN or is_plain_enum(kind):
         return value

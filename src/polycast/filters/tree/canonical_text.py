@@ -138,7 +138,7 @@ def _container(value: Any, kind: type) -> str:
 
 
 def _written_time(value: Any) -> str:
-    """With its zone by name, if that has one: the offset alone is not the zone."""
+    """A time with the name of its zone, if it has one: the offset alone is not the zone."""
     zone = value.tzinfo.key if isinstance(value.tzinfo, zoneinfo.ZoneInfo) else None
     plain = value.replace(tzinfo=None) if zone else value
     named = f", {zone!r}" if zone else ""
@@ -248,7 +248,7 @@ def _pointed(text: str, error: SyntaxError) -> str:
 
 
 class _Constants(ast.NodeTransformer):
-    """Replaces the written form of a constant by the constant."""
+    """Replaces calls that write a constant, such as `date(...)`, by the constant."""
 
     def __init__(self, class_named: Callable[[str], type | None]) -> None:
         self._class_named = class_named

@@ -1,4 +1,4 @@
-"""What is known of a filter once the class of the events is known: fewer things to ask.
+"""Constant folding: a filter for events of exactly one class has less to evaluate.
 
 `isinstance(event, C)` is decided for events of exactly one class, and `and`, `or`, `not` and
 comparisons of constants with it. What is left means the same for these events.
@@ -74,7 +74,7 @@ def _(node: nodes.Or, cls: type) -> nodes.Node:
 
 
 def _joined(kind: type[Any], parts: list[nodes.Node], *, ends: bool) -> nodes.Node:
-    """Without constants that decide nothing, and without what comes after one that decides."""
+    """Drop constants that decide nothing, and everything after one that decides."""
     kept: list[nodes.Node] = []
     for number, part in enumerate(parts):
         if isinstance(part, nodes.Constant):
@@ -88,6 +88,6 @@ def _joined(kind: type[Any], parts: list[nodes.Node], *, ends: bool) -> nodes.No
 
 
 def _is_plain(cls: type, classes: tuple[type, ...]) -> bool:
-    """Whether `isinstance` asks nobody's own code."""
+    """Whether `isinstance` runs no code of a user."""
     own = any("__class__" in vars(base) for base in cls.__mro__ if base is not object)
     return not own and all(type(tested) is type for tested in classes)

@@ -15,5 +15,5 @@ DOORS = frozenset(
 
 
 def leads_out(name: str) -> bool:
-    """Whether a filter from outside may not name it."""
+    """Whether an untrusted filter may not name it."""
     return name.startswith("__") or name in DOORS

@@ -29,10 +29,10 @@ __all__ = ["Component", "FilterLanguage", "Insight", "insight_of", "language_of"
 
 
 class Insight:
-    """What a language knows of its own functions, for those who run filters fast: if anything."""
+    """How an index and generated code use a language's functions without calling them."""
 
     def asked(self, node: Applied, *, wanted: bool) -> tuple[Node, Form] | None:
-        """A term, and what is asked of its value; None if it has to be evaluated."""
+        """The term and the predicate that an index looks up; None if it has to be evaluated."""
         del node, wanted
         return None
 
@@ -47,17 +47,17 @@ class Insight:
         return node
 
     def seat(self, node: Applied, cls: type) -> str | tuple[str, ...] | None:
-        """Where its value just stands in events of exactly one class (see `slots`)."""
+        """The slot of its value in events of exactly one class (see `slots`), if it has one."""
         del node, cls
         return None
 
     def attributes(self, node: Applied) -> frozenset[str] | None:
-        """Which attributes of the event it asks for, if the event is its argument; None: any."""
+        """The attributes that it reads of the event, its argument; None if it may read any."""
         del node
         return None
 
     def check(self, node: Applied) -> None:
-        """Raise FilterError if a filter from outside may not say so."""
+        """Raise FilterError if an untrusted filter may not call it like this."""
 
 
 class Component(Protocol):

@@ -1,4 +1,4 @@
-"""What a filter looks at in an event: some of its attributes, or all of it."""
+"""The attributes of the event that a filter reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["attributes_asked"]
 
 
 def attributes_asked(tree: Node) -> frozenset[str] | None:
-    """The attributes of the event itself that a tree asks for; None if it may ask for anything.
+    """The attributes of the event itself that a tree reads; None if it may read any.
 
     Whoever takes the event as a whole may ask for anything: a comparison with it, `isinstance`, a
     method of it, a function that nobody can look into, and names that belong to Python.

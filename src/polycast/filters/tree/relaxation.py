@@ -1,4 +1,4 @@
-"""A filter that lets pass all that another does, and asks less.
+"""Relaxed filters: they match every event that another filter matches, and evaluate less.
 
 Where a part cannot be asked, the rest still keeps most events away; the part itself is asked by
 who can.
@@ -27,12 +27,12 @@ def is_open(node: Node) -> bool:
 
 
 def all_open(filters: Iterable[Filter[Any] | None]) -> bool:
-    """Whether none of them has an opaque part, which is a function that may do anything."""
+    """Whether no filter has an opaque part, which is a function that may do anything."""
     return all(where is None or is_open(where.tree) for where in filters)
 
 
 def weakened(tree: Node, can_ask: Callable[[Node], bool]) -> Node:
-    """What is left of a tree if only some of its parts can be asked; it matches no less."""
+    """The tree without the parts that cannot be evaluated; it matches at least the same events."""
     if not isinstance(tree, And):
         return _more(tree, can_ask)
     # What fails here does not match, and did not match before.
@@ -40,7 +40,7 @@ def weakened(tree: Node, can_ask: Callable[[Node], bool]) -> Node:
 
 
 def _more(node: Node, can_ask: Callable[[Node], bool]) -> Node:
-    """What is true wherever the node is, and fails nowhere else.
+    """A condition that is true wherever the node is, and fails nowhere else.
 
     Of what is joined by `and` only the beginning is left: what came after the missing part was not
     asked unless that was true, and might fail.

@@ -1,4 +1,4 @@
-"""Where the value of a term just stands in events of one class, so that nothing has to be called.
+"""Slots: where events of one class hold the value of a term, so that nothing has to be called.
 
 It is an attribute; or a key, and the attributes whose dictionaries are asked for it in turn: none,
 if the event itself is the dictionary. Who looks there has to ask the term itself if such an
@@ -21,7 +21,7 @@ Seat = str | tuple[str, ...]
 
 
 def seat_of(term: Node, cls: type) -> Seat | None:
-    """Where the value of a term stands in events of exactly one class; None if that is not told."""
+    """The slot of a term in events of exactly one class; None if it has none."""
     match term:
         case Attribute(Event(), name):
             return name

@@ -1,4 +1,4 @@
-"""What a filter may ask for that came as text: from a store, a wire, another process.
+"""What an untrusted filter may do: one that came as text from a store, a wire, another process.
 
 Nothing in a text is run by reading it, but a filter is run for each event. So it must not reach the
 program behind the event, change anything, make something much bigger than the event, or take more
@@ -23,7 +23,7 @@ YES_OR_NO = (nodes.Compare, nodes.Not, nodes.InstanceOf, nodes.Quantified)
 
 
 def check_outside(tree: nodes.Node) -> None:
-    """Raise FilterError if a tree asks for more than a filter from outside may."""
+    """Raise FilterError if a tree does more than an untrusted filter may."""
     for node in reversed(list(nodes.walk(tree))):  # what is below first
         _check(node)
     if not is_plain(tree) and cost_of(tree).constant > MOST_STEPS:
@@ -71,7 +71,7 @@ def _check_name(name: str) -> None:
 
 
 def _growth(node: nodes.Node) -> int:
-    """How many times bigger than the event's own values its value may be, in bits."""
+    """The factor, in bits, by which its value may be bigger than the values of the event."""
     if isinstance(node, nodes.Constant):
         return _bits(node.value)
     if isinstance(node, YES_OR_NO):
@@ -90,7 +90,7 @@ def _growth(node: nodes.Node) -> int:
 
 
 def _bits(value: object) -> int:
-    """What a factor adds: an int may repeat a text, a float cannot."""
+    """The bits that a factor adds: an int may repeat a text, a float cannot."""
     if isinstance(value, int):
         return value.bit_length()
     return len(value).bit_length() if isinstance(value, str | bytes | list | tuple) else 0

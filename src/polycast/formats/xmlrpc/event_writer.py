@@ -72,7 +72,7 @@ def _value(value: Any, path: str, depth: int, *, whole: bool = False) -> Any:
 
 
 def _hidden(value: Any, path: str, depth: int) -> Any:
-    """What is opaque in a value, where it would stand; None if nothing is."""
+    """The opaque parts of a value, in its structure; None if there are none."""
     kind, plain = _form(value, path, depth)
     if kind == "struct":
         found = {

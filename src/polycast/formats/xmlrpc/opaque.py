@@ -1,4 +1,4 @@
-"""Attributes that filters of other systems do not see (API 4.3.2: the opaque part of an event)."""
+"""Opaque attributes: filters of other systems do not see them (API 4.3.2)."""
 
 from __future__ import annotations
 

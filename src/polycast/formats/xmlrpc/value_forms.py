@@ -51,7 +51,7 @@ MISSING: Any = type("Missing", (), {"__slots__": ()})()
 
 
 class NoForm(Exception):
-    """A value that XML-RPC has nothing for, and why."""
+    """Raised for a value that XML-RPC cannot express."""
 
     def __init__(self, value: object, why: str) -> None:
         self.value, self.why = value, why
@@ -62,7 +62,7 @@ class NoForm(Exception):
 
 
 def is_level_3(event: object) -> bool:
-    """Whether an event says itself which part of it is filterable: a dict with that member."""
+    """Whether an event is a level-3 event: a dict with the member `filterable`."""
     return isinstance(event, dict) and FILTERABLE in event
 
 

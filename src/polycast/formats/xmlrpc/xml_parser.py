@@ -1,4 +1,4 @@
-"""XML-RPC as text: values from XML, and nothing else that XML can do."""
+"""The parser of XML-RPC, which accepts no other XML."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Element:
         self.parts: list[tuple[str, Any]] = []
 
     def only(self, *names: str, text: bool = False) -> None:
-        """Refuse anything else below, and text, unless it is all there is and may be."""
+        """Refuse other children, and text beside the expected child."""
         for name, _ in self.parts:
             if name not in names:
                 raise NotDecodableError(WHAT, why=f"<{name:.60}> cannot be in <{self.name}>")
@@ -75,7 +75,7 @@ class _Element:
 
 
 class _XmlRpcReader:
-    """Makes values of elements as they end."""
+    """Builds values from elements as they end."""
 
     def __init__(self) -> None:
         self._open: list[_Element] = []

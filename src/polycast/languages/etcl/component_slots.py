@@ -1,4 +1,4 @@
-"""Where the value of a component just stands: most are a member, a property or a variable."""
+"""The slots of components: most are a member, a property or a variable of the event."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _VARIABLES = ("variable_header", "filterable_data")  # in which `$name` is looke
 
 
 def seat_of_path(path: EtclPath, cls: type) -> str | tuple[str, ...] | None:
-    """Where it leads to in events of exactly one class, if that is just a look-up there."""
+    """The slot of a path in events of exactly one class, if following it is a single look-up."""
     if not path.steps or path.asks_time:
         return None
     *before, last = path.steps

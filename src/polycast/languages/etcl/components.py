@@ -32,7 +32,7 @@ CLOCK = SystemClock()
 
 
 class EtclStep(NamedTuple):
-    """One part of a path."""
+    """One step of a path."""
 
     kind: str  # "variable", "member", "position", "element", "property", "tag", "default", or last
     argument: Any = None
@@ -53,7 +53,7 @@ class EtclPath:
 
     @property
     def read(self) -> Callable[[Any], Any]:
-        """What follows it in an event, or raises; made when it is first needed."""
+        """A function that follows the path in an event, or raises; built on first use."""
         if self._read is None:
             self._read = self.by(CLOCK)
         return self._read
@@ -65,12 +65,12 @@ class EtclPath:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of members that it goes through."""
+        """The names of the members on the way."""
         named = ("variable", "member", "property")
         return tuple(step.argument for step in self.steps if step.kind in named)
 
     def by(self, clock: Clock) -> Callable[[Any], Any]:
-        """The same by another clock."""
+        """The same function, reading another clock."""
         read = _reader(self.steps, clock)
         read.__qualname__ = self.text  # as an explanation calls it; a store knows it again by it
         return read
@@ -153,7 +153,7 @@ def path_of(text: str) -> EtclPath:
 
 
 def scan_path(scanner: Scanner) -> EtclPath:
-    """The path that comes next, taken."""
+    """Parse the path that comes next."""
     scanner.expect("$", accepted="a component, which begins with $")
     begin = scanner.at
     steps = _beginning(scanner)
@@ -182,7 +182,7 @@ def _beginning(scanner: Scanner) -> list[EtclStep]:
 
 
 def _step(scanner: Scanner) -> EtclStep | None:
-    """One more part of a path; None at its end."""
+    """Parse one more step of a path; None at its end."""
     sign = scanner.take(".", "[", "(")
     if sign == "[":
         place = scanner.place(accepted="the number of an element, from 0")

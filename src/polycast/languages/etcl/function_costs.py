@@ -1,4 +1,4 @@
-"""What the functions of ETCL cost: every one of them has its line here."""
+"""The cost of every function of ETCL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of ETCL by the names they have in a tree, and what is known of them beforehand."""
+"""The functions of ETCL by their names in a tree, and how an index and generated code use them."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def path_in(node: nodes.Applied) -> EtclPath | None:
 
 
 class EtclInsight(Insight):
-    """What is known of these functions for those who run filters fast."""
+    """How an index and generated code use these functions."""
 
     def asked(self, node: nodes.Applied, *, wanted: bool) -> tuple[nodes.Node, Form] | None:
-        """A strict comparison of a term with a constant, or a term that has to be a boolean."""
+        """The predicate of a strict comparison with a constant, or of a term that is a boolean."""
         if node.name == "truth":
             return node.arguments[0], Points(BOOLEANS, (wanted,))
         if node.name not in COMPARED:
@@ -85,7 +85,7 @@ class EtclInsight(Insight):
         return None if form is None else (left, form)
 
     def written(self, node: nodes.Applied, writer: SourceWriter) -> str | None:
-        """A path is followed by a function of its own; a plain attribute is compared in place."""
+        """Follow a path by a function of its own; compare a plain attribute in place."""
         if node.name == "component":
             path = path_in(node)
             return None if path is None else _reading(node.arguments[0], path, writer)
@@ -95,7 +95,7 @@ class EtclInsight(Insight):
         return None if place is None else _in_place(node, place, writer)
 
     def folded(self, node: nodes.Applied, cls: type) -> nodes.Node:
-        """A field of the class is an attribute, and the path goes on from there."""
+        """Turn the first step into an attribute if the class has such a field."""
         if node.name != "component" or not isinstance(node.arguments[0], nodes.Event):
             return node
         path = path_in(node)
@@ -116,14 +116,14 @@ class EtclInsight(Insight):
         return None if path is None else seat_of_path(path, cls)
 
     def attributes(self, node: nodes.Applied) -> frozenset[str] | None:
-        """The first part of a path tells."""
+        """The attribute that the first step of a path reads."""
         path = path_in(node)
         if path is None or not path.steps or not isinstance(node.arguments[0], nodes.Event):
             return None
         return _attributes(path, path.steps[0])
 
     def check(self, node: nodes.Applied) -> None:
-        """Names must not lead out of the event, and literals must be literals."""
+        """Raise FilterError if a name leads out of the event, or a literal takes no text."""
         path = path_in(node)
         for name in () if path is None else path.names:
             if leads_out(name):
@@ -133,7 +133,7 @@ class EtclInsight(Insight):
 
 
 def _reading(of: nodes.Node, path: EtclPath, writer: SourceWriter) -> str:
-    """By a function, unless it is known where to look."""
+    """Source that reads a component: from its slot if it has one, else by a function."""
     start = writer.write(of)
     found = f"{writer.reference(path.read)}({start})"
     cls = writer.cls if isinstance(of, nodes.Event) else None
@@ -153,7 +153,7 @@ def _reading(of: nodes.Node, path: EtclPath, writer: SourceWriter) -> str:
 
 
 def _attribute(name: str) -> nodes.Attribute | None:
-    """One of the event, if the name may stand in source."""
+    """The attribute of the event, if the name may stand in source."""
     try:
         return nodes.Attribute(nodes.Event(), name)
     except FilterError:
@@ -202,7 +202,7 @@ class _Place(NamedTuple):
 
 
 def _place(term: nodes.Node, writer: SourceWriter) -> _Place | None:
-    """A field of the event or of what its fields hold, or anything that can be given a name."""
+    """Where generated code finds a term: a field, a field of a field, or a local name."""
     if isinstance(term, nodes.Attribute) and isinstance(term.of, nodes.Event):
         return _Place(writer.write(term), _declared(writer.cls, term.name))
     path = path_in(term) if isinstance(term, nodes.Applied) else None
@@ -217,7 +217,7 @@ def _named(term: nodes.Node, writer: SourceWriter) -> _Place | None:
 
 
 def _followed(first: nodes.Node, path: EtclPath, writer: SourceWriter) -> _Place | None:
-    """Through fields of classes that are known; None if one is not."""
+    """Follow a path through fields of known classes; None if a class is not known."""
     place = _place(first, writer) if isinstance(first, nodes.Attribute) else None
     for kind, name in path.steps:
         owner = None if place is None else place.declared
@@ -262,7 +262,7 @@ def _in_place(node: nodes.Applied, place: _Place, writer: SourceWriter) -> str:
 
 
 def _usual(node: nodes.Applied, place: _Place, writer: SourceWriter) -> str:
-    """What is asked of the class of the value, so that Python compares it as ETCL does."""
+    """The test of the value's class under which Python compares it as ETCL does."""
     if node.name == "truth":
         return f"is {writer.reference(bool)}"
     [_, constant] = node.arguments
@@ -274,7 +274,7 @@ def _usual(node: nodes.Applied, place: _Place, writer: SourceWriter) -> str:
 
 
 def told_time(node: nodes.Node, clock: Clock) -> nodes.Node:
-    """A path that begins with `$curtime`, by a clock; any other node as it is."""
+    """Bind a path that begins with `$curtime` to a clock; return any other node as it is."""
     if not isinstance(node, nodes.Applied):
         return node
     path = path_in(node)

@@ -88,13 +88,13 @@ def _tree(text: str) -> nodes.Node:
 
 
 def _by_clock(tree: nodes.Node, clock: Clock) -> nodes.Node:
-    """The same tree, told the time by a clock."""
+    """The same tree with `$curtime` bound to a clock."""
     found = told_time(tree, clock)
     return rebuilt(tree, lambda part: _by_clock(part, clock)) if found is tree else found
 
 
 class _EtclParser:
-    """One text that is being read."""
+    """A recursive descent parser of one text."""
 
     def __init__(self, text: str) -> None:
         self.scanner = Scanner(text)
@@ -103,7 +103,7 @@ class _EtclParser:
     # -- operators ---------------------------------------------------------------------------------
 
     def expression(self, lowest: int) -> Typed:
-        """What comes next, with operators that bind at least so tightly."""
+        """Parse an expression whose operators bind at least as tightly as the given level."""
         left, highest = self._negation(), HIGHEST
         while True:
             operator = self._operator(lowest, highest)
@@ -159,7 +159,7 @@ class _EtclParser:
         return self._made(node, kind, left, right)
 
     def refuse_more(self, end: str) -> NoReturn:
-        """Say that an expression cannot go on like this; an operator was not to be repeated."""
+        """Raise: an expression cannot continue like this, or an operator was repeated."""
         begin = self.scanner.at
         again = self._operator(1, HIGHEST)
         self.scanner.at = begin
@@ -300,7 +300,7 @@ class _EtclParser:
 
 @lru_cache(COMPONENTS_KEPT)
 def _following(function: str, path: str) -> nodes.Node:
-    """One node for all texts that ask for the same component."""
+    """The node of a component, shared by all texts that name it."""
     return nodes.Applied("etcl", function, (EVENT, nodes.Constant(path)))
 
 

@@ -1,4 +1,4 @@
-"""What can be known of the type of an ETCL expression before there is an event."""
+"""Static types of ETCL expressions."""
 
 from __future__ import annotations
 

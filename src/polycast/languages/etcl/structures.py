@@ -274,7 +274,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _own_names(value: Any) -> tuple[str, ...]:
-    """Of an object whose class declares nothing: what it was given, in that order."""
+    """The attributes of an object whose class declares none, in the order they were set."""
     slots = [slot for cls in type(value).__mro__[::-1] for slot in _slots(cls)]
     own = dict.fromkeys((*slots, *getattr(value, "__dict__", ())))
     return tuple(name for name in own if not name.startswith("_"))

@@ -47,11 +47,11 @@ SETS = (set, frozenset)
 
 
 class NoneSuch(LookupError):
-    """A path that leads nowhere: no such member, element, property, or one that is not active."""
+    """Raised where a path leads nowhere: a member, element or property is absent or inactive."""
 
 
 class Mismatch(TypeError):
-    """Values that an operator does not take, or a part that such a value does not have."""
+    """Raised for values that an operator does not take, or that have no such part."""
 
 
 class Character(str):

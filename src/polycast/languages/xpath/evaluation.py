@@ -1,4 +1,4 @@
-"""Any expression over any event: the general way, node by node, as XPath 1.0 says it."""
+"""The evaluation of any expression over any event, node by node, as XPath 1.0 defines it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _stepped(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
 
 
 def _picked(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
-    """Those that pass the test and the predicates, in the order of the axis."""
+    """The nodes that pass the test and the predicates, in the order of the axis."""
     root.purse.spend(len(nodes))
     test = step.test
     if test == "text()":
@@ -148,7 +148,7 @@ def _passes(value: Value, place: int) -> bool:
 
 
 def _all_below(nodes: Nodes, axis: Callable[[VirtualNode], Nodes]) -> Nodes:
-    """What several nodes have below, each once, in order: they are in order themselves."""
+    """The descendants of several ordered nodes, without duplicates and in document order."""
     found: Nodes = []
     seen: set[VirtualNode] = set()
     for node in nodes:
@@ -235,7 +235,7 @@ def _scalars_compared(sign: str, left: Any, right: Any) -> bool:
 
 
 def _sets_compared(sign: str, left: Nodes, right: Nodes) -> bool:
-    """As if each were compared with each, without doing so."""
+    """Compare two node-sets: whether the comparison holds for some pair of nodes."""
     one, other = {node.string() for node in left}, {node.string() for node in right}
     if sign == "=":
         return not one.isdisjoint(other)

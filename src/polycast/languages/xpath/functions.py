@@ -1,4 +1,4 @@
-"""What is known of XPath's functions in a tree, for those who run filters fast or read them."""
+"""How generated code uses XPath's functions in a tree, and what they cost."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _USUAL: dict[str, list[tuple[type, tuple[str, ...], str, str]]] = {
 
 
 class XPathInsight(Insight):
-    """What is known of these functions beforehand.
+    """How generated code uses these functions.
 
     An index looks up the comparisons around them, which are Python's.
     """
 
     def written(self, node: nodes.Applied, writer: SourceWriter) -> str | None:
-        """A text is parsed once, not for each event; an attribute of a class is just read."""
+        """Parse a text once, not for each event; read an attribute of a known class in place."""
         event, *more = node.arguments
         constants = [argument.value for argument in more if isinstance(argument, nodes.Constant)]
         if len(constants) < len(more):
@@ -65,7 +65,7 @@ class XPathInsight(Insight):
         return _in_place(node.name, path[0], kind, found, writer) or found
 
     def attributes(self, node: nodes.Applied) -> frozenset[str] | None:
-        """A look-up begins at one attribute."""
+        """The attribute at which a look-up begins."""
         if node.name not in LOCATED:
             return None
         match node.arguments:
@@ -74,14 +74,14 @@ class XPathInsight(Insight):
         return None
 
     def check(self, node: nodes.Applied) -> None:
-        """A filter that came as text has paths of constants, and texts that are XPath."""
+        """Raise FilterError unless its paths are constants and its texts are XPath."""
         _check_term(node)
 
 
 def _in_place(
     name: str, member: str | int, kind: str, slowly: str, writer: SourceWriter
 ) -> str | None:
-    """An attribute, if it is of the usual class; all else is found slowly."""
+    """Source that reads an attribute of a usual class in place, and all else by the function."""
     usual = [way for way in _USUAL.get(name, ()) if kind in way[1]]
     seen = writer.cls is not None and isinstance(member, str) and is_seen(writer.cls, member)
     value = writer.local() if usual and seen else None
@@ -130,14 +130,14 @@ SCALAR = frozenset(
 
 
 def _located(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
-    """A value is had at once; a whole array or struct is gone through as one text."""
+    """The cost of reading a value; a whole array or struct is read as one text."""
     kind = node.arguments[2].value if isinstance(node.arguments[2], nodes.Constant) else ""
     plain = node.name != "includes_at" and kind in SCALAR
     return steps(8.0) + sizes[0].times(BYTE if plain or node.name == "kind_at" else 4.0)
 
 
 def _holds(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
-    """Every node of the document a number of times; while it runs, its steps are counted."""
+    """The cost of visiting every node of the document a number of times."""
     text = node.arguments[1].value if isinstance(node.arguments[1], nodes.Constant) else ""
     times = grows(parse(str(text)))
     if times is None:

@@ -38,7 +38,7 @@ def tree_of(text: str) -> nodes.Node:
 
 
 def _whole(expression: Expression) -> nodes.Node:
-    """As much as possible as look-ups, the rest part by part as it is."""
+    """Translate as much as possible to look-ups, and keep the rest, part by part, as XPath."""
     match expression:
         case Connective("and", parts):
             return nodes.And(tuple(map(_whole, parts)))

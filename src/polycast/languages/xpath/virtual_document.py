@@ -1,4 +1,4 @@
-"""The XML-RPC document of an event, without XML: nodes that are made when somebody asks."""
+"""The XML-RPC document of an event, without XML: its nodes are created on demand."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CHARACTERS = 64  # of text that cost as much as a step
 
 
 class TooCostly(Exception):
-    """An evaluation that took more steps than one may: it fails, so the event does not match."""
+    """Raised when an evaluation exceeds its budget of steps: the event does not match."""
 
 
 class Purse:
-    """The steps that are left to one evaluation."""
+    """The budget of steps of one evaluation."""
 
     __slots__ = ("left",)
 
@@ -42,7 +42,7 @@ class Purse:
 
 
 class VirtualNode:
-    """The document, an element or a text. What is below is found when it is first needed."""
+    """The document, an element or a text; its children are created on demand."""
 
     __slots__ = (
         "_children",

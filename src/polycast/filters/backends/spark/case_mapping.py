@@ -55,7 +55,7 @@ def _replaced(term: Term, change: tuple[str, str]) -> Term:
 
 @functools.cache
 def _letters() -> list[str]:
-    """What may be mapped, or looked at: nine code points of ten mean nothing, to Python as well."""
+    """The characters that mapping may change or inspect: one code point of ten is assigned."""
     return [
         character
         for character in map(chr, range(sys.maxunicode + 1))
@@ -65,7 +65,7 @@ def _letters() -> list[str]:
 
 @functools.cache
 def _tables(name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """What each letter that changes becomes: those that become one letter, and the others."""
+    """What each changing letter becomes: the letters that become one letter, and the others."""
     change = MAPPINGS[name]
     changed = {letter: change(letter) for letter in _letters() if change(letter) != letter}
     single = {letter: other for letter, other in changed.items() if len(other) == 1}

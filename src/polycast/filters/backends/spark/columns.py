@@ -6,7 +6,6 @@ exact form is refused with `NoSparkFormError`. Compiling needs no session; only 
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.backends import interpreter
@@ -36,7 +35,7 @@ from polycast.filters.tree import nodes
 from polycast.filters.tree.constants import constant as checked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column
 
@@ -56,7 +55,7 @@ def column(tree: nodes.Node, cls: type) -> Column:
 
 
 def compiled(tree: nodes.Node, cls: type) -> Term:
-    """The same before it is a column; this finds out what is refused without a session."""
+    """The expression of the column, which needs no session; NoSparkFormError if it is not exact."""
     event = Value(ColumnKind("event", cls=cls), spark_terms.NULL)
     try:
         _check_size(sum(1 for _ in nodes.walk(tree)), 1)
@@ -79,7 +78,12 @@ def value_of(node: nodes.Node, scope: Scope) -> Value:
     """The value of an expression; NoSparkFormError if it has no exact form."""
     try:
         value = _known(node)
-        value = _value(node, scope) if value is None else value
+        if value is None:
+            rule = _RULES.get(type(node))
+            if rule is None:
+                why = f"{type(node).__name__} has no Spark form"
+                raise NoColumnError(why, accepted="the other nodes")
+            value = rule(node, scope)
         _limited(value.term, value.ok)
     except NoColumnError as refusal:
         raise no_form(node, why=refusal.why, accepted=refusal.accepted) from None
@@ -124,7 +128,7 @@ def _is_safe(node: nodes.Node) -> bool:
 
 
 def _is_small(node: nodes.Arithmetic) -> bool:
-    """Whether the result is one that nobody has to wait for."""
+    """Whether the result is cheap to compute."""
     parts = [part.value for part in nodes.walk(node) if isinstance(part, nodes.Constant)]
     if node.operator in ("*", "%"):
         return all(type(part) in (bool, int, float) for part in parts)
@@ -135,36 +139,10 @@ def _is_small(node: nodes.Arithmetic) -> bool:
 # -- leaves and attributes -------------------------------------------------------------------------
 
 
-@singledispatch
-def _value(node: nodes.Node, scope: Scope) -> Value:
-    raise NoColumnError(f"{type(node).__name__} has no Spark form", accepted="the other nodes")
-
-
-@_value.register
-def _(node: nodes.Event, scope: Scope) -> Value:
-    return scope[-1]
-
-
-@_value.register
-def _(node: nodes.Variable, scope: Scope) -> Value:
-    return scope[node.depth]
-
-
-@_value.register
-def _(node: nodes.Constant, scope: Scope) -> Value:
-    return constant(node.value)
-
-
-@_value.register
-def _(node: nodes.Opaque, scope: Scope) -> Value:
+def _opaque(node: nodes.Opaque, scope: Scope) -> Value:
     raise NoColumnError(
         f"it cannot be looked into: {node.why}", accepted="expressions over the event"
     )
-
-
-@_value.register
-def _(node: nodes.Attribute, scope: Scope) -> Value:
-    return _attribute(value_of(node.of, scope), node.name)
 
 
 def _attribute(of: Value, name: str) -> Value:
@@ -194,8 +172,7 @@ def _of_member(of: Value, name: str) -> Value:
     return Value(*found).guarded(of.ok, present(of))
 
 
-@_value.register
-def _(node: nodes.Reach, scope: Scope) -> Value:
+def _reach(node: nodes.Reach, scope: Scope) -> Value:
     of = value_of(node.of, scope)
     if (of.kind.name, node.name) in METHODS:
         return call_method(of, node.name, ())
@@ -206,52 +183,28 @@ def _(node: nodes.Reach, scope: Scope) -> Value:
     return found
 
 
-@_value.register
-def _(node: nodes.Call, scope: Scope) -> Value:
+def _call(node: nodes.Call, scope: Scope) -> Value:
     of = value_of(node.of, scope)
     return call_method(
         of, node.method, tuple(value_of(argument, scope) for argument in node.arguments)
     )
 
 
-@_value.register
-def _(node: nodes.Function, scope: Scope) -> Value:
-    return call_function(node.name, tuple(value_of(argument, scope) for argument in node.arguments))
-
-
-@_value.register
-def _(node: nodes.Applied, scope: Scope) -> Value:
+def _applied(node: nodes.Applied, scope: Scope) -> Value:
     raise NoColumnError(
         f"{node.language}.{node.name} follows the rules of another language than Spark's",
         accepted="filters written in Python",
     )
 
 
-@_value.register
-def _(node: nodes.Item, scope: Scope) -> Value:
-    return item(value_of(node.of, scope), value_of(node.key, scope))
-
-
 # -- operators -------------------------------------------------------------------------------------
 
 
-@_value.register
-def _(node: nodes.Arithmetic, scope: Scope) -> Value:
-    return arithmetic(node.operator, value_of(node.left, scope), value_of(node.right, scope))
-
-
-@_value.register
-def _(node: nodes.Sign, scope: Scope) -> Value:
-    return signed(node.operator, value_of(node.operand, scope))
-
-
-@_value.register
-def _(node: nodes.Display, scope: Scope) -> Value:
+def _display(node: nodes.Display, scope: Scope) -> Value:
     raise NoColumnError("Spark has no such containers", accepted="`x in (a, b)`")
 
 
-@_value.register
-def _(node: nodes.Compare, scope: Scope) -> Value:
+def _compare(node: nodes.Compare, scope: Scope) -> Value:
     left = value_of(node.first, scope)
     links: list[Value] = []
     for sign, operand in node.rest:
@@ -278,13 +231,7 @@ def _among(sign: str, needle: Value, elements: list[Value]) -> Value:
     return Value(ColumnKind("bool"), negated(found) if sign == "not in" else found, oks)
 
 
-@_value.register
-def _(node: nodes.And, scope: Scope) -> Value:
-    return _all_of([value_of(part, scope) for part in node.parts])
-
-
-@_value.register
-def _(node: nodes.Or, scope: Scope) -> Value:
+def _or(node: nodes.Or, scope: Scope) -> Value:
     parts = [value_of(part, scope) for part in node.parts]
     truths = [truth(part) for part in parts]
     return _first(parts, truths, either(*truths))
@@ -296,7 +243,7 @@ def _all_of(parts: list[Value]) -> Value:
 
 
 def _first(parts: Sequence[Value], stops: Sequence[Term], told: Term) -> Value:
-    """The first part at which it stops, else the last; a part after it may fail."""
+    """The first part that decides, else the last; parts after the deciding one may fail."""
     ok = _ok(parts, stops)
     if all(part.kind == ColumnKind("bool") for part in parts):
         return Value(ColumnKind("bool"), told, ok)
@@ -307,7 +254,7 @@ def _first(parts: Sequence[Value], stops: Sequence[Term], told: Term) -> Value:
 
 
 def _ok(parts: Sequence[Value], stops: Sequence[Term]) -> Term:
-    """Whether all goes well in the first half, and in the second if the first does not stop."""
+    """Whether the first half does not fail, nor the second where the first does not decide."""
     if len(parts) == 1:
         return parts[0].ok
     half = len(parts) // 2
@@ -315,14 +262,12 @@ def _ok(parts: Sequence[Value], stops: Sequence[Term]) -> Term:
     return both(_ok(parts[:half], stops[:half]), either(*stops[:half], after))
 
 
-@_value.register
-def _(node: nodes.Not, scope: Scope) -> Value:
+def _not(node: nodes.Not, scope: Scope) -> Value:
     operand = value_of(node.operand, scope)
     return Value(ColumnKind("bool"), negated(truth(operand)), operand.ok)
 
 
-@_value.register
-def _(node: nodes.InstanceOf, scope: Scope) -> Value:
+def _instance_of(node: nodes.InstanceOf, scope: Scope) -> Value:
     of = value_of(node.of, scope)
     verdict = TRUE if _is_instance(of.kind, node.classes) else FALSE
     if of.kind.nullable:
@@ -343,8 +288,7 @@ def _is_instance(kind: ColumnKind, classes: tuple[type, ...]) -> bool:
     return verdicts.pop()
 
 
-@_value.register
-def _(node: nodes.Quantified, scope: Scope) -> Value:
+def _quantified(node: nodes.Quantified, scope: Scope) -> Value:
     over = value_of(node.over, scope)
     if over.kind.name in ("none", "never"):
         return failing()
@@ -352,3 +296,30 @@ def _(node: nodes.Quantified, scope: Scope) -> Value:
     inner = (element, *scope)
     tests = [value_of(condition, inner) for condition in node.conditions]
     return quantified(node.kind, over, element, tests, value_of(node.each, inner))
+
+
+_RULES: dict[type, Callable[[Any, Scope], Value]] = {
+    nodes.Event: lambda node, scope: scope[-1],
+    nodes.Variable: lambda node, scope: scope[node.depth],
+    nodes.Constant: lambda node, scope: constant(node.value),
+    nodes.Opaque: _opaque,
+    nodes.Attribute: lambda node, scope: _attribute(value_of(node.of, scope), node.name),
+    nodes.Reach: _reach,
+    nodes.Call: _call,
+    nodes.Function: lambda node, scope: call_function(
+        node.name, tuple(value_of(argument, scope) for argument in node.arguments)
+    ),
+    nodes.Applied: _applied,
+    nodes.Item: lambda node, scope: item(value_of(node.of, scope), value_of(node.key, scope)),
+    nodes.Arithmetic: lambda node, scope: arithmetic(
+        node.operator, value_of(node.left, scope), value_of(node.right, scope)
+    ),
+    nodes.Sign: lambda node, scope: signed(node.operator, value_of(node.operand, scope)),
+    nodes.Display: _display,
+    nodes.Compare: _compare,
+    nodes.And: lambda node, scope: _all_of([value_of(part, scope) for part in node.parts]),
+    nodes.Or: _or,
+    nodes.Not: _not,
+    nodes.InstanceOf: _instance_of,
+    nodes.Quantified: _quantified,
+}

@@ -77,7 +77,7 @@ def _table(value: Value, test: Callable[[Any], Any]) -> Value:
 
 
 def _outcome(test: Callable[[Any], Any], member: Any) -> bool | None:
-    """What the test says; None if it fails."""
+    """The result of the test; None if it fails."""
     try:
         result = test(member)
     except Exception:

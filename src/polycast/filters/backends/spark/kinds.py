@@ -61,11 +61,11 @@ class ColumnKind:
         return self.name in ("list", "tuple", "set", "frozenset")
 
     def or_none(self) -> ColumnKind:
-        """The same, and None."""
+        """The same kind, or None."""
         return replace(self, nullable=True)
 
     def without_none(self) -> ColumnKind:
-        """The same, never None."""
+        """The same kind without None."""
         return replace(self, nullable=False)
 
 
@@ -100,7 +100,7 @@ _ACCEPTED = (
 
 
 def kind_of(hint: object) -> ColumnKind:
-    """The kind of an annotation; Refusal if no column can hold its values exactly."""
+    """The kind of an annotation; NoColumnError if no column can hold its values exactly."""
     classes = {wire_name(cls): cls for cls in classes_in(hint)}
     return _kind(expression_of(hint), classes)
 
@@ -153,7 +153,7 @@ def _own_class(expression: TypeExpression, classes: dict[str, type]) -> ColumnKi
 
 @functools.lru_cache(maxsize=4096)
 def attribute_kind(cls: type, name: str) -> ColumnKind:
-    """The kind of a declared attribute; Refusal if it is none, or not plain."""
+    """The kind of a declared attribute; NoColumnError if it is not declared, or not plain."""
     declared = declared_defaults(cls)
     accepted = f"the declared attributes of {cls.__name__}: {', '.join(declared) or 'none'}"
     if name not in declared:
@@ -173,7 +173,7 @@ def attribute_kind(cls: type, name: str) -> ColumnKind:
 
 
 def _is_plain(cls: type, name: str) -> bool:
-    """Whether reading the attribute runs nobody's code."""
+    """Whether reading the attribute runs no code of the class."""
     getters = (vars(base).get("__getattribute__") for base in cls.__mro__)
     if any(isinstance(getter, types.FunctionType) for getter in getters):
         return False
@@ -182,7 +182,7 @@ def _is_plain(cls: type, name: str) -> bool:
 
 
 def subclasses(cls: type) -> Iterator[type]:
-    """A class and all that this process knows below it."""
+    """A class and every subclass in this process."""
     yield cls
     below: list[type] = type.__subclasses__(cls)
     for subclass in below:

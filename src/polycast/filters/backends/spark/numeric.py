@@ -53,7 +53,7 @@ def _ints(sign: str, left: Value, right: Value) -> Term:
 
 
 def _by_bounds(sign: str, left: ColumnKind, right: ColumnKind) -> bool | None:
-    """What the bounds of two ints tell already: so an int that Spark cannot hold can stand here."""
+    """The result, if the bounds decide it: then an int may be one that Spark cannot hold."""
     if sign in (">", ">="):
         return _by_bounds(MIRRORED[sign], right, left)
     if sign == "=":

@@ -14,7 +14,7 @@ __all__ = ["NoColumnError", "no_form"]
 
 
 class NoColumnError(Exception):
-    """Why a part is refused; the part itself is added by who knows it."""
+    """Why a part has no column; whoever knows the part adds it to the message."""
 
     def __init__(self, why: str, *, accepted: str) -> None:
         self.why, self.accepted = why, accepted

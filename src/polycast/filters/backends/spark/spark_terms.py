@@ -319,7 +319,7 @@ class _Columns:
 
 
 def _plain(value: object) -> object:
-    """What `lit` takes without a thought of time zones or calendars."""
+    """The values that `lit` takes unchanged, whatever the time zone or calendar."""
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:

@@ -1,4 +1,4 @@
-"""What the Spark back end takes: asked of the compiler itself, example by example.
+"""What the Spark back end supports, found by compiling an example of each thing.
 
 Which nodes, operators, functions and methods there are, the dispatch tables say; what becomes of an
 example, and why, the compiler says. Only the examples are written down here.
@@ -84,7 +84,7 @@ class Support:
 
 
 def support() -> tuple[Support, ...]:
-    """Everything that a filter may contain, and what becomes of it."""
+    """Everything that a filter may contain, and whether the back end supports it."""
     found = [_support("node", name, examples) for name, examples in _nodes()]
     for group, names in _OPERATORS.items():
         found += [_support(group, name, _over_attributes(group, name)) for name in names]
