@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 
+from spark_support import METHOD_EXAMPLES, SampleEvent, Support, support
+
 from polycast.errors import FilterError, NoSparkFormError
 from polycast.filters.backends.spark import compiled
 from polycast.filters.backends.spark.methods import METHODS
-from polycast.filters.backends.spark.support import METHOD_EXAMPLES, SampleEvent, Support, support
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse, render
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
-from functools import singledispatch
 from typing import Any
 
 from polycast.filters.backends.interpreter import evaluate
@@ -20,57 +19,38 @@ __all__ = ["folded"]
 
 def folded(node: nodes.Node, cls: type) -> nodes.Node:
     """The same expression for events of exactly that class."""
-    return _fold(node, cls)
-
-
-@singledispatch
-def _fold(node: nodes.Node, cls: type) -> nodes.Node:
+    match node:
+        case nodes.InstanceOf(nodes.Event(), classes) if _is_plain(cls, classes):
+            return nodes.Constant(issubclass(cls, classes))
+        case nodes.Not(operand):
+            return _negated(folded(operand, cls))
+        case nodes.Compare():
+            return _compared(node)
+        case nodes.Applied(_, _, arguments):
+            new = tuple(folded(argument, cls) for argument in arguments)
+            same = all(map(operator.is_, new, arguments))
+            return insight_of(node).folded(node if same else replace(node, arguments=new), cls)
+        case nodes.And(parts):
+            return _joined(nodes.And, [folded(part, cls) for part in parts], ends=False)
+        case nodes.Or(parts):
+            return _joined(nodes.Or, [folded(part, cls) for part in parts], ends=True)
     return node
 
 
-@_fold.register
-def _(node: nodes.InstanceOf, cls: type) -> nodes.Node:
-    if isinstance(node.of, nodes.Event) and _is_plain(cls, node.classes):
-        return nodes.Constant(issubclass(cls, node.classes))
-    return node
-
-
-@_fold.register
-def _(node: nodes.Not, cls: type) -> nodes.Node:
-    operand = _fold(node.operand, cls)
+def _negated(operand: nodes.Node) -> nodes.Node:
     if isinstance(operand, nodes.Constant):
         return nodes.Constant(not operand.value)
     return nodes.Not(operand)
 
 
-@_fold.register
-def _(node: nodes.Compare, cls: type) -> nodes.Node:
-    parts = (node.first, *(operand for _, operand in node.rest))
-    if not all(isinstance(part, nodes.Constant) for part in parts):
+def _compared(node: nodes.Compare) -> nodes.Node:
+    if not all(isinstance(part, nodes.Constant) for part in node.children()):
         return node
     try:
-        found = evaluate(node, None, ())
+        verdict = evaluate(node, None, ())
     except Exception:  # it fails for every event
         return node
-    return nodes.Constant(found) if isinstance(found, bool) else node
-
-
-@_fold.register
-def _(node: nodes.Applied, cls: type) -> nodes.Node:
-    arguments = tuple(_fold(argument, cls) for argument in node.arguments)
-    same = all(map(operator.is_, arguments, node.arguments))
-    applied = node if same else replace(node, arguments=arguments)
-    return insight_of(node).folded(applied, cls)
-
-
-@_fold.register
-def _(node: nodes.And, cls: type) -> nodes.Node:
-    return _joined(nodes.And, [_fold(part, cls) for part in node.parts], ends=False)
-
-
-@_fold.register
-def _(node: nodes.Or, cls: type) -> nodes.Node:
-    return _joined(nodes.Or, [_fold(part, cls) for part in node.parts], ends=True)
+    return nodes.Constant(verdict) if isinstance(verdict, bool) else node
 
 
 def _joined(kind: type[Any], parts: list[nodes.Node], *, ends: bool) -> nodes.Node:

@@ -7,8 +7,6 @@ than a bounded number of steps for each byte of it (polycast.filters.cost).
 
 from __future__ import annotations
 
-from functools import singledispatch
-
 from polycast.errors import FilterError, FilterTooCostlyError
 from polycast.filters.cost import cost_of, is_plain
 from polycast.filters.tree import nodes
@@ -32,23 +30,18 @@ def check_outside(tree: nodes.Node) -> None:
         )
 
 
-@singledispatch
 def _check(node: nodes.Node) -> None:
     """Most nodes are harmless by themselves."""
+    match node:
+        case nodes.Attribute(_, name) | nodes.Reach(_, name) | nodes.Call(_, name):
+            _check_name(name)
+        case nodes.Arithmetic():
+            _check_arithmetic(node)
+        case nodes.Applied():
+            insight_of(node).check(node)
 
 
-@_check.register
-def _(node: nodes.Attribute | nodes.Reach) -> None:
-    _check_name(node.name)
-
-
-@_check.register
-def _(node: nodes.Call) -> None:
-    _check_name(node.method)
-
-
-@_check.register
-def _(node: nodes.Arithmetic) -> None:
+def _check_arithmetic(node: nodes.Arithmetic) -> None:
     if node.operator in ("**", "<<"):
         power = node.right.value if isinstance(node.right, nodes.Constant) else None
         if type(power) is not int or not 0 <= power <= MOST_GROWTH:
@@ -58,11 +51,6 @@ def _(node: nodes.Arithmetic) -> None:
             f"{node.operator} may make something much bigger than the event: a text times so much; "
             "with a float, as 1e9, it cannot"
         )
-
-
-@_check.register
-def _(node: nodes.Applied) -> None:
-    insight_of(node).check(node)
 
 
 def _check_name(name: str) -> None:

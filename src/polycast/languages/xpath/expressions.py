@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import singledispatch
 
 __all__ = [
     "ANYWHERE",
@@ -239,23 +238,28 @@ def _tightness(node: Expression) -> int:
             return _PATH
 
 
-@singledispatch
 def _text(node: Expression) -> str:
-    raise TypeError(f"{type(node).__name__} is no expression")
+    match node:
+        case Number(value):
+            return number(value) if value < _INFINITE else "1" + "0" * 309
+        case Literal(value):
+            return literal(value)
+        case LocationPath():
+            return _path(node)
+        case Filtered(of, predicates):
+            return f"{_primary(of)}{_predicates(predicates)}"
+        case FunctionCall(name, arguments):
+            return f"{name}({', '.join(map(_text, arguments))})"
+        case Connective(operator, parts):
+            return f" {operator} ".join(_inside(part, _JOINED[operator] + 1) for part in parts)
+        case Binary(operator, left, right):
+            tightness = BINARY[operator]
+            return f"{_inside(left, tightness)} {operator} {_inside(right, tightness + 1)}"
+        case Negative(of):
+            return f"-{_inside(of, _SIGN)}"
 
 
-@_text.register
-def _(node: Number) -> str:
-    return number(node.value) if node.value < _INFINITE else "1" + "0" * 309
-
-
-@_text.register
-def _(node: Literal) -> str:
-    return literal(node.value)
-
-
-@_text.register
-def _(node: LocationPath) -> str:
+def _path(node: LocationPath) -> str:
     steps = node.steps
     if node.start is not None:
         return f"{_primary(node.start)}/{_steps(steps, first=False)}"
@@ -289,31 +293,3 @@ def _predicates(predicates: tuple[Expression, ...]) -> str:
 def _primary(node: Expression) -> str:
     simple = isinstance(node, FunctionCall | Filtered)
     return _text(node) if simple else f"({_text(node)})"
-
-
-@_text.register
-def _(node: Filtered) -> str:
-    return f"{_primary(node.of)}{_predicates(node.predicates)}"
-
-
-@_text.register
-def _(node: FunctionCall) -> str:
-    return f"{node.name}({', '.join(map(_text, node.arguments))})"
-
-
-@_text.register
-def _(node: Connective) -> str:
-    tightness = _JOINED[node.operator]
-    return f" {node.operator} ".join(_inside(part, tightness + 1) for part in node.parts)
-
-
-@_text.register
-def _(node: Binary) -> str:
-    tightness = BINARY[node.operator]
-    left, right = _inside(node.left, tightness), _inside(node.right, tightness + 1)
-    return f"{left} {node.operator} {right}"
-
-
-@_text.register
-def _(node: Negative) -> str:
-    return f"-{_inside(node.of, _SIGN)}"
