@@ -20,7 +20,7 @@ from polycast.filters.tree.canonical import made_canonical, on_topic
 from polycast.filters.tree.canonical_text import parse, render
 from polycast.filters.tree.constant_folding import folded
 from polycast.filters.tree.language_registry import languages
-from polycast.filters.tree.untrusted import check_outside
+from polycast.filters.tree.untrusted import check_untrusted
 from polycast.filters.verdicts import Verdict, verdicts
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Filter(Generic[T_contra]):
         """The filter as data, for a store or a wire; an opaque part has none."""
         for part in self.opaque_parts():
             raise FilterError(f"a part of the filter cannot leave this process: {part.why}")
-        check_outside(self.tree)  # else it could not be read again
+        check_untrusted(self.tree)  # else it could not be read again
         return {"format": FORMAT, "filter": str(self)}
 
     @classmethod
@@ -191,7 +191,7 @@ class Filter(Generic[T_contra]):
             raise FilterError(f"not a filter of format {FORMAT}: {str(data)[:80]}")
         text: str = data.get("filter", "")  # type: ignore[attr-defined]
         tree = parse(text) if class_named is None else parse(text, class_named)
-        check_outside(tree)
+        check_untrusted(tree)
         return Filter(tree)
 
     def __and__(self, other: Callable[[T_contra], object]) -> Filter[T_contra]:

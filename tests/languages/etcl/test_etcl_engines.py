@@ -22,8 +22,8 @@ from polycast.filters.normal_form.predicate_kinds import Interval, Others, Point
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse
 from polycast.filters.tree.constant_folding import folded
-from polycast.filters.tree.projection import attributes_asked
-from polycast.filters.tree.relaxation import weakened
+from polycast.filters.tree.projection import attributes_read
+from polycast.filters.tree.relaxation import relaxed
 from polycast.languages.etcl.writer import etcl_text
 from polycast.matching.native import available
 from polycast.matching.native.native_index import NativeIndex
@@ -222,19 +222,19 @@ SAME = {"variable_header", "filterable_data"}
 )
 def test_a_filter_looks_at_these_attributes(text: str, names: set[str] | None) -> None:
     header = {"header", "domain_name", "type_name", "event_name", "variable_header"}
-    assert attributes_asked(etcl(text).tree) == (header if names is None else names)
+    assert attributes_read(etcl(text).tree) == (header if names is None else names)
 
 
 @pytest.mark.parametrize(
     "text", ["$ == 1", "$.0 == 1", "$(a) == 1", "$[0] == 1", "1 in $", "$._d == 1"]
 )
 def test_a_filter_may_look_at_all_of_an_event(text: str) -> None:
-    assert attributes_asked(etcl(text).tree) is None
+    assert attributes_read(etcl(text).tree) is None
 
 
 def test_a_part_that_cannot_be_asked_is_left_out() -> None:
     where = etcl("$.a == 1 and $.b == 2")
-    less = weakened(where.tree, lambda node: "$.b" not in str(pc.Filter(node)))
+    less = relaxed(where.tree, lambda node: "$.b" not in str(pc.Filter(node)))
     assert pc.Filter(less) == etcl("$.a == 1")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from polycast.errors import FilterMistakeError
 from polycast.filters.checking.classes import Classes
 from polycast.filters.checking.inference import Kind, Kinds, joined, kinds_of, shown
-from polycast.filters.checking.messages import told
+from polycast.filters.checking.messages import message_of
 from polycast.filters.checking.places import Places, rebuilt
 from polycast.filters.checking.walker import CertainFailure, Walker
 from polycast.filters.tree import nodes
@@ -107,7 +107,7 @@ def _places(tree: nodes.Node) -> Places:
 
 def _described(failure: CertainFailure, places: Places, classes: Classes) -> FilterProblem:
     start, end = places.span(failure.first, failure.last)
-    why, suggestion = told(failure, places, classes)
+    why, suggestion = message_of(failure, places, classes)
     return FilterProblem(places.text[start:end], why, suggestion, failure.code, places.text, start)
 
 

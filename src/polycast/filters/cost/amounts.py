@@ -71,10 +71,6 @@ class Amount:
         linear, square = self.linear.get(EVENT, 0.0), self.square.get(EVENT, 0.0)
         return self.constant + linear * size + square * size * size
 
-    def per_byte(self, size: int) -> float:
-        """How much more of it each byte means, in events of up to so many bytes."""
-        return self.linear.get(EVENT, 0.0) + self.square.get(EVENT, 0.0) * size
-
     def over(self, elements: Amount, source: int) -> Amount:
         """The sum of it for all elements of something of a size; `TooMuch` if that is not linear.
 

@@ -20,10 +20,18 @@ from polycast.forks import shared_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["ABSENT", "Domain", "Odd", "domain_of", "domain_of_all", "has_foreseen_hash", "loose"]
+__all__ = [
+    "ABSENT",
+    "Domain",
+    "Unindexable",
+    "domain_of",
+    "domain_of_all",
+    "has_foreseen_hash",
+    "loose",
+]
 
 
-class Odd(Exception):
+class Unindexable(Exception):
     """Raised for a value that cannot be looked up, because its class decides how it compares."""
 
 
@@ -92,7 +100,7 @@ class Domain:
         self._usable = usable
 
     def coerce(self, value: Any) -> Any:
-        """The value to look up: itself, or ABSENT if it equals no constant; others raise Odd."""
+        """The value to look up: itself, or ABSENT if no constant equals it; else Unindexable."""
         kind = type(value)
         if kind in self.exact:
             return value if self._usable is None or self._usable(value) else ABSENT
@@ -100,7 +108,7 @@ class Domain:
             return ABSENT
         if kind not in PLAIN:
             return self.coerce(_plain(value, self))
-        raise Odd
+        raise Unindexable
 
     def place(self, value: Any) -> Any:
         """The sort key of a value; members of an enum are singletons."""
@@ -136,7 +144,7 @@ def _plain(value: Any, domain: Domain) -> Any:
         _bases[kind] = next((base for base in _PLAIN_VALUE if _behaves_as(base, kind)), None)
     base = _bases[kind]
     if base is None:
-        raise Odd
+        raise Unindexable
     return _PLAIN_VALUE[base](value)
 
 
@@ -146,7 +154,7 @@ def _of_numpy(name: str, value: Any) -> Any:
         return float.__add__(value, 0.0)
     if name in _NUMPY and abs(int(value)) <= SMALL:
         return int(value)
-    raise Odd
+    raise Unindexable
 
 
 def _behaves_as(base: type, kind: type) -> bool:
@@ -181,7 +189,7 @@ def _is_comparable(value: Any) -> bool:
     if type(value) is not decimal.Decimal:
         return True
     if decimal.getcontext().traps[decimal.FloatOperation]:
-        raise Odd
+        raise Unindexable
     return not value.is_nan()
 
 
@@ -216,7 +224,7 @@ class _Times(Domain):
         if type(value) is datetime.datetime and value.tzinfo is not None:
             if type(value.tzinfo) in (datetime.timezone, zoneinfo.ZoneInfo):
                 return ABSENT
-            raise Odd
+            raise Unindexable
         return super().coerce(value)
 
 
@@ -289,7 +297,7 @@ def _of_subclass(constant: Any) -> tuple[Domain, Any] | None:
         return None
     try:
         return domain_of(_plain(constant, TEXTS))
-    except Odd:
+    except Unindexable:
         return None
 
 
@@ -315,7 +323,7 @@ def has_foreseen_hash(value: Any) -> bool:
 
 
 def loose(value: Any) -> Any:
-    """A value whose truth and `!=` cannot fail; others raise Odd."""
+    """A value whose truth and `!=` cannot fail; others raise Unindexable."""
     kind = type(value)
     if kind in PLAIN or is_plain_enum(kind):
         return value

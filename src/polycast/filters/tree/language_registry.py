@@ -46,7 +46,7 @@ class Insight:
         del cls
         return node
 
-    def seat(self, node: Applied, cls: type) -> str | tuple[str, ...] | None:
+    def slot(self, node: Applied, cls: type) -> str | tuple[str, ...] | None:
         """The slot of its value in events of exactly one class (see `slots`), if it has one."""
         del node, cls
         return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from polycast.filters.tree.language_registry import insight_of
 from polycast.filters.tree.nodes import Applied, Attribute, Event, Node, Opaque, Reach
 
-__all__ = ["attributes_asked"]
+__all__ = ["attributes_read"]
 
 
-def attributes_asked(tree: Node) -> frozenset[str] | None:
+def attributes_read(tree: Node) -> frozenset[str] | None:
     """The attributes of the event itself that a tree reads; None if it may read any.
 
     Whoever takes the event as a whole may ask for anything: a comparison with it, `isinstance`, a

@@ -15,7 +15,7 @@ from polycast.filters.tree.nodes import And, Constant, Node, Opaque, Or, walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["EVERYTHING", "all_open", "is_open", "weakened"]
+__all__ = ["EVERYTHING", "all_open", "is_open", "relaxed"]
 
 TRUE = Constant(True)
 EVERYTHING: Filter[Any] = Filter(TRUE)
@@ -31,7 +31,7 @@ def all_open(filters: Iterable[Filter[Any] | None]) -> bool:
     return all(where is None or is_open(where.tree) for where in filters)
 
 
-def weakened(tree: Node, can_ask: Callable[[Node], bool]) -> Node:
+def relaxed(tree: Node, can_ask: Callable[[Node], bool]) -> Node:
     """The tree without the parts that cannot be evaluated; it matches at least the same events."""
     if not isinstance(tree, And):
         return _more(tree, can_ask)

@@ -15,12 +15,12 @@ from polycast.filters.tree.nodes import Applied, Attribute, Constant, Event, Ite
 if TYPE_CHECKING:
     from polycast.filters.tree.nodes import Node
 
-__all__ = ["Seat", "seat_of"]
+__all__ = ["Slot", "slot_of"]
 
-Seat = str | tuple[str, ...]
+Slot = str | tuple[str, ...]
 
 
-def seat_of(term: Node, cls: type) -> Seat | None:
+def slot_of(term: Node, cls: type) -> Slot | None:
     """The slot of a term in events of exactly one class; None if it has none."""
     match term:
         case Attribute(Event(), name):
@@ -30,5 +30,5 @@ def seat_of(term: Node, cls: type) -> Seat | None:
         case Item(Event(), Constant(key)) if type(key) is str and cls is dict:
             return (key,)
         case Applied(_, _, (Event(), *_)):
-            return insight_of(term).seat(term, cls)
+            return insight_of(term).slot(term, cls)
     return None

@@ -13,14 +13,14 @@ from polycast.filters.tree import nodes
 from polycast.filters.tree.forbidden_names import leads_out
 from polycast.filters.tree.language_registry import insight_of
 
-__all__ = ["check_outside"]
+__all__ = ["check_untrusted"]
 
 MOST_STEPS = 1_000_000  # for each event, however small
 MOST_GROWTH = 20  # bits: how much bigger than what the event holds a value may become
 YES_OR_NO = (nodes.Compare, nodes.Not, nodes.InstanceOf, nodes.Quantified)
 
 
-def check_outside(tree: nodes.Node) -> None:
+def check_untrusted(tree: nodes.Node) -> None:
     """Raise FilterError if a tree does more than an untrusted filter may."""
     for node in reversed(list(nodes.walk(tree))):  # what is below first
         _check(node)

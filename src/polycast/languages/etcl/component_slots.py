@@ -10,7 +10,7 @@ from polycast.languages.etcl.structures import UNTYPED, WELL_KNOWN, fields_of
 if TYPE_CHECKING:
     from polycast.languages.etcl.components import EtclPath
 
-__all__ = ["seat_of_path"]
+__all__ = ["slot_of_path"]
 
 _HEADERS = ("$.header", "$header")
 _FIXED_HEADERS = (*(f"{header}.fixed_header" for header in _HEADERS), "$fixed_header")
@@ -34,7 +34,7 @@ _DICTIONARIES = {
 _VARIABLES = ("variable_header", "filterable_data")  # in which `$name` is looked up
 
 
-def seat_of_path(path: EtclPath, cls: type) -> str | tuple[str, ...] | None:
+def slot_of_path(path: EtclPath, cls: type) -> str | tuple[str, ...] | None:
     """The slot of a path in events of exactly one class, if following it is a single look-up."""
     if not path.steps or path.asks_time:
         return None

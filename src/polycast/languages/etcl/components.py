@@ -9,7 +9,7 @@ from polycast.config import SystemClock
 from polycast.errors import FilterError
 from polycast.languages.etcl import structures
 from polycast.languages.etcl.scanner import DIGITS, Scanner, quoted, written_name
-from polycast.languages.etcl.values import Character, EnumLabel, NoneSuch
+from polycast.languages.etcl.values import AbsentError, Character, EnumLabel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -258,5 +258,5 @@ def default(event: Any, text: str, /) -> bool:
     """`default $.u._d`: whether the union has a default member, and that is active."""
     path = path_of(text)
     if not path.steps or path.steps[-1].kind != "_d":
-        raise NoneSuch("not the discriminator of a union")
+        raise AbsentError("not the discriminator of a union")
     return path.is_default(event)

@@ -11,7 +11,7 @@ from polycast.filters.tree.forbidden_names import leads_out
 from polycast.filters.tree.language_registry import Insight
 from polycast.languages.etcl import components as paths
 from polycast.languages.etcl import values
-from polycast.languages.etcl.component_slots import seat_of_path
+from polycast.languages.etcl.component_slots import slot_of_path
 from polycast.languages.etcl.components import EtclPath, EtclStep, path_of
 from polycast.languages.etcl.ordered_values import BOOLEANS, CHARACTERS, LABELS, constant_of
 from polycast.languages.etcl.structures import AT_EVENT, UNTYPED, fields_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from polycast.filters.backends.python import SourceWriter
     from polycast.filters.normal_form.ordered_domains import Domain
 
-__all__ = ["COMPARED", "FUNCTIONS", "EtclInsight", "path_in", "told_time"]
+__all__ = ["COMPARED", "FUNCTIONS", "EtclInsight", "path_in", "with_clock"]
 
 COMPARED = {"equal": "==", "differs": "!=", **values.ORDERED}
 PATHS: dict[str, Callable[..., Any]] = {
@@ -110,10 +110,10 @@ class EtclInsight(Insight):
             return node
         return attribute if not rest.steps else _component(attribute, rest)
 
-    def seat(self, node: nodes.Applied, cls: type) -> str | tuple[str, ...] | None:
+    def slot(self, node: nodes.Applied, cls: type) -> str | tuple[str, ...] | None:
         """Most components are a member, a property or a variable."""
         path = path_in(node) if node.name == "component" else None
-        return None if path is None else seat_of_path(path, cls)
+        return None if path is None else slot_of_path(path, cls)
 
     def attributes(self, node: nodes.Applied) -> frozenset[str] | None:
         """The attribute that the first step of a path reads."""
@@ -137,13 +137,13 @@ def _reading(of: nodes.Node, path: EtclPath, writer: SourceWriter) -> str:
     start = writer.write(of)
     found = f"{writer.reference(path.read)}({start})"
     cls = writer.cls if isinstance(of, nodes.Event) else None
-    seat = None if cls is None else seat_of_path(path, cls)
-    if seat is None:
+    slot = None if cls is None else slot_of_path(path, cls)
+    if slot is None:
         return found
-    if isinstance(seat, str):
-        attribute = _attribute(seat)
+    if isinstance(slot, str):
+        attribute = _attribute(slot)
         return found if attribute is None else writer.write(attribute)
-    key, *dictionaries = seat
+    key, *dictionaries = slot
     key = writer.reference(key)
     for place in [f"{start}.{dictionary}" for dictionary in reversed(dictionaries)] or [start]:
         name = writer.local() if dictionaries else None
@@ -273,7 +273,7 @@ def _usual(node: nodes.Applied, place: _Place, writer: SourceWriter) -> str:
     return f"in {writer.reference(_NUMBERS)}"
 
 
-def told_time(node: nodes.Node, clock: Clock) -> nodes.Node:
+def with_clock(node: nodes.Node, clock: Clock) -> nodes.Node:
     """Bind a path that begins with `$curtime` to a clock; return any other node as it is."""
     if not isinstance(node, nodes.Applied):
         return node

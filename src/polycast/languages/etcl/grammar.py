@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical import rebuilt
 from polycast.languages.etcl.components import EtclPath, EtclStep, scan_path
-from polycast.languages.etcl.functions import told_time
+from polycast.languages.etcl.functions import with_clock
 from polycast.languages.etcl.scanner import Scanner
 from polycast.languages.etcl.static_types import (
     ExpressionKind,
@@ -89,7 +89,7 @@ def _tree(text: str) -> nodes.Node:
 
 def _by_clock(tree: nodes.Node, clock: Clock) -> nodes.Node:
     """The same tree with `$curtime` bound to a clock."""
-    found = told_time(tree, clock)
+    found = with_clock(tree, clock)
     return rebuilt(tree, lambda part: _by_clock(part, clock)) if found is tree else found
 
 

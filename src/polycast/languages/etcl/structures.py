@@ -16,7 +16,7 @@ from weakref import ref
 from msgspec import UNSET
 
 from polycast.events.structured_event import StructuredEvent, TaggedUnion
-from polycast.languages.etcl.values import Character, Mismatch, NoneSuch, elements_of, equal
+from polycast.languages.etcl.values import AbsentError, Character, Mismatch, elements_of, equal
 from polycast.typesystem import wire_name
 from polycast.typesystem.attributes import declared_defaults
 
@@ -135,18 +135,18 @@ def variable(event: Any, name: str) -> Any:
         for properties in (event.variable_header, event.filterable_data):
             if name in properties:
                 return properties[name]
-        raise NoneSuch(f"no variable {name}")
+        raise AbsentError(f"no variable {name}")
     try:
         return member(event, name)
-    except (NoneSuch, Mismatch):
+    except (AbsentError, Mismatch):
         pass
     try:
         return property_named(event, name)
-    except (NoneSuch, Mismatch):
+    except (AbsentError, Mismatch):
         pass
     if name in UNTYPED:
         return UNTYPED[name]
-    raise NoneSuch(f"no variable {name}")
+    raise AbsentError(f"no variable {name}")
 
 
 def variable_reader(name: str) -> Callable[[Any], Any]:
@@ -241,7 +241,7 @@ def member(value: Any, name: str) -> Any:
         known = name in shape.known
         found = getattr(value, name, UNSET) if known else shape.read(value, name)
     if found is UNSET:
-        raise NoneSuch(f"no {name} in a {type(value).__name__}")
+        raise AbsentError(f"no {name} in a {type(value).__name__}")
     return found
 
 
@@ -251,14 +251,14 @@ def position(value: Any, place: int) -> Any:
         names = value.members()
         if place < len(names) and names[place] == value.member:
             return value.value
-        raise NoneSuch(f"member {place} is not active")
+        raise AbsentError(f"member {place} is not active")
     if isinstance(value, Mapping):
         if place >= len(value):
-            raise NoneSuch(f"no member {place}")
+            raise AbsentError(f"no member {place}")
         return next(islice(value.values(), place, None))
     names = _names(value)
     if place >= len(names):
-        raise NoneSuch(f"no member {place}")
+        raise AbsentError(f"no member {place}")
     return member(value, names[place])
 
 
@@ -298,7 +298,7 @@ def tagged(value: Any, tag: Any) -> Any:
     """`.(3)`: the active member, if its discriminator is exactly that; a number is an ordinal."""
     union = _union(value)
     if union.member is None:
-        raise NoneSuch("no member is active")
+        raise AbsentError("no member is active")
     mine = union.tag
     if isinstance(mine, enum.Enum) and type(tag) is int:
         mine = list(type(mine)).index(mine)
@@ -307,7 +307,7 @@ def tagged(value: Any, tag: Any) -> Any:
             return union.value
     except Mismatch:
         pass
-    raise NoneSuch("another member is active")
+    raise AbsentError("another member is active")
 
 
 def _tag(tag: Any) -> Any:
@@ -318,7 +318,7 @@ def default_member(value: Any, _: None = None) -> Any:
     """`.()`: the default member, if it is active."""
     if active_default(value):
         return _union(value).value
-    raise NoneSuch("the default member is not active")
+    raise AbsentError("the default member is not active")
 
 
 def active_default(value: Any) -> bool:
@@ -339,7 +339,7 @@ def element(value: Any, place: int) -> Any:
     """`[3]`."""
     elements = elements_of(value)
     if place >= len(elements):
-        raise NoneSuch(f"no element {place}")
+        raise AbsentError(f"no element {place}")
     return elements[place]
 
 
@@ -354,12 +354,12 @@ def property_named(value: Any, name: str) -> Any:
     if isinstance(pairs, Mapping):
         if name in pairs:
             return pairs[name]
-        raise NoneSuch(f"no property {name}")
+        raise AbsentError(f"no property {name}")
     for pair in elements_of(pairs):
         first, second = _pair(pair)
         if isinstance(first, str) and first == name:
             return second
-    raise NoneSuch(f"no property {name}")
+    raise AbsentError(f"no property {name}")
 
 
 def _pair(value: Any) -> tuple[Any, Any]:
@@ -399,7 +399,7 @@ def repository_id(value: Any, _: None = None) -> str:
 
 def _known(name: str) -> str:
     if not name:
-        raise NoneSuch("the type of the union is not known")
+        raise AbsentError("the type of the union is not known")
     return name
 
 
@@ -409,5 +409,5 @@ def _class(value: Any) -> type:
     if isinstance(value, enum.Enum):
         return cls
     if _shape(cls).kind != "struct":
-        raise NoneSuch(f"the type of a {cls.__name__} has no name")
+        raise AbsentError(f"the type of a {cls.__name__} has no name")
     return cls

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ORDERED",
+    "AbsentError",
     "Character",
     "EnumLabel",
     "Mismatch",
-    "NoneSuch",
     "at_least",
     "at_most",
     "character",
@@ -46,7 +46,7 @@ SEQUENCES = (list, tuple)
 SETS = (set, frozenset)
 
 
-class NoneSuch(LookupError):
+class AbsentError(LookupError):
     """Raised where a path leads nowhere: a member, element or property is absent or inactive."""
 
 

@@ -26,7 +26,7 @@ from polycast.languages.xpath.expressions import (
     Negative,
     Number,
 )
-from polycast.languages.xpath.virtual_document import Purse, VirtualNode, document
+from polycast.languages.xpath.virtual_document import StepBudget, VirtualNode, document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,12 +53,12 @@ def is_true(expression: Expression, event: Any) -> bool:
 
 def evaluate(expression: Expression, event: Any) -> Value:
     """The value of an expression; the context node is the root element."""
-    root = document(event, Purse())
+    root = document(event, StepBudget())
     return _value(expression, EvaluationContext(root.children()[0], 1, 1, root))
 
 
 def _value(node: Expression, context: EvaluationContext) -> Value:
-    context.root.purse.spend(1)
+    context.root.budget.spend(1)
     return _VALUES[type(node)](node, context)
 
 
@@ -119,7 +119,7 @@ def _stepped(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
 
 def _picked(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
     """The nodes that pass the test and the predicates, in the order of the axis."""
-    root.purse.spend(len(nodes))
+    root.budget.spend(len(nodes))
     test = step.test
     if test == "text()":
         nodes = [node for node in nodes if node.name == "#text"]
@@ -271,7 +271,7 @@ def _called(call: FunctionCall, context: EvaluationContext) -> Value:
         values = [[context.node]]
     if name in TEXTUAL:
         texts = [string_of(value) for value in values]
-        context.root.purse.spend(sum(map(len, texts)) // 64)
+        context.root.budget.spend(sum(map(len, texts)) // 64)
         found: Value = TEXTUAL[name](*texts)
         return found
     if name in NUMERIC:

@@ -1,7 +1,7 @@
 """Paths that lead to one node or to none, whatever the event, or to the items of one array.
 
 The names of members differ, so `/struct/member[name="a"]` is one node or none; so are its children,
-and an item of an array at a place. Any other path is `Elsewhere`.
+and an item of an array at a place. Any other path is `NotLookedUpError`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Truth = Callable[[Expression, "Located"], nodes.Node]
 
-__all__ = ["DOCUMENT", "ROOT", "Elsewhere", "Located", "locate"]
+__all__ = ["DOCUMENT", "ROOT", "Located", "NotLookedUpError", "locate"]
 
 KINDS = SCALARS | {"struct", "array"}
 _SELF = LocationStep("self", "node()")
@@ -37,7 +37,7 @@ _NAME = (
 )
 
 
-class Elsewhere(Exception):
+class NotLookedUpError(Exception):
     """An expression that has to be evaluated node by node."""
 
 
@@ -71,7 +71,7 @@ ROOT = Located("root")  # the context of the whole: the root element, whatever i
 def locate(path: LocationPath, context: Located, truth: Truth) -> Located:
     """Where a path leads from a context; `truth` translates its predicates."""
     if path.start is not None:
-        raise Elsewhere
+        raise NotLookedUpError
     place = DOCUMENT if path.absolute else context
     for step in path.steps:
         place = _stepped(place, step, truth)
@@ -82,7 +82,7 @@ def _stepped(place: Located, step: LocationStep, truth: Truth) -> Located:
     if step == _SELF:
         return place
     if step.axis != "child":
-        raise Elsewhere
+        raise NotLookedUpError
     match place.level, step.test:
         case ("root", "member") | ("typed", "member") if place.kind in ("struct", ""):
             return _member(place, step.predicates, truth)
@@ -100,7 +100,7 @@ def _stepped(place: Located, step: LocationStep, truth: Truth) -> Located:
         case "member", ("value" | "name") as test:
             found = place._replace(level=test)
         case _:
-            raise Elsewhere
+            raise NotLookedUpError
     return _narrowed(found, step.predicates, truth)
 
 
@@ -116,14 +116,14 @@ def _condition(predicate: Expression, place: Located, truth: Truth) -> nodes.Nod
     if isinstance(predicate, Number):
         return nodes.Constant(predicate.value == 1)  # there is no other node
     if kind_of(predicate) == "number":
-        raise Elsewhere
+        raise NotLookedUpError
     return truth(predicate, place)
 
 
 def _member(place: Located, predicates: tuple[Expression, ...], truth: Truth) -> Located:
     """One of the predicates, or of what they join by `and`, says the name of the member."""
     if not predicates:
-        raise Elsewhere
+        raise NotLookedUpError
     first = predicates[0]
     parts = first.parts if isinstance(first, Connective) and first.operator == "and" else (first,)
     for number, part in enumerate(parts):
@@ -133,7 +133,7 @@ def _member(place: Located, predicates: tuple[Expression, ...], truth: Truth) ->
             rest = [truth(condition, bare) for condition in (*parts[:number], *parts[number + 1 :])]
             found = bare._replace(conditions=(*place.conditions, *rest))
             return _narrowed(found, predicates[1:], truth)
-    raise Elsewhere
+    raise NotLookedUpError
 
 
 def _name_in(predicate: Expression) -> str | None:
@@ -153,4 +153,4 @@ def _item(place: Located, predicates: tuple[Expression, ...]) -> Located:
             return place._replace(level="items", kind="")
         case (Number(value),) if 1 <= value < 2**31 and value == int(value):
             return place._replace(level="value", path=(*place.path, int(value)), kind="")
-    raise Elsewhere
+    raise NotLookedUpError

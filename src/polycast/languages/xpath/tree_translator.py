@@ -23,7 +23,7 @@ from polycast.languages.xpath.expressions import (
     text_of,
 )
 from polycast.languages.xpath.parser import parse
-from polycast.languages.xpath.paths import ROOT, Elsewhere, Located, locate
+from polycast.languages.xpath.paths import ROOT, Located, NotLookedUpError, locate
 from polycast.languages.xpath.signatures import COMPARISONS
 
 __all__ = ["tree_of"]
@@ -50,7 +50,7 @@ def _whole(expression: Expression) -> nodes.Node:
             return _whole(of)
     try:
         return _truth(expression, ROOT)
-    except Elsewhere:
+    except NotLookedUpError:
         text = nodes.Constant(text_of(expression))
         return nodes.Applied("xpath", "holds", (nodes.Event(), text))
 
@@ -75,7 +75,7 @@ def _truth(expression: Expression, context: Located) -> nodes.Node:
             return _existence(_located(expression, context))
         case Binary(sign, left, right) if sign in COMPARISONS:
             return _compared(sign, left, right, context)
-    raise Elsewhere
+    raise NotLookedUpError
 
 
 def _negated(node: nodes.Node) -> nodes.Node:
@@ -108,7 +108,7 @@ def _constant(expression: Expression) -> Any:
 def _literal(expression: Expression) -> nodes.Constant:
     if isinstance(expression, Literal):
         return nodes.Constant(expression.value)
-    raise Elsewhere
+    raise NotLookedUpError
 
 
 # -- paths -----------------------------------------------------------------------------------------
@@ -116,14 +116,14 @@ def _literal(expression: Expression) -> nodes.Constant:
 
 def _located(path: Expression, context: Located) -> Located:
     if not isinstance(path, LocationPath):
-        raise Elsewhere
+        raise NotLookedUpError
     return locate(path, context, _truth)
 
 
 def _existence(place: Located) -> nodes.Node:
     """That there is such a node; a condition on what is below it says so, too."""
     if place.level not in ("typed", "member", "value", "name", "data"):
-        raise Elsewhere
+        raise NotLookedUpError
     if any(_implies(condition, place) for condition in place.conditions):
         return _all(place.conditions)
     return _all((*place.conditions, place.exists()))
@@ -150,7 +150,7 @@ def _valued(path: Expression, context: Located) -> Located:
     """A node whose string-value is that of a value."""
     place = _located(path, context)
     if place.level not in ("typed", "value", "text"):
-        raise Elsewhere
+        raise NotLookedUpError
     return place
 
 
@@ -161,7 +161,7 @@ def _compared(sign: str, left: Expression, right: Expression, context: Located) 
     if _is_constant(left):
         sign, left, right = _MIRRORED[sign], right, left
     if not _is_constant(right):
-        raise Elsewhere
+        raise NotLookedUpError
     value = _constant(right)
     match left:
         case LocationPath() if isinstance(value, bool):
@@ -180,13 +180,13 @@ def _compared(sign: str, left: Expression, right: Expression, context: Located) 
         ):
             length = nodes.Function("len", (_string(path, context),))
             return _ordered(sign, length, _as_number(value))
-    raise Elsewhere
+    raise NotLookedUpError
 
 
 def _existence_compared(sign: str, path: Expression, value: Any, context: Located) -> nodes.Node:
     """Beside a boolean, nodes count as whether there are any."""
     if sign not in ("=", "!="):
-        raise Elsewhere
+        raise NotLookedUpError
     found = _truth(path, context)
     return found if value is (sign == "=") else _negated(found)
 
@@ -195,11 +195,11 @@ def _nodes_compared(sign: str, place: Located, value: float | str) -> nodes.Node
     """Some node compares so; there is one, or none."""
     if isinstance(value, str) and sign in ("=", "!="):
         if place.level == "text" and (sign == "!=" or not value):
-            raise Elsewhere  # of an empty value there is no text
+            raise NotLookedUpError  # of an empty value there is no text
         found = _text_compared(sign, place, value)
     elif sign == "!=":
         if place.level == "text":
-            raise Elsewhere
+            raise NotLookedUpError
         found = place.term("differs_at", _as_number(value))
     else:
         found = _ordered(sign, place.term("number_at"), _as_number(value))
@@ -209,7 +209,7 @@ def _nodes_compared(sign: str, place: Located, value: float | str) -> nodes.Node
 def _some_item(sign: str, place: Located, value: float | str) -> nodes.Node:
     """Some item of an array is that text."""
     if sign != "=" or not isinstance(value, str):
-        raise Elsewhere
+        raise NotLookedUpError
     return _all((*place.conditions, place.term("includes_at", value)))
 
 
@@ -251,5 +251,5 @@ def _string(expression: Expression, context: Located) -> nodes.Node:
 def _unconditional(path: Expression, context: Located) -> Located:
     place = _valued(path, context)
     if place.conditions:
-        raise Elsewhere
+        raise NotLookedUpError
     return place

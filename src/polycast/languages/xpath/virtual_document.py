@@ -13,7 +13,7 @@ from polycast.formats.xmlrpc.value_forms import (
     scalar_text,
 )
 
-__all__ = ["MOST_STEPS", "Purse", "TooCostly", "VirtualNode", "document", "string_value"]
+__all__ = ["MOST_STEPS", "StepBudget", "TooCostly", "VirtualNode", "document", "string_value"]
 
 MOST_STEPS = 500_000  # of one evaluation, whatever the event
 MOST_GATHERED = 50_000  # of one look-up; a filter may have hundreds
@@ -26,7 +26,7 @@ class TooCostly(Exception):
     """Raised when an evaluation exceeds its budget of steps: the event does not match."""
 
 
-class Purse:
+class StepBudget:
     """The budget of steps of one evaluation."""
 
     __slots__ = ("left",)
@@ -48,19 +48,19 @@ class VirtualNode:
         "_children",
         "_place",
         "_string",
+        "budget",
         "depth",
         "index",
         "name",
         "parent",
         "payload",
-        "purse",
     )
 
     def __init__(
-        self, name: str, payload: Any, parent: VirtualNode | None, index: int, purse: Purse
+        self, name: str, payload: Any, parent: VirtualNode | None, index: int, budget: StepBudget
     ) -> None:
         self.name, self.payload, self.parent, self.index = name, payload, parent, index
-        self.purse = purse
+        self.budget = budget
         self.depth: int = 0 if parent is None else parent.depth
         self._children: list[VirtualNode] | None = None
         self._string: str | None = None
@@ -76,9 +76,9 @@ class VirtualNode:
         found = self._children
         if found is None:
             parts = self._parts()
-            self.purse.spend(len(parts) + 1)
+            self.budget.spend(len(parts) + 1)
             found = self._children = [
-                VirtualNode(name, payload, self, number, self.purse)
+                VirtualNode(name, payload, self, number, self.budget)
                 for number, (name, payload) in enumerate(parts)
             ]
             if self.name in ("struct", "array"):
@@ -117,7 +117,7 @@ class VirtualNode:
                 self._string = scalar_text(self.payload)
             else:
                 self._string = self._gathered()
-        self.purse.spend(1 + len(self._string) // CHARACTERS)
+        self.budget.spend(1 + len(self._string) // CHARACTERS)
         return self._string
 
     def _gathered(self) -> str:
@@ -154,13 +154,13 @@ class VirtualNode:
         return place
 
 
-def document(event: Any, purse: Purse) -> VirtualNode:
+def document(event: Any, budget: StepBudget) -> VirtualNode:
     """The document of the filterable part of an event."""
-    return VirtualNode(DOCUMENT, filterable(event), None, 0, purse)
+    return VirtualNode(DOCUMENT, filterable(event), None, 0, budget)
 
 
 def string_value(kind: str, plain: Any) -> str:
     """The text in the element of a value, arrays and structs included."""
     if kind in SCALARS:
         return scalar_text(plain)
-    return VirtualNode(kind, plain, None, 0, Purse(MOST_GATHERED)).string()
+    return VirtualNode(kind, plain, None, 0, StepBudget(MOST_GATHERED)).string()
