@@ -204,6 +204,19 @@ def test_every_module_has_a_place_in_the_layers() -> None:
     assert packages <= RANK.keys()
 
 
+def test_only_the_registry_of_languages_loads_them_into_filters_and_only_when_asked() -> None:
+    loading = {
+        (name, imported.at_module_level)
+        for name, path in modules()
+        if name.startswith("polycast.filters.")
+        for imported in imports(
+            name, path.read_text(encoding="utf-8"), is_package=path.stem == "__init__"
+        )
+        if imported.target.startswith("polycast.languages")
+    }
+    assert loading == {("polycast.filters.tree.language_registry", False)}
+
+
 def test_the_tables_speak_of_packages_that_have_a_place() -> None:
     assert {package for pair in [*ALLOWED, *FORBIDDEN] for package in pair} <= RANK.keys()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
 from polycast.filters.backends.answers import answered, answering, is_users
-from polycast.filters.backends.compiling import compile_quietly
+from polycast.filters.backends.quiet_compilation import compile_quietly
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import language_of
 from polycast.filters.tree.operators import BUILTINS, reach

@@ -10,7 +10,7 @@ from keyword import iskeyword
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.backends.compiling import compile_quietly
+from polycast.filters.backends.quiet_compilation import compile_quietly
 from polycast.filters.lifting.ast_translator import ExpressionTranslator, Unliftable
 from polycast.filters.lifting.function_source import expression_of
 from polycast.filters.tree import nodes

@@ -16,7 +16,7 @@ import weakref
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from polycast.filters.backends.compiling import QUIET, compile_quietly, hush
+from polycast.filters.backends.quiet_compilation import QUIET, compile_quietly, silence_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -242,7 +242,7 @@ def _parsed(lines: list[str], filename: str) -> dict[int, list[Definition]]:
 
 
 def _tree(text: str, mode: str) -> ast.AST | None:
-    hush()
+    silence_warnings()
     try:
         tree: ast.AST = compile(text, QUIET, mode, ast.PyCF_ONLY_AST, True)
     except NOT_PARSED:

@@ -11,8 +11,8 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
-from polycast.filters.backends.compiling import compile_quietly
 from polycast.filters.backends.python import SourceWriter
+from polycast.filters.backends.quiet_compilation import compile_quietly
 from polycast.filters.normal_form.disjunction import (
     Differs,
     Interval,

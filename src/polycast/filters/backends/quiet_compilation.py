@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import CodeType
 
-__all__ = ["QUIET", "compile_quietly", "hush"]
+__all__ = ["QUIET", "compile_quietly", "silence_warnings"]
 
 QUIET = "<polycast filter>"  # the file name under which nothing is warned about
 HUSHED = ("ignore", None, Warning, re.compile(QUIET), 0)  # as `warnings` keeps it
@@ -18,13 +18,13 @@ HUSHED = ("ignore", None, Warning, re.compile(QUIET), 0)  # as `warnings` keeps 
 
 def compile_quietly(source: str | ast.Module | ast.Expression) -> CodeType:
     """Compile without the warnings that the first compilation gave."""
-    hush()
+    silence_warnings()
     mode = "eval" if isinstance(source, ast.Expression) else "exec"
     compiled: CodeType = compile(source, QUIET, mode, 0, True)
     return compiled
 
 
-def hush() -> None:
+def silence_warnings() -> None:
     """Suppress warnings for the file name of generated code."""
     # A filter for a name of our own need not be taken back: catch_warnings is not for threads.
     if not warnings.filters or warnings.filters[0] != HUSHED:
