@@ -23,7 +23,7 @@ from polycast.languages.xpath.expressions import (
     depth,
     text_of,
 )
-from polycast.languages.xpath.lexer import LANGUAGE, TokenStream, mistake
+from polycast.languages.xpath.lexer import LANGUAGE, TokenStream, XPathToken, mistake
 from polycast.languages.xpath.signatures import SIGNATURES, kind_of
 
 if TYPE_CHECKING:
@@ -112,14 +112,9 @@ class _XPathParser:
     def _binary(self, lowest: int = 1) -> Expression:
         """Parse an expression whose operators bind at least as tightly as the given level."""
         found = self._signed()
-        while (level := self._level()) >= lowest:
+        while (level := _precedence(self._tokens.next)) >= lowest:
             found = Binary(self._tokens.take().text, found, self._binary(level + 1))
         return found
-
-    def _level(self) -> int:
-        """The precedence of the next token; 0 if it is no binary operator."""
-        token = self._tokens.next
-        return BINARY.get(token.text, 0) if token.kind in ("operator", "symbol") else 0
 
     def _signed(self) -> Expression:
         signs = 0
@@ -264,6 +259,11 @@ class _XPathParser:
             for place, argument in zip(places, arguments, strict=False):
                 self._check_nodes(argument, place, f"{name.text}()")
         return _folded(FunctionCall(name.text, tuple(arguments)))
+
+
+def _precedence(token: XPathToken) -> int:
+    """How tightly a token binds; 0 if it is no binary operator."""
+    return BINARY.get(token.text, 0) if token.kind in ("operator", "symbol") else 0
 
 
 def _flat(operator: str, parts: list[Expression]) -> tuple[Expression, ...]:
