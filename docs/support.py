@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spark_support import Support, support
+
 from polycast.filters.backends.python import generate
-from polycast.filters.backends.spark.support import Support, support
 from polycast.filters.normal_form.disjunction import Interval, Points, conjunctions
 from polycast.filters.tree.canonical_text import parse
 

@@ -108,9 +108,8 @@ from polycast.errors import (
     WouldDeadlockError,
 )
 from polycast.events import Identity, StructuredEvent, TaggedUnion
-from polycast.filters import Filter, conditions, lift
+from polycast.filters import Filter, conditions, lift, parse_filter
 from polycast.formats.xmlrpc import Opaque, filterable_xml, from_xmlrpc, to_xmlrpc
-from polycast.languages.registry import parse_filter
 from polycast.matching import Matcher, Selector, all_of, structured, topic
 from polycast.stores import Receipt, Retention
 from polycast.typesystem import conforming, directly_conforming, event, interface_of

@@ -38,7 +38,7 @@ LAYERS = (
 # (importer, imported) within one layer, and why it is allowed.
 ALLOWED = {
     ("config", "errors"): "an option that is not accepted is refused with BadOptionError",
-    ("filters", "languages"): "the register of functions names those of each language",
+    ("filters", "languages"): "the registry of languages loads them when the first is needed",
 }
 
 # (importer, imported) that the layers would allow.
@@ -202,6 +202,19 @@ def test_every_module_imports_only_what_is_below_it() -> None:
 def test_every_module_has_a_place_in_the_layers() -> None:
     packages = {package_of(name) for name, _ in modules() if name != "polycast"}
     assert packages <= RANK.keys()
+
+
+def test_only_the_registry_of_languages_loads_them_into_filters_and_only_when_asked() -> None:
+    loading = {
+        (name, imported.at_module_level)
+        for name, path in modules()
+        if name.startswith("polycast.filters.")
+        for imported in imports(
+            name, path.read_text(encoding="utf-8"), is_package=path.stem == "__init__"
+        )
+        if imported.target.startswith("polycast.languages")
+    }
+    assert loading == {("polycast.filters.tree.language_registry", False)}
 
 
 def test_the_tables_speak_of_packages_that_have_a_place() -> None:

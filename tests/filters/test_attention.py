@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.filters.tree.projection import attributes_asked
+from polycast.filters.tree.projection import attributes_read
 
 
 def looks_into(event: Any) -> bool:
@@ -45,9 +45,9 @@ WHOLE: list[Any] = [
 def test_the_attributes_of_the_event_itself_are_what_is_asked_for(
     function: Any, names: set[str]
 ) -> None:
-    assert attributes_asked(pc.Filter(function).tree) == names
+    assert attributes_read(pc.Filter(function).tree) == names
 
 
 @pytest.mark.parametrize("function", WHOLE)
 def test_who_takes_the_event_as_a_whole_may_ask_for_anything(function: Any) -> None:
-    assert attributes_asked(pc.Filter(function).tree) is None
+    assert attributes_read(pc.Filter(function).tree) is None

@@ -12,7 +12,7 @@ import pytest
 from test_lifting_property import compiled
 
 import polycast as pc
-from polycast.filters.backends.python import Writer, generate
+from polycast.filters.backends.python import SourceWriter, generate
 from polycast.filters.conditions import Equals, Invoke
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse
@@ -81,8 +81,8 @@ class ShoutsInt(int):
 
 
 def codes(code: CodeType) -> list[CodeType]:
-    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
-    return [code, *(found for each in inner for found in codes(each))]
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return [code, *(found for nested in inner for found in codes(nested))]
 
 
 def names_used(function: Any) -> set[str]:
@@ -212,7 +212,7 @@ def test_generated_code_knows_only_the_event_and_numbered_values(text: str) -> N
 
 
 def test_a_prefix_for_other_generated_code_is_kept() -> None:
-    writer = Writer("f7")
+    writer = SourceWriter("f7")
     writer.write(pc.lift(compiled("t.a == 'x' and len(t.b) > 2 and t.c in (1,)")).tree)
     assert all(name.startswith("f7_") for name in writer.names)
 

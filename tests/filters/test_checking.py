@@ -104,7 +104,7 @@ class Rated(Protocol):
 
 def codes(where: Any, *types: type, every: bool = False) -> list[str]:
     tree = where if isinstance(where, nodes.Node) else pc.lift(where).tree
-    return [each.code for each in problems(tree, types or (Talk,), every=every)]
+    return [problem.code for problem in problems(tree, types or (Talk,), every=every)]
 
 
 def read(text: str, *types: type, every: bool = False) -> list[str]:

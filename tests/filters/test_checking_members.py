@@ -68,7 +68,7 @@ class Typed:
     "stars half cached alias literal method() static() of_class() made[0]".split(),  # noqa: SIM905
 )
 def test_what_is_declared_is_taken_at_its_word(path: str) -> None:
-    assert [each.code for each in problems(parse(f"event.{path} < 'a'"), (Typed,))] == [
+    assert [problem.code for problem in problems(parse(f"event.{path} < 'a'"), (Typed,))] == [
         "never-comparable"
     ]
 

@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from test_lifting_property import Order, compiled, orders
 from test_lifting_property import expressions as untyped
 
-from polycast.filters.backends.interpreter import evaluate
+from polycast.filters.backends.interpreter import RULES, evaluate
 from polycast.filters.checking import problems
 from polycast.filters.checking.classes import Classes
-from polycast.filters.checking.mistakes import findings
+from polycast.filters.checking.mistakes import failures
 from polycast.filters.checking.places import rebuilt
-from polycast.filters.checking.walker import Finding
+from polycast.filters.checking.walker import CertainFailure
 from polycast.filters.lifting.function import lift_function
 from polycast.filters.tree import nodes
 
@@ -261,13 +261,15 @@ class Probe(nodes.Node):
     reached: Callable[[Any, tuple[Any, ...]], None] = field(compare=False)
 
 
-@evaluate.register
-def _(node: Probe, event: Any, scope: tuple[Any, ...]) -> Any:
+def _probe(node: Probe, event: Any, scope: tuple[Any, ...]) -> Any:
     node.reached(event, scope)
     return evaluate(node.node, event, scope)
 
 
-def claim(finding: Finding) -> nodes.Node:
+RULES[Probe] = _probe
+
+
+def claim(finding: CertainFailure) -> nodes.Node:
     """What is said to fail."""
     if finding.first is finding.last:
         return finding.first
@@ -282,7 +284,7 @@ def fails(node: nodes.Node, event: Any, scope: tuple[Any, ...] = ()) -> bool:
     return False
 
 
-def probed(tree: nodes.Node, finding: Finding, reached: Callable[..., None]) -> nodes.Node:
+def probed(tree: nodes.Node, finding: CertainFailure, reached: Callable[..., None]) -> nodes.Node:
     """The tree with a probe at the part that was reported."""
 
     def change(node: nodes.Node) -> nodes.Node | None:
@@ -290,7 +292,7 @@ def probed(tree: nodes.Node, finding: Finding, reached: Callable[..., None]) -> 
             return Probe(node, reached)
         if isinstance(node, nodes.Compare) and finding.first is not finding.last:
             operands = [node.first, *(operand for _, operand in node.rest)]
-            if any(each is finding.first for each in operands):
+            if any(part is finding.first for part in operands):
                 return Probe(node, reached)
         return None
 
@@ -318,7 +320,7 @@ OF_CLASS = {cls: made(cls) for cls in KINDS}
 
 def check_findings(text: str, cls: Any, events: list[Any]) -> None:
     tree = tree_of(text)
-    for finding in findings(tree, (cls,), every=False, classes=KNOWN):
+    for finding in failures(tree, (cls,), every=False, classes=KNOWN):
         part, held = claim(finding), []
 
         def reached(event: Any, scope: Any, part: Any = part, held: Any = held) -> None:
@@ -346,7 +348,7 @@ def test_a_part_that_is_reported_fails_by_itself(text: str, cls: Any) -> None:
     if "isinstance" in text or "None" in text:
         return  # then it may be reported only for what comes through
     tree = tree_of(text)
-    for finding in findings(tree, (cls,), every=False, classes=KNOWN):
+    for finding in failures(tree, (cls,), every=False, classes=KNOWN):
         part = claim(finding)
         if not any(isinstance(node, nodes.Variable) for node in nodes.walk(part)):
             assert all(fails(part, event) for event in OF_CLASS[cls]), finding
@@ -398,14 +400,14 @@ HOLDERS = [
 )
 def test_what_was_asked_before_is_not_reported(condition: str, form: tuple[str, str]) -> None:
     tree = tree_of(form[0].format(condition.format(path=form[1])))
-    for finding in findings(tree, (Holder,), every=False, classes=KNOWN):
+    for finding in failures(tree, (Holder,), every=False, classes=KNOWN):
         lines: list[Any] = []
 
         def reached(event: Any, scope: Any, lines: Any = lines) -> None:
             lines.append(event.line)
 
         run(probed(tree, finding, reached), HOLDERS)
-        assert not lines or not all(isinstance(each, Long) for each in lines), condition
+        assert not lines or not all(isinstance(line, Long) for line in lines), condition
 
 
 @settings(max_examples=300, deadline=None)
@@ -413,9 +415,10 @@ def test_what_was_asked_before_is_not_reported(condition: str, form: tuple[str, 
 def test_the_kind_of_class_makes_no_difference(text: str) -> None:
     tree = tree_of(text)
     told = [
-        [(each.part, each.code) for each in problems(tree, (cls,))] for cls in (*KINDS, AsDataclass)
+        [(problem.part, problem.code) for problem in problems(tree, (cls,))]
+        for cls in (*KINDS, AsDataclass)
     ]
-    assert all(each == told[0] for each in told)
+    assert all(answer == told[0] for answer in told)
 
 
 @settings(max_examples=300, deadline=None)
@@ -423,7 +426,7 @@ def test_the_kind_of_class_makes_no_difference(text: str) -> None:
 def test_whatever_is_found_is_told_with_its_place(text: str) -> None:
     tree = tree_of(text)
     told = problems(tree, (AsDataclass,))
-    assert bool(told) == bool(findings(tree, (AsDataclass,), every=False, classes=KNOWN))
+    assert bool(told) == bool(failures(tree, (AsDataclass,), every=False, classes=KNOWN))
     for problem in told:
         assert problem.filter[problem.start :].startswith(problem.part)
         assert str(problem).splitlines()[1].strip("^ ") == ""

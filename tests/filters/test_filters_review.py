@@ -245,7 +245,7 @@ def test_conditions_of_the_paper_pass_what_it_says(
     condition: Condition, passing: list[object]
 ) -> None:
     everyone = [ALICE, BOB, NOBODY]
-    assert [each for each in everyone if pc.Filter(condition).matches(each)] == passing
+    assert [person for person in everyone if pc.Filter(condition).matches(person)] == passing
 
 
 def test_a_method_implies_its_class_and_a_name_does_not() -> None:

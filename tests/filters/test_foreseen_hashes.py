@@ -51,7 +51,7 @@ def test_trees_whose_constants_have_one_hash_have_many(
 ) -> None:
     several = [make(number) for number in range(1, MANY)]
     assert len(set(map(hash, several))) == 1
-    assert len({hash(nodes.Constant(within(each))) for each in several}) == len(several)
+    assert len({hash(nodes.Constant(within(item))) for item in several}) == len(several)
 
 
 @pytest.mark.parametrize("make", SAME.values(), ids=SAME)
@@ -66,10 +66,10 @@ def test_what_has_a_foreseen_hash_is_looked_up_by_range(make: Callable[[int], An
 def test_it_is_found_all_the_same(make: Callable[[int], Any]) -> None:
     several = [make(number) for number in range(1, MANY)]
     matcher: pc.Matcher[int] = pc.Matcher()
-    for number, each in enumerate(several):
-        matcher.add(number, Selector((Holder,)), pc.Filter(is_one_of(each)))
-    for number, each in enumerate(several):
-        assert list(matcher.match(Holder(each))) == [number]
+    for number, item in enumerate(several):
+        matcher.add(number, Selector((Holder,)), pc.Filter(is_one_of(item)))
+    for number, item in enumerate(several):
+        assert list(matcher.match(Holder(item))) == [number]
     for other in (None, "x", make(MANY), float("nan"), datetime.date(2030, 1, 1), [several[0]]):
         assert list(matcher.match(Holder(other))) == []
 

@@ -149,7 +149,7 @@ def test_equal_filters_are_equal_wherever_they_were_written() -> None:
 
 def test_several_lambdas_on_a_line_are_told_apart() -> None:
     filters = [pc.lift(f) for f in (lambda t: t.a == 1, lambda t: t.a == 2, lambda t: t.b == 1)]
-    assert [str(each) for each in filters] == ["event.a == 1", "event.a == 2", "event.b == 1"]
+    assert [str(where) for where in filters] == ["event.a == 1", "event.a == 2", "event.b == 1"]
 
 
 def test_a_lambda_of_the_command_line_is_lifted() -> None:

@@ -48,12 +48,16 @@ def test_identical_lambdas_on_a_line_are_lifted() -> None:
 
 def test_lambdas_that_differ_only_in_a_constant_are_told_apart() -> None:
     made = [lambda t: t.a == 1, lambda t: t.a == True, lambda t: t.a == 1.0]  # noqa: E712
-    assert [text(each) for each in made] == ["event.a == 1", "event.a == True", "event.a == 1.0"]
+    assert [text(lifted) for lifted in made] == [
+        "event.a == 1",
+        "event.a == True",
+        "event.a == 1.0",
+    ]
 
 
 def test_zeros_of_both_signs_are_told_apart() -> None:
     made = [lambda t: t.a == 0.0, lambda t: t.a == -0.0]
-    assert [text(each) for each in made] == ["event.a == 0.0", "event.a == (-0.0)"]
+    assert [text(lifted) for lifted in made] == ["event.a == 0.0", "event.a == (-0.0)"]
 
 
 def test_the_inner_and_the_outer_of_nested_lambdas_are_told_apart() -> None:
@@ -107,7 +111,7 @@ def test_brackets_that_leave_no_instruction_do_not_matter() -> None:
 
 def test_letters_of_several_bytes_do_not_shift_the_place() -> None:
     pair = {"ä€😀": (lambda t: t.a == "ä€😀", lambda t: t.ß != "é")}["ä€😀"]
-    assert [text(each) for each in pair] == ["event.a == 'ä€😀'", "event.ß != 'é'"]
+    assert [text(side) for side in pair] == ["event.a == 'ä€😀'", "event.ß != 'é'"]
 
 
 def test_invalid_escapes_and_odd_comparisons_warn_nobody() -> None:
@@ -413,7 +417,7 @@ def opaque(value: Any) -> Any:
 
 def test_opaque_parts_with_other_defaults_are_different() -> None:
     made = [lambda t, n=n: opaque(n) == t.a for n in range(3)]
-    assert len({pc.lift(each) for each in made}) == 3
+    assert len({pc.lift(lifted) for lifted in made}) == 3
     assert pc.lift(made[0]) == pc.lift(made[0])
 
 

@@ -145,7 +145,9 @@ not not t.a; 1 if 1 else t; t.a @ t.b; t.a << 2; t.a >> 1; t.a & 1; t.a | 1; t.a
 """.replace("\n", ";").split(";")
 
 
-@pytest.mark.parametrize("text", [each.strip() for each in EXPRESSIONS if each.strip()])
+@pytest.mark.parametrize(
+    "text", [expression.strip() for expression in EXPRESSIONS if expression.strip()]
+)
 def test_the_tree_agrees_with_the_function(text: str) -> None:
     function = compiled(text, **NAMES)
     lifted = pc.lift(function)
@@ -227,7 +229,7 @@ def test_loop_variables_are_read_when_the_filter_is_made() -> None:
         made.append(lambda t: t == n)  # noqa: B023
         during.append(str(pc.lift(made[-1])))
     assert during == ["event == 0", "event == 1", "event == 2"]
-    assert [str(pc.lift(each)) for each in made] == ["event == 2"] * 3
+    assert [str(pc.lift(lifted)) for lifted in made] == ["event == 2"] * 3
 
 
 def test_an_empty_cell_makes_a_part_opaque_until_it_is_filled() -> None:

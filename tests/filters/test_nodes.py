@@ -52,12 +52,12 @@ def below(value: Any) -> list[nodes.Node]:
     """All nodes in the fields of a node, in order."""
     if isinstance(value, nodes.Node):
         return [value]
-    return [node for each in value for node in below(each)] if type(value) is tuple else []
+    return [node for element in value for node in below(element)] if type(value) is tuple else []
 
 
 @pytest.mark.parametrize("node", EACH_KIND, ids=lambda node: type(node).__name__)
 def test_the_children_of_a_node_are_the_nodes_in_its_fields(node: nodes.Node) -> None:
-    fields = [getattr(node, each.name) for each in dataclasses.fields(node)]  # type: ignore[arg-type]
+    fields = [getattr(node, field.name) for field in dataclasses.fields(node)]  # type: ignore[arg-type]
     is_value = isinstance(node, nodes.Constant | nodes.Opaque)
     assert list(node.children()) == ([] if is_value else below(tuple(fields)))
 
@@ -65,7 +65,7 @@ def test_the_children_of_a_node_are_the_nodes_in_its_fields(node: nodes.Node) ->
 def test_each_kind_of_node_is_told_what_is_below_it() -> None:
     kinds = {getattr(nodes, name) for name in nodes.__all__}
     kinds = {kind for kind in kinds if isinstance(kind, type) and dataclasses.is_dataclass(kind)}
-    assert {type(each) for each in EACH_KIND} == kinds
+    assert {type(node) for node in EACH_KIND} == kinds
 
 
 def test_everything_in_a_tree_is_what_walking_it_finds() -> None:

@@ -314,7 +314,7 @@ def test_threads_may_lift_the_same_functions_at_once() -> None:
 
     def run() -> None:
         start.wait(30)
-        found = [str(pc.lift(each)) for each in functions]
+        found = [str(pc.lift(function)) for function in functions]
         wrong.extend(set(found) ^ {f"event.a > {n}" for n in range(40)})
 
     threads = [threading.Thread(target=run) for _ in range(6)]

@@ -18,7 +18,7 @@ class Talk:
 
 
 def said(where: object, event: object) -> list[str]:
-    return [str(each) for each in pc.Filter(where).verdicts(event)]  # type: ignore[arg-type]
+    return [str(verdict) for verdict in pc.Filter(where).verdicts(event)]  # type: ignore[arg-type]
 
 
 def test_each_condition_is_told_as_far_as_it_is_asked() -> None:

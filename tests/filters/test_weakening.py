@@ -22,7 +22,7 @@ from polycast.filters.tree.nodes import (
     Or,
     walk,
 )
-from polycast.filters.tree.relaxation import is_open, weakened
+from polycast.filters.tree.relaxation import is_open, relaxed
 
 
 def _asks(name: str) -> Node:
@@ -46,12 +46,12 @@ events = st.dictionaries(st.sampled_from("abcxyz"), st.integers(0, 1)).map(
 
 
 def can_ask(tree: Node) -> bool:
-    return not any(isinstance(each, Attribute) and each.name in "xyz" for each in walk(tree))
+    return not any(isinstance(part, Attribute) and part.name in "xyz" for part in walk(tree))
 
 
 @given(trees, events)
 def test_it_lets_pass_no_less(tree: Node, event: Any) -> None:
-    less = weakened(tree, can_ask)
+    less = relaxed(tree, can_ask)
     assert can_ask(less)
     if Filter(tree).matches(event):
         assert Filter(less).matches(event)
@@ -59,7 +59,7 @@ def test_it_lets_pass_no_less(tree: Node, event: Any) -> None:
 
 @given(trees.filter(can_ask))
 def test_what_can_be_asked_stays_as_it_is(tree: Node) -> None:
-    assert weakened(tree, can_ask) == tree
+    assert relaxed(tree, can_ask) == tree
 
 
 def opaque(event: Any) -> bool:
@@ -81,4 +81,4 @@ def opaque(event: Any) -> bool:
 )
 def test_what_is_left(where: Any, left: str) -> None:
     found: Filter[Any] = pc.lift(where)
-    assert str(Filter(weakened(found.tree, is_open))) == left
+    assert str(Filter(relaxed(found.tree, is_open))) == left

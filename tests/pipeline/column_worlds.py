@@ -16,7 +16,7 @@ from spark_events import Colour, Level, Line, Order, Word, row_of
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
 from polycast.contexts.run.translator import Translator
-from polycast.filters.backends.spark.kinds import Kind, attribute_kind
+from polycast.filters.backends.spark.kinds import ColumnKind, attribute_kind
 from polycast.pipeline.event_rows import NoColumn, Rows
 from polycast.pipeline.table_schema import fields_of
 from polycast.typesystem import Registry, describe
@@ -192,10 +192,10 @@ def _expected(translator: Translator, rows: Rows, event: Any, target: type) -> A
         rows.row_of(made)
     except (NoColumn, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
         return None
-    return plain(row_of(made), Kind("object", cls=target))
+    return plain(row_of(made), ColumnKind("object", cls=target))
 
 
-def plain(value: Any, kind: Kind) -> Any:
+def plain(value: Any, kind: ColumnKind) -> Any:
     """A value of a row so that equal ones are the same: zeros have a sign, and a NaN is one."""
     if value is None:
         return None

@@ -32,7 +32,7 @@ from spark_events import table as table_of
 import polycast as pc
 from polycast.errors import BadContextError, BadOptionError, ContextRefusedError, NoSparkFormError
 from polycast.filters.backends.spark import struct_of
-from polycast.filters.backends.spark.kinds import Kind
+from polycast.filters.backends.spark.kinds import ColumnKind
 from polycast.pipeline import table
 from polycast.pipeline.mapping_columns import translated
 
@@ -66,7 +66,7 @@ def results(spark: SparkSession, context: pc.Context, cls: type, events: list[An
     made = table_of(spark, events, cls).select(translated(context, cls))
     assert made.schema[0].dataType == struct_of(target).toNullable()
     found = [row[0] for row in made.collect()]
-    kind = Kind("object", cls=target)
+    kind = ColumnKind("object", cls=target)
     assert [plain(row, kind) for row in found] == expected_of(context, events, target)
     return found
 
@@ -438,7 +438,7 @@ def test_a_column_makes_what_python_makes(spark: SparkSession, seed: int) -> Non
         for key in ("spark.sql.ansi.enabled", "spark.sql.codegen.factoryMode"):
             spark.conf.unset(key)
     for place, (context, target, _) in enumerate(kept):
-        kind = Kind("object", cls=target)
+        kind = ColumnKind("object", cls=target)
         expected = expected_of(context, events, target)
         for event, row, wanted in zip(events, rows, expected, strict=True):
             assert plain(row[place], kind) == wanted, f"{event}\n{context.source(Order)}"

@@ -166,7 +166,7 @@ async def streams(bus: pc.Bus) -> None:
 
 def publishing(bus: pc.Bus, talk: Talk) -> None:
     bus.publish()  # rejected
-    bus.publish(talk, "/Talks")  # rejected
+    bus.publish(talk, 3)  # rejected
     bus.publish(talk, topic=3)  # rejected
     bus.publish(talk, priority="high")  # rejected
     bus.publish(talk, expires="tomorrow")  # rejected

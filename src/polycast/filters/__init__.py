@@ -1,5 +1,5 @@
 """Content filters: one tree, written in Python, run as generated code; failures never match."""
 
-from polycast.filters.filter import Filter, lift
+from polycast.filters.filter import Filter, lift, parse_filter
 
-__all__ = ["Filter", "lift"]
+__all__ = ["Filter", "lift", "parse_filter"]

@@ -29,7 +29,7 @@ class Condition:
     """A constraint on events. Your own subclass says `matches`, or what tree it means."""
 
     def matches(self, event: Any, topic: str | None = None, /) -> bool:
-        """Whether an event satisfies it; asked for each event, so the answer may change."""
+        """Whether an event satisfies it; called for each event, so the result may change."""
         tree = self.tree()
         if tree is None:
             raise TypeError(f"{type(self).__name__} says neither matches() nor tree()")
@@ -56,7 +56,7 @@ class Condition:
         return nodes.Opaque(self.matches, why, ("own", id(self)), topical=True)
 
     def __call__(self, event: Any, /) -> bool:
-        """A condition can stand wherever a filter can."""
+        """Test an event: a condition can stand wherever a filter can."""
         return self.matches(event)
 
     def __and__(self, other: Callable[[Any], object]) -> And:
@@ -140,7 +140,7 @@ def _step(tree: nodes.Node, name: str, args: Any) -> nodes.Node:
     arguments = [] if args is None else _listed(args)
     if not arguments:
         return nodes.Reach(tree, name)
-    return nodes.Call(tree, name, tuple(_value(each) for each in arguments))
+    return nodes.Call(tree, name, tuple(_value(argument) for argument in arguments))
 
 
 def _value(value: object) -> nodes.Node:
@@ -204,9 +204,10 @@ def _constrained(accessor: Invoke, test: nodes.Node, *, result: bool) -> nodes.N
 
 
 class _Simple(Condition):
-    """A test of what an accessor yields."""
+    """A condition that is one tree: a test of what an accessor yields, a filter, a function."""
 
-    _tree: nodes.Node
+    def __init__(self, tree: nodes.Node) -> None:
+        self._tree = tree
 
     def tree(self) -> nodes.Node:
         """What it means."""
@@ -219,7 +220,7 @@ class Equals(_Simple):
     def __init__(self, where: Any, to: object, *, args: Any = None, result: bool = True) -> None:
         accessor = _accessor(where, args)
         test = nodes.Compare(accessor.tree, (("==", _value(to)),))
-        self._tree = _constrained(accessor, test, result=result)
+        super().__init__(_constrained(accessor, test, result=result))
 
 
 class Compares(_Simple):
@@ -232,7 +233,7 @@ class Compares(_Simple):
             raise BadOptionError.choice("sign", sign, ["<", "<=", ">", ">="])
         accessor = _accessor(where, args)
         test = nodes.Compare(accessor.tree, ((sign, _value(to)),))
-        self._tree = _constrained(accessor, test, result=result)
+        super().__init__(_constrained(accessor, test, result=result))
 
 
 class InstanceOf(_Simple):
@@ -245,14 +246,7 @@ class InstanceOf(_Simple):
             raise BadOptionError("cls", cls, accepted="a class")
         accessor = _accessor(where, args)
         test = nodes.InstanceOf(accessor.tree, (cls,))
-        self._tree = _constrained(accessor, test, result=result)
-
-
-class _Written(_Simple):
-    """A filter, or a function looked into, among conditions."""
-
-    def __init__(self, tree: nodes.Node) -> None:
-        self._tree = tree
+        super().__init__(_constrained(accessor, test, result=result))
 
 
 def _condition(what: Any) -> Condition:
@@ -261,11 +255,11 @@ def _condition(what: Any) -> Condition:
         return what
     tree = getattr(what, "tree", None)
     if isinstance(tree, nodes.Node):
-        return _Written(tree)
+        return _Simple(tree)
     if not callable(what) or isinstance(what, type):
         accepted = "a condition, a filter, or a function that takes the event"
         raise BadOptionError("conditions", what, accepted=accepted)
-    return _Written(lift_function(what))
+    return _Simple(lift_function(what))
 
 
 class _Combined(Condition):
@@ -280,7 +274,7 @@ class _Combined(Condition):
 
     def tree(self) -> nodes.Node:
         """All of them, those without a tree as opaque parts."""
-        return self._kind(tuple(each.node() for each in self._conditions))
+        return self._kind(tuple(condition.node() for condition in self._conditions))
 
 
 class And(_Combined):

@@ -1,4 +1,4 @@
-"""What becomes of a filter: its tree, what an index can look up, the generated code, the column."""
+"""The explanation of a filter: its tree, what an index looks up, the generated code, the column."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPAQUE = "opaque, so that it is called for each event for which it matters, in t
 
 @dataclass(frozen=True, slots=True)
 class FilterExplanation:
-    """A filter as each way of running it sees it; `str()` tells it all."""
+    """A filter as each way of running it sees it; `str()` gives the whole report."""
 
     filter: str
     tree: tuple[str, ...]  # one expression a line, its parts indented below
@@ -71,7 +71,7 @@ class FilterExplanation:
         ):
             if lines:
                 yield f"{title}:"
-                yield from (f"  {line}" for each in lines for line in each.splitlines())
+                yield from (f"  {line}" for entry in lines for line in entry.splitlines())
 
 
 def explained(tree: nodes.Node, cls: type | None, event: Any) -> FilterExplanation:
@@ -89,7 +89,7 @@ def explained(tree: nodes.Node, cls: type | None, event: Any) -> FilterExplanati
         read=read,
         residual=residual,
         opaque=tuple(
-            dict.fromkeys(each.why for each in nodes.walk(tree) if isinstance(each, nodes.Opaque))
+            dict.fromkeys(part.why for part in nodes.walk(tree) if isinstance(part, nodes.Opaque))
         ),
         problems=() if known is None else tuple(map(str, checking.problems(tree, (known,)))),
         source=generated.source,
@@ -132,13 +132,13 @@ def _why(predicate: Predicate) -> str:
     node = predicate.node
     while isinstance(node, nodes.Not):
         node = node.operand
-    if any(isinstance(each, nodes.Opaque) for each in nodes.walk(node)):
+    if any(isinstance(part, nodes.Opaque) for part in nodes.walk(node)):
         return "it has an opaque part"
     if isinstance(node, nodes.And | nodes.Or):
         return "it has too many cases"
     if isinstance(node, nodes.Compare):
         sides = (node.first, *(operand for _, operand in node.rest))
-        if not any(isinstance(each, nodes.Constant) for each in sides):
+        if not any(isinstance(side, nodes.Constant) for side in sides):
             return "it compares parts of the event with each other"
         return "this comparison has no order to look it up in"
     return f"{type(node).__name__} is not a comparison with a constant"

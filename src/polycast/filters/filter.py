@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overloa
 from polycast.errors import BadOptionError, FilterError
 from polycast.errors.failures import FAILURES
 from polycast.filters.backends import interpreter
-from polycast.filters.backends.python import Generated, Writer, generate
+from polycast.filters.backends.python import Generated, SourceWriter, generate
 from polycast.filters.conditions import Condition
 from polycast.filters.explanation import NO_EVENT, FilterExplanation, explained
 from polycast.filters.lifting.function import lift_function
@@ -19,7 +19,8 @@ from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical import made_canonical, on_topic
 from polycast.filters.tree.canonical_text import parse, render
 from polycast.filters.tree.constant_folding import folded
-from polycast.filters.tree.untrusted import check_outside
+from polycast.filters.tree.language_registry import languages
+from polycast.filters.tree.untrusted import check_untrusted
 from polycast.filters.verdicts import Verdict, verdicts
 
 if TYPE_CHECKING:
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm
 
+    from polycast.config import Clock
     from polycast.filters.backends.spark import Column
 
-__all__ = ["Filter", "lift"]
+__all__ = ["Filter", "lift", "parse_filter"]
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -104,12 +106,12 @@ class Filter(Generic[T_contra]):
         return interpreter.matches(self.on(topic).tree, event)
 
     def on(self, topic: str | None) -> Filter[T_contra]:
-        """The filter for events of one topic; only conditions of a user's own ask for it."""
+        """The filter for events of one topic; only a user's own conditions read the topic."""
         return Filter(on_topic(self.tree, topic)) if self.is_topical else self
 
     @property
     def is_topical(self) -> bool:
-        """Whether a part of it asks for the topic of an event."""
+        """Whether a part of it reads the topic of an event."""
         if self._topical is None:
             self._topical = any(part.topical for part in self.opaque_parts())
         return self._topical
@@ -119,7 +121,7 @@ class Filter(Generic[T_contra]):
         """Whether an index can look it up, instead of evaluating it for every event."""
         if self._indexed is None:
             self._indexed = all(
-                any(isinstance(each.form, (Points, Interval)) for each in conjunction)
+                any(isinstance(predicate.form, (Points, Interval)) for predicate in conjunction)
                 for conjunction in conjunctions(self.tree)
             )
         return self._indexed
@@ -139,31 +141,27 @@ class Filter(Generic[T_contra]):
 
     def to_etcl(self) -> str:
         """The filter in ETCL, to be read again; it refuses what ETCL cannot say."""
-        from polycast.languages.etcl.writer import etcl_text
-
-        return etcl_text(self)
+        return languages()["etcl"].write(self)
 
     def to_xpath(self) -> str:
         """The filter in XPath, to be read again; it refuses what XPath cannot say."""
-        from polycast.languages.xpath.writer import xpath_text
-
-        return xpath_text(self)
+        return languages()["xpath"].write(self)
 
     def explain(self, cls: type | None = None, event: object = NO_EVENT) -> FilterExplanation:
         """What each way of running the filter makes of it, or what it says about one event."""
         return explained(self.tree, None if cls is None else _class(cls), event)
 
     def expression(self, prefix: str, cls: type) -> tuple[str, dict[str, Any]]:
-        """What it asks of events of exactly one class, to stand in other generated code."""
-        writer = Writer(prefix, cls=cls, local=True)
+        """Its source for events of exactly one class, to be embedded in other generated code."""
+        writer = SourceWriter(prefix, cls=cls, local=True)
         return writer.write(folded(self.tree, cls)), writer.names
 
     def opaque_parts(self) -> tuple[nodes.Opaque, ...]:
         """The parts that could not be looked into."""
-        return tuple(each for each in nodes.walk(self.tree) if isinstance(each, nodes.Opaque))
+        return tuple(part for part in nodes.walk(self.tree) if isinstance(part, nodes.Opaque))
 
     def verdicts(self, event: T_contra, /) -> tuple[Verdict, ...]:
-        """What each condition says about an event, so that one sees which of them failed."""
+        """The verdict of each condition about an event, which shows which of them failed."""
         return tuple(verdicts(self.tree, event))
 
     def check(self, *types: type, every: bool = False) -> None:
@@ -173,14 +171,14 @@ class Filter(Generic[T_contra]):
         """
         from polycast.filters import checking  # here, because it takes a while to load
 
-        flat = [each for what in types for each in (get_args(what) or (what,))]
+        flat = [cls for what in types for cls in (get_args(what) or (what,))]
         checking.check(self.tree, tuple(map(_class, flat)), every=every)
 
     def to_json(self) -> dict[str, object]:
         """The filter as data, for a store or a wire; an opaque part has none."""
         for part in self.opaque_parts():
             raise FilterError(f"a part of the filter cannot leave this process: {part.why}")
-        check_outside(self.tree)  # else it could not be read again
+        check_untrusted(self.tree)  # else it could not be read again
         return {"format": FORMAT, "filter": str(self)}
 
     @classmethod
@@ -193,7 +191,7 @@ class Filter(Generic[T_contra]):
             raise FilterError(f"not a filter of format {FORMAT}: {str(data)[:80]}")
         text: str = data.get("filter", "")  # type: ignore[attr-defined]
         tree = parse(text) if class_named is None else parse(text, class_named)
-        check_outside(tree)
+        check_untrusted(tree)
         return Filter(tree)
 
     def __and__(self, other: Callable[[T_contra], object]) -> Filter[T_contra]:
@@ -244,6 +242,22 @@ def lift(what: Any, function: Any = NO_EVENT, /) -> Filter[Any]:
     return Filter(function)
 
 
+def parse_filter(text: str, language: str, *, clock: Clock | None = None) -> Filter[Any]:
+    """The filter that a text means in a language: "etcl" or "xpath".
+
+    Where the text asks for the time, as `$curtime` does, it is that of the clock.
+    """
+    if not isinstance(text, str):
+        raise BadOptionError("text", text, accepted="a string")
+    spoken = languages().get(language) if isinstance(language, str) else None
+    if spoken is None:
+        known = " or ".join(repr(name) for name in sorted(languages()))
+        raise BadOptionError("language", language, accepted=known)
+    if clock is not None and not callable(getattr(clock, "time", None)):
+        raise BadOptionError("clock", clock, accepted="a pc.Clock, or None for that of the machine")
+    return Filter(spoken.parse(text, clock))
+
+
 def _class(what: Any) -> type:
     if not isinstance(what, type):
         raise BadOptionError("cls", what, accepted="the class of the events, one at a time")
@@ -255,7 +269,7 @@ def _tree_of(other: Any) -> nodes.Node:
 
 
 def _takes_one(function: object) -> bool:
-    """Whether it is plain to see that it takes the event and answers: most are lambdas."""
+    """Whether it evidently takes the event and returns a result: most are lambdas."""
     if type(function) is not FunctionType or hasattr(function, "__signature__"):
         return False
     code = function.__code__
@@ -265,7 +279,7 @@ def _takes_one(function: object) -> bool:
 
 
 def _check_shape(function: object) -> None:
-    """Refuse at once what could never answer about an event."""
+    """Refuse at once what could never decide about an event."""
     if _takes_one(function):
         return
     accepted = "a callable that takes the event, or None"
@@ -274,10 +288,10 @@ def _check_shape(function: object) -> None:
     if isinstance(function, type) and function is not bool:
         why = "this one is a class, whose objects all count as true"
         raise BadOptionError("where", function, accepted=f"{accepted}; {why}")
-    for each in (function, vars(type(function)).get("__call__")):
-        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+    for called in (function, vars(type(function)).get("__call__")):
+        if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
             raise BadOptionError("where", function, accepted=f"{accepted}; this one is async")
-        if inspect.isgeneratorfunction(each):
+        if inspect.isgeneratorfunction(called):
             why = "this one is a generator, which always counts as true"
             raise BadOptionError("where", function, accepted=f"{accepted}; {why}")
     try:

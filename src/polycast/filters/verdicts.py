@@ -1,4 +1,4 @@
-"""Why an event passes a filter or not: what each of its conditions says."""
+"""Verdicts: why an event passes a filter or not, condition by condition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Verdict", "verdicts"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one condition of a filter says about an event."""
+    """The verdict of one condition of a filter about an event."""
 
     condition: str
     depth: int  # how many conditions it is a part of
@@ -30,7 +30,7 @@ class Verdict:
 
 
 def verdicts(node: nodes.Node, event: Any, *, depth: int = 0) -> Iterator[Verdict]:
-    """The whole filter, then the parts of its `and`, `or` and `not`, as far as they are asked."""
+    """The whole filter, then the evaluated parts of its `and`, `or` and `not`."""
     yield _verdict(node, event, depth)
     if isinstance(node, nodes.Not):
         yield from verdicts(node.operand, event, depth=depth + 1)

@@ -1,1 +1,1 @@
-"""Forms of events that other systems read."""
+"""Formats of events that other systems read."""

@@ -9,8 +9,8 @@ import msgspec
 
 from polycast.errors import FilterError, NotRoutableError
 from polycast.filters import Filter
-from polycast.filters.tree.relaxation import EVERYTHING, is_open, weakened
-from polycast.filters.tree.untrusted import check_outside
+from polycast.filters.tree.relaxation import EVERYTHING, is_open, relaxed
+from polycast.filters.tree.untrusted import check_untrusted
 from polycast.registered_names import home_of
 from polycast.typesystem import describe, wire_name, wire_version
 
@@ -122,7 +122,7 @@ def wanted_from_afar(interest: Interest) -> Definition:
 
 def _routable(where: Filter[Any]) -> dict[str, Any]:
     """A filter that has no form as data: the function it is, or what can be said of it."""
-    less: Filter[Any] = Filter(weakened(where.tree, _can_leave))
+    less: Filter[Any] = Filter(relaxed(where.tree, _can_leave))
     path = None if where.origin is None else path_of(where.origin)
     why = ", ".join(part.why for part in where.opaque_parts()) or _refusal(where.tree)
     if less == EVERYTHING and path is None:
@@ -140,7 +140,7 @@ def _can_leave(node: Node) -> bool:
 
 def _refusal(node: Node) -> str:
     try:
-        check_outside(node)
+        check_untrusted(node)
     except FilterError as error:
         return str(error)
     return ""

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.backends.spark import spark_terms
-from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind, attribute_kind
+from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, attribute_kind
 from polycast.filters.backends.spark.numeric import EXACT
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import (
     FALSE,
     NULL,
@@ -42,12 +42,12 @@ _CONTAINERS: dict[str, tuple[type, ...]] = {
 }
 
 
-def fitted(value: Value, wanted: Kind) -> Value:
+def fitted(value: Value, wanted: ColumnKind) -> Value:
     """A value as an attribute of a kind has it in a row."""
     return or_none(value, wanted, lambda there: _fitted(there, wanted))
 
 
-def or_none(value: Value, wanted: Kind, make: Callable[[Value], Value]) -> Value:
+def or_none(value: Value, wanted: ColumnKind, make: Callable[[Value], Value]) -> Value:
     """None stays None, if the target may have it; of anything else something is made."""
     if not value.kind.nullable:
         return make(value)
@@ -60,7 +60,7 @@ def or_none(value: Value, wanted: Kind, make: Callable[[Value], Value]) -> Value
     return Value(wanted, term, both(value.ok, either(none, made.ok)))
 
 
-def _fitted(value: Value, wanted: Kind) -> Value:
+def _fitted(value: Value, wanted: ColumnKind) -> Value:
     name = value.kind.name
     if name in ("none", "never"):
         return Value(wanted, NULL, value.ok if wanted.nullable and name == "none" else FALSE)
@@ -75,12 +75,12 @@ def _fitted(value: Value, wanted: Kind) -> Value:
     if _CONTAINERS.get(name, ()) == _CONTAINERS.get(wanted.name) and wanted.element is not None:
         element = wanted.element
         return each_of(value, wanted, lambda each: fitted(each, element))
-    raise Refusal(f"{value.kind} is there, and {wanted} is wanted", accepted=f"{wanted}")
+    raise NoColumnError(f"{value.kind} is there, and {wanted} is wanted", accepted=f"{wanted}")
 
 
-def _number(value: Value, wanted: Kind) -> Value:
+def _number(value: Value, wanted: ColumnKind) -> Value:
     if value.kind.name == "bool" and wanted.name == "float":
-        raise Refusal("a bool is there, and a float is wanted", accepted="a float, or an int")
+        raise NoColumnError("a bool is there, and a float is wanted", accepted="a float, or an int")
     whole = as_int(value)
     low, high = (-EXACT, EXACT) if wanted.name == "float" else (LOW, HIGH)
     kind = "bigint" if LOW <= whole.kind.low <= whole.kind.high <= HIGH else WIDE
@@ -93,7 +93,7 @@ def _number(value: Value, wanted: Kind) -> Value:
     return Value(wanted, term, both(whole.ok, *inside))
 
 
-def _object(value: Value, wanted: Kind) -> Value:
+def _object(value: Value, wanted: ColumnKind) -> Value:
     """The attributes that the target declares; what a subtype has besides is no column."""
     if value.kind.name == "object" and value.kind.cls is wanted.cls:
         return Value(wanted, value.term, value.ok)
@@ -115,14 +115,14 @@ def part_of(value: Value, name: str) -> Value:
     return Value(kind, spark_terms.named(name) if is_event else spark_terms.field(value.term, name))
 
 
-def struct(value: Value, wanted: Kind, parts: Mapping[str, Value]) -> Value:
+def struct(value: Value, wanted: ColumnKind, parts: Mapping[str, Value]) -> Value:
     """An object of attributes that are made from a value."""
     pairs = [(literal(name, "string"), part.term) for name, part in parts.items()]
     term = spark_terms.call("named_struct", *(each for pair in pairs for each in pair))
     return Value(wanted, term, both(value.ok, *(part.ok for part in parts.values())))
 
 
-def each_of(value: Value, wanted: Kind, make: Callable[[Value], Value]) -> Value:
+def each_of(value: Value, wanted: ColumnKind, make: Callable[[Value], Value]) -> Value:
     """A container of what is made from each element; if one of them fails, all fails."""
     kind = value.kind.element
     assert kind is not None
@@ -143,29 +143,31 @@ def each_of(value: Value, wanted: Kind, make: Callable[[Value], Value]) -> Value
     return Value(wanted, term, both(value.ok, negated(spark_terms.exists(items, other, failing))))
 
 
-def _distinct(term: Term, wanted: Kind) -> Term:
+def _distinct(term: Term, wanted: ColumnKind) -> Term:
     """What is made of two elements of a set may be equal."""
     if wanted.element is None or wanted.element.name not in _DISTINCT or wanted.element.nullable:
         why = "which elements of a set are equal, Python says in its own way"
-        raise Refusal(why, accepted=f"a list, or a set of {', '.join(_DISTINCT)}")
+        raise NoColumnError(why, accepted=f"a list, or a set of {', '.join(_DISTINCT)}")
     return spark_terms.call("array_distinct", term)
 
 
-def data(value: Any, wanted: Kind) -> Value:
+def data(value: Any, wanted: ColumnKind) -> Value:
     """A value that is the same for every row."""
     element, kinds = wanted.element, _CONTAINERS.get(wanted.name, ())
     if element is None or type(value) not in kinds:
         found = constant(value)
         if found.kind.name == "other":
             accepted = "plain data: None, bool, int, float, str, bytes, Decimal, times, enums"
-            raise Refusal(f"{value!r:.80} is no plain data", accepted=accepted)
+            raise NoColumnError(f"{value!r:.80} is no plain data", accepted=accepted)
         return fitted(found, wanted)
     items = value.values() if isinstance(value, dict) else value
     parts = [data(each, element) for each in items]
     made = [part.term for part in parts]
     if isinstance(value, dict):
         if any(type(key) is not str or key == "$" for key in value):
-            raise Refusal(f"{value!r:.80} has no row", accepted="keys that are texts, and not '$'")
+            raise NoColumnError(
+                f"{value!r:.80} has no row", accepted="keys that are texts, and not '$'"
+            )
         keys = [constant(key).term for key in value]
         pairs = zip(keys, made, strict=True)
         term = spark_terms.call("map", *(each for pair in pairs for each in pair))

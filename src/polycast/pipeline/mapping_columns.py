@@ -39,9 +39,9 @@ from polycast.errors import (
 from polycast.filters.backends.spark import spark_terms as terms
 from polycast.filters.backends.spark import struct_of
 from polycast.filters.backends.spark.columns import DEEPEST, LARGEST
-from polycast.filters.backends.spark.kinds import Kind, attribute_kind
+from polycast.filters.backends.spark.kinds import ColumnKind, attribute_kind
 from polycast.filters.backends.spark.kinds import kind_of as hint_kind
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import NULL, both
 from polycast.filters.backends.spark.values import ABSENT, Value
 from polycast.pipeline.column_casts import (
@@ -98,7 +98,7 @@ def translated(
         column = terms.column_of(terms.case((made.ok, made.term), otherwise=NULL))
         # Everything may be NULL to Spark, and a part that is NULL for every row gets its type.
         return column.cast(struct_of(target).toNullable()).alias(target.__name__)
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         why, accepted = refusal.why, refusal.accepted
     except NoSparkTypeError as error:
         why, accepted = str(error).partition(". Accepted: ")[0], error.accepted
@@ -109,7 +109,7 @@ def _event(
     settled: SettledContext, translator: Translator, cls: type, target: type, *, exact: bool
 ) -> Value:
     """The event, if it is the same whichever of the known subtypes it is of."""
-    event, wanted = Value(Kind("event", cls=cls), NULL), Kind("object", cls=target)
+    event, wanted = Value(ColumnKind("event", cls=cls), NULL), ColumnKind("object", cls=target)
 
     def made(met: type) -> Value:
         if translator.mapping(met) is None:
@@ -120,16 +120,16 @@ def _event(
     for met in () if exact else settled.types.subtypes(cls)[1:]:
         if not _is_abstract(met) and not _are_same(found, _met(met, made)):
             why = f"events of {met.__name__} are translated otherwise than those of {cls.__name__}"
-            raise Refusal(why, accepted="exact=True, over a table(..., exact=True)")
+            raise NoColumnError(why, accepted="exact=True, over a table(..., exact=True)")
     return found
 
 
 def _met(met: type, make: Callable[[type], Value]) -> Value:
     try:
         return make(met)
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         why = f"met as {met.__name__}: {refusal.why}"
-        raise Refusal(why, accepted=refusal.accepted) from None
+        raise NoColumnError(why, accepted=refusal.accepted) from None
 
 
 def _are_same(one: Value, other: Value) -> bool:
@@ -144,14 +144,14 @@ def _limited(value: Value) -> Value:
     size, depth = value.term.size + value.ok.size, max(value.term.depth, value.ok.depth)
     if size > LARGEST or depth > DEEPEST:
         why = f"it would take more than {LARGEST} operations, or {DEEPEST} in each other"
-        raise Refusal(why, accepted="smaller types and functions")
+        raise NoColumnError(why, accepted="smaller types and functions")
     return value
 
 
 # -- recipes ---------------------------------------------------------------------------------------
 
 
-def _made(recipe: Recipe, value: Value, wanted: Kind) -> Value:
+def _made(recipe: Recipe, value: Value, wanted: ColumnKind) -> Value:
     """What a recipe makes of a value, as an attribute of a kind has it."""
     match recipe:
         case Keep() | Duplicate():
@@ -162,18 +162,20 @@ def _made(recipe: Recipe, value: Value, wanted: Kind) -> Value:
             return _built(recipe, value, wanted)
         case Whole():
             why = f"{recipe.function.name} makes {recipe.mapping.target.__name__} as a whole"
-            raise Refusal(why, accepted="rules for attributes")
+            raise NoColumnError(why, accepted="rules for attributes")
         case Each():
             inner, element = recipe.inner, wanted.element
             if element is None:
-                raise Refusal(f"elements are there, and {wanted} is wanted", accepted=f"{wanted}")
+                raise NoColumnError(
+                    f"elements are there, and {wanted} is wanted", accepted=f"{wanted}"
+                )
             return each_of(value, wanted, lambda each: _made(inner, each, element))
         case Choice():
             return or_none(value, wanted, lambda there: _chosen(recipe, there, wanted))
         case Otherwise(inner=Choice(none=Missing()) as choice):
             return _or_default(choice, recipe.default, value, wanted)
     why = "not all that it may be has a place in the target, and a row does not say which it is"
-    raise Refusal(why, accepted="types that the target takes, or maps")
+    raise NoColumnError(why, accepted="types that the target takes, or maps")
 
 
 def _as_said(recipe: Apply, made: Value) -> Value:
@@ -199,10 +201,10 @@ def _check_container(name: str, shape: ValueShape) -> None:
     if kind is tuple and shape.places:
         return
     wanted = hint_text(shape.hint)
-    raise Refusal(f"a {name} is given, and {wanted} is wanted", accepted=wanted)
+    raise NoColumnError(f"a {name} is given, and {wanted} is wanted", accepted=wanted)
 
 
-def _or_default(choice: Choice, default: Default, value: Value, wanted: Kind) -> Value:
+def _or_default(choice: Choice, default: Default, value: Value, wanted: ColumnKind) -> Value:
     """The default in place of None, and nowhere else."""
     made = _chosen(choice, replace(value, kind=value.kind.without_none()), wanted)
     other, none = _default(default, wanted), terms.is_null(value.term)
@@ -210,7 +212,7 @@ def _or_default(choice: Choice, default: Default, value: Value, wanted: Kind) ->
     return Value(wanted, terms.case((none, other.term), otherwise=made.term), both(value.ok, ok))
 
 
-def _chosen(choice: Choice, value: Value, wanted: Kind) -> Value:
+def _chosen(choice: Choice, value: Value, wanted: ColumnKind) -> Value:
     """A row does not say which of its subtypes a value is of: all must come to the same."""
     ways: list[tuple[type, Recipe]] = [*choice.containers, *choice.cases.items()]
     ways = [way for way in ways if not _is_abstract(way[0])] or ways
@@ -225,14 +227,14 @@ def _chosen(choice: Choice, value: Value, wanted: Kind) -> Value:
                 f"{first.__name__} and {met.__name__} are translated in different ways, and a row "
                 "does not say which it has"
             )
-            raise Refusal(why, accepted="one way for all types that can be met there")
+            raise NoColumnError(why, accepted="one way for all types that can be met there")
     return made
 
 
-def _built(build: Build, value: Value, wanted: Kind) -> Value:
+def _built(build: Build, value: Value, wanted: ColumnKind) -> Value:
     _check_maker(build)
     if wanted.cls is None:
-        raise Refusal(f"{build.target.__name__} is made, not {wanted}", accepted=f"{wanted}")
+        raise NoColumnError(f"{build.target.__name__} is made, not {wanted}", accepted=f"{wanted}")
     visible, defaults = declared_defaults(wanted.cls), declared_defaults(build.target)
     parts: dict[str, Value] = {}
     for name in visible:
@@ -242,13 +244,13 @@ def _built(build: Build, value: Value, wanted: Kind) -> Value:
                 parts[name] = _made(build.parts[name], part_of(value, name), kind)
             else:
                 parts[name] = _default(defaults.get(name), kind)
-        except Refusal as refusal:
+        except NoColumnError as refusal:
             why = f"{build.target.__name__}.{name}: {refusal.why}"
-            raise Refusal(why, accepted=refusal.accepted) from None
+            raise NoColumnError(why, accepted=refusal.accepted) from None
     for name, recipe in build.parts.items():
         if name not in visible and not _is_harmless(recipe):
             why = f"{build.target.__name__}.{name} is made, and has no column: it may fail unseen"
-            raise Refusal(why, accepted="attributes that the declared type has")
+            raise NoColumnError(why, accepted="attributes that the declared type has")
     return struct(value, wanted, parts)
 
 
@@ -265,14 +267,16 @@ def _is_harmless(recipe: Recipe) -> bool:
 _EMPTY: dict[Any, Any] = {kind: kind() for kind in (list, tuple, set, frozenset, dict)}
 
 
-def _default(default: Default | None, wanted: Kind) -> Value:
+def _default(default: Default | None, wanted: ColumnKind) -> Value:
     if default is None:
-        raise Refusal("it is computed by its class", accepted="an attribute with a plain default")
+        raise NoColumnError(
+            "it is computed by its class", accepted="an attribute with a plain default"
+        )
     if default.factory is None:
         return data(default.value, wanted)
     if default.factory not in _EMPTY:
         why = "its default is made by a function of its class"
-        raise Refusal(why, accepted="a default that is plain data, or an empty container")
+        raise NoColumnError(why, accepted="a default that is plain data, or an empty container")
     return data(_EMPTY[default.factory], wanted)
 
 
@@ -280,11 +284,11 @@ def _check_maker(build: Build) -> None:
     """Refuse classes whose objects may have something else than what they are made from."""
     name, accepted = build.target.__name__, "dataclasses, attrs classes and Structs without code"
     if build.recursive:
-        raise Refusal(f"{name} is made of itself", accepted="classes whose parts have an end")
+        raise NoColumnError(f"{name} is made of itself", accepted="classes whose parts have an end")
     maker = maker_of(build.target)
     if (maker.by_state and not maker.is_assigned) or not _is_plain(build.target):
         why = f"the constructor of {name} may change what it is given"
-        raise Refusal(why, accepted=f"{accepted} in their constructors")
+        raise NoColumnError(why, accepted=f"{accepted} in their constructors")
 
 
 def _is_plain(cls: Any) -> bool:

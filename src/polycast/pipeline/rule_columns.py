@@ -11,9 +11,9 @@ from polycast.filters import Filter
 from polycast.filters.backends.spark import spark_terms
 from polycast.filters.backends.spark.arithmetic import arithmetic
 from polycast.filters.backends.spark.columns import value_of
-from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind, members
+from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, members
 from polycast.filters.backends.spark.methods import call_function
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import Term, both, literal, operate
 from polycast.filters.backends.spark.values import Value, as_int, constant, truth
 from polycast.filters.tree import nodes
@@ -31,13 +31,15 @@ def applied(rule: Rule, value: Value) -> Value:
     assert rule.function is not None
     try:
         if rule.function.is_impure:
-            raise Refusal("it may give something else each time", accepted="functions without that")
+            raise NoColumnError(
+                "it may give something else each time", accepted="functions without that"
+            )
         return _called(rule.function.call, value)
     except NoSparkFormError as error:
         why, accepted = f"`{error.part}`: {error.why}", error.accepted
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         why, accepted = refusal.why, refusal.accepted
-    raise Refusal(f"rule {str(rule)!r}: {why}", accepted=accepted)
+    raise NoColumnError(f"rule {str(rule)!r}: {why}", accepted=accepted)
 
 
 def _called(call: Any, value: Value) -> Value:
@@ -51,12 +53,12 @@ def _called(call: Any, value: Value) -> Value:
     try:
         tree = Filter(call).tree
     except PolycastError as error:
-        raise Refusal(f"it cannot be looked into: {error}", accepted=_ACCEPTED) from None
+        raise NoColumnError(f"it cannot be looked into: {error}", accepted=_ACCEPTED) from None
     if isinstance(tree, nodes.Opaque):
-        raise Refusal(f"it cannot be looked into: {tree.why}", accepted=_ACCEPTED)
+        raise NoColumnError(f"it cannot be looked into: {tree.why}", accepted=_ACCEPTED)
     found = value_of(tree, (value,))
     if found.kind.name == "float" and any(map(_is_remainder, nodes.walk(tree))):
-        raise Refusal("the zero of `%` may have another sign", accepted="`%` for an int")
+        raise NoColumnError("the zero of `%` may have another sign", accepted="`%` for an int")
     return found
 
 
@@ -75,11 +77,11 @@ def _cast(call: type, value: Value) -> Value:
     if rule is not None:
         return rule(value).guarded(value.ok)
     if call is bool:
-        return Value(Kind("bool"), truth(value), value.ok)
+        return Value(ColumnKind("bool"), truth(value), value.ok)
     if call in _CASTS:
         kinds = ", ".join(_CASTS[call])
-        raise Refusal(f"{call.__name__}() of {value.kind} is not Spark's", accepted=kinds)
-    raise Refusal(f"{call.__name__} is a class", accepted=_ACCEPTED)
+        raise NoColumnError(f"{call.__name__}() of {value.kind} is not Spark's", accepted=kinds)
+    raise NoColumnError(f"{call.__name__} is a class", accepted=_ACCEPTED)
 
 
 def _same(value: Value) -> Value:
@@ -90,24 +92,26 @@ def _whole(value: Value) -> Value:
     """Towards zero, as Python; beyond 64 bits there is no row."""
     low, end = literal(float(LOW), "double"), literal(float(HIGH + 1), "double")
     inside = both(operate(">=", value.term, low), operate("<", value.term, end))  # a NaN is above
-    return Value(Kind("int"), spark_terms.try_cast(value.term, "bigint"), inside)
+    return Value(ColumnKind("int"), spark_terms.try_cast(value.term, "bigint"), inside)
 
 
-def _as(kind: Kind, spark: str) -> Callable[[Value], Value]:
+def _as(kind: ColumnKind, spark: str) -> Callable[[Value], Value]:
     return lambda value: Value(kind, spark_terms.cast(as_int(value).term, spark))
 
 
 def _text(value: Value) -> Value:
-    return Value(Kind("str"), spark_terms.cast(value.term, "string"))
+    return Value(ColumnKind("str"), spark_terms.cast(value.term, "string"))
 
 
 def _truth_text(value: Value) -> Value:
-    return Value(Kind("str"), _texts(value.term, [(True, "True"), (False, "False")], "boolean"))
+    return Value(
+        ColumnKind("str"), _texts(value.term, [(True, "True"), (False, "False")], "boolean")
+    )
 
 
 def _member_text(value: Value) -> Value:
     pairs = [(each.name, str(each)) for each in members(value.kind)]
-    return Value(Kind("str"), _texts(value.term, pairs, "string"))
+    return Value(ColumnKind("str"), _texts(value.term, pairs, "string"))
 
 
 def _texts(term: Term, pairs: list[tuple[Any, str]], spark: str) -> Term:
@@ -117,8 +121,8 @@ def _texts(term: Term, pairs: list[tuple[Any, str]], spark: str) -> Term:
     return spark_terms.case(*zip(tests, made, strict=True), otherwise=literal(last, "string"))
 
 
-_FLOAT = _as(Kind("float"), "double")
-_DECIMAL = _as(Kind("decimal"), "decimal(38,18)")
+_FLOAT = _as(ColumnKind("float"), "double")
+_DECIMAL = _as(ColumnKind("decimal"), "decimal(38,18)")
 _CASTS: dict[type, dict[str, Callable[[Value], Value]]] = {
     bool: {"bool": _same},
     int: {"int": _same, "bool": as_int, "float": _whole},

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 from polycast.errors import NoSparkTypeError
 from polycast.filters.backends.spark import spark_type
 from polycast.filters.backends.spark.kinds import CLASSES
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.typesystem import wire_name
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def fields_of(description: Description, registry: Registry) -> tuple[Field, ...]
     """The columns of a class; `NoSparkTypeError` if an attribute has no column."""
     try:
         return _fields(description, registry, ())
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         raise NoSparkTypeError(
             description.name, why=refusal.why, accepted=refusal.accepted
         ) from None
@@ -120,7 +120,7 @@ def field_of(attribute: AttributeDescription, registry: Registry) -> Field | Non
     """The column of an attribute; None if it has none."""
     try:
         return _field(attribute, registry, ())
-    except Refusal:
+    except NoColumnError:
         return None
 
 
@@ -155,15 +155,17 @@ def _fields(
 ) -> tuple[Field, ...]:
     title = description.name
     if title in around:
-        raise Refusal(f"{title} is made of itself", accepted="classes whose parts have an end")
+        raise NoColumnError(
+            f"{title} is made of itself", accepted="classes whose parts have an end"
+        )
     _check_names([each.name for each in description.attributes])
     found = []
     for each in description.attributes:
         try:
             found.append(_field(each, registry, (*around, title)))
-        except Refusal as refusal:
+        except NoColumnError as refusal:
             why = f"attribute {each.name!r}: {refusal.why}"
-            raise Refusal(why, accepted=refusal.accepted) from None
+            raise NoColumnError(why, accepted=refusal.accepted) from None
     return tuple(found)
 
 
@@ -181,7 +183,7 @@ def _check_names(names: list[str]) -> None:
         if key in seen:
             why = f"{seen[key]!r} and {name!r} are the same to Spark, which may not care for case"
             accepted = f"names that differ by more than case, and from {', '.join(ABOUT.names)}"
-            raise Refusal(why, accepted=accepted)
+            raise NoColumnError(why, accepted=accepted)
         seen[key] = name
 
 
@@ -189,11 +191,11 @@ def _shape(expression: TypeExpression, registry: Registry, around: tuple[str, ..
     if expression.form in ("union", "literal"):
         parts = [part for part in expression.arguments if part.form != "none"]
         if len(parts) != 1:
-            raise Refusal(f"{expression} is of several types", accepted=_ACCEPTED)
+            raise NoColumnError(f"{expression} is of several types", accepted=_ACCEPTED)
         inner = _shape(parts[0], registry, around)
         return replace(inner, nullable=inner.nullable or len(expression.arguments) > 1)
     if expression.form != "class":
-        raise Refusal(f"{expression} does not say which values there are", accepted=_ACCEPTED)
+        raise NoColumnError(f"{expression} does not say which values there are", accepted=_ACCEPTED)
     kind = _NAMES.get(expression.name)
     if kind in _CONTAINERS:
         return Shape(kind, element=_shape(_element(expression, kind), registry, around))
@@ -210,7 +212,7 @@ def _element(expression: TypeExpression, kind: str) -> TypeExpression:
         case "list" | "set" | "frozenset", (value,):
             return value
         case _:
-            raise Refusal(f"{expression} has no one type of elements", accepted=_ACCEPTED)
+            raise NoColumnError(f"{expression} has no one type of elements", accepted=_ACCEPTED)
 
 
 def _own(expression: TypeExpression, registry: Registry, around: tuple[str, ...]) -> Shape:
@@ -219,7 +221,7 @@ def _own(expression: TypeExpression, registry: Registry, around: tuple[str, ...]
         members = frozenset(each.name for each in described.constants)
         return Shape("enum", name=described.name, members=members)
     if described is None or described.kind not in _WITH_ATTRIBUTES or not described.attributes:
-        raise Refusal(f"{expression} has no form as columns", accepted=_ACCEPTED)
+        raise NoColumnError(f"{expression} has no form as columns", accepted=_ACCEPTED)
     return Shape("object", name=described.name, fields=_fields(described, registry, around))
 
 
@@ -230,7 +232,7 @@ def schema_of(fields: Sequence[Field], where: str) -> StructType:
     """The columns of a table: what is known of every event, then its attributes."""
     try:
         _check_names([*ABOUT.names, *(each.name for each in fields)])
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         raise NoSparkTypeError(where, why=refusal.why, accepted=refusal.accepted) from None
     return StructType([*ABOUT.fields, *map(_spark_field, fields)])
 

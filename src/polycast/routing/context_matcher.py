@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.tree.projection import attributes_asked
+from polycast.filters.tree.projection import attributes_read
 from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.matching import Matcher, Selectors
 from polycast.routing.filter_cache import NO_EFFORT
@@ -66,7 +66,7 @@ class _Looks:
         if where is None or where == EVERYTHING:
             return
         self.filters += by
-        names = attributes_asked(where.tree)
+        names = attributes_read(where.tree)
         if names is None:
             self.whole += by
             return

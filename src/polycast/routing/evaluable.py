@@ -26,7 +26,7 @@ from polycast.filters.tree.nodes import (
     Variable,
     walk,
 )
-from polycast.filters.tree.projection import attributes_asked
+from polycast.filters.tree.projection import attributes_read
 from polycast.typesystem import TypeExpression, describe
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class Names:
 
     def effort(self, tree: Node) -> Effort:
         """What asking a tree takes that is affordable."""
-        asked = attributes_asked(tree)
+        asked = attributes_read(tree)
         types = None if asked is None else [self._types.get(name) for name in asked]
         parts = types is None or any(map(_has_parts, types))
         hashed = types is None or any(map(_is_hashed, types))

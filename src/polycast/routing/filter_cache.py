@@ -15,7 +15,7 @@ import msgspec
 from polycast.errors import FilterError
 from polycast.filters import Filter
 from polycast.filters.tree.nodes import Attribute, Call, Reach, Variable, walk
-from polycast.filters.tree.relaxation import EVERYTHING, weakened
+from polycast.filters.tree.relaxation import EVERYTHING, relaxed
 from polycast.routing.evaluable import VARIABLE, Effort, Names
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Askable:
         can_ask = self.names.can_ask
         if can_ask(where.tree):
             return Outcome(where, is_whole=True, effort=self._effort(where.tree))
-        less = weakened(where.tree, can_ask)  # of parts that are cheap there may be very many
+        less = relaxed(where.tree, can_ask)  # of parts that are cheap there may be very many
         if not self.names.is_affordable(less):
             return Outcome(EVERYTHING, is_whole=False)
         return Outcome(Filter(less), is_whole=False, effort=self._effort(less))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from polycast.errors.failures import FAILURES, STORE_FAILURES
 from polycast.filters import Filter
-from polycast.filters.tree.relaxation import EVERYTHING, is_open, weakened
+from polycast.filters.tree.relaxation import EVERYTHING, is_open, relaxed
 from polycast.metrics import Trials
 from polycast.stores import Undecodable
 
@@ -48,7 +48,7 @@ def _parts(box: Mailbox) -> Iterator[tuple[Interest, Filter[Any]]]:
     """What of its filters others can ask: none of the functions of this process."""
     for interest in box.interests():
         if interest.where is not None:
-            part: Filter[Any] = Filter(weakened(interest.where.tree, is_open))
+            part: Filter[Any] = Filter(relaxed(interest.where.tree, is_open))
             if part != EVERYTHING:
                 yield interest, part
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from polycast.broker.server.access import ANYBODY
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.client_session import Connection, CutOffError
+from polycast.broker.server.client_session import Connection, ConnectionEnd
 from polycast.broker.wire.frames import decode_from_broker, encode, frames
 from polycast.broker.wire.messages import (
     PROTOCOL,
@@ -60,11 +60,11 @@ class Talks:
         self._runner.close()
         logging.getLogger("polycast.broker").removeHandler(self.faults)
 
-    def said(self, *given: bytes) -> tuple[list[FromBroker], CutOffError | None]:
+    def said(self, *given: bytes) -> tuple[list[FromBroker], ConnectionEnd | None]:
         """What a client is answered that says this, and why it was cut off, if it was."""
         return self._runner.run(asyncio.wait_for(self._said(given), DEADLINE))
 
-    async def _said(self, given: tuple[bytes, ...]) -> tuple[list[FromBroker], CutOffError | None]:
+    async def _said(self, given: tuple[bytes, ...]) -> tuple[list[FromBroker], ConnectionEnd | None]:
         answers: list[FromBroker] = []
         finished = asyncio.Event()
 

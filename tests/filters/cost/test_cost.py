@@ -13,11 +13,10 @@ import pytest
 
 import polycast as pc
 from polycast.filters.cost import cost_of, is_plain
-from polycast.filters.cost import language_functions as languages
 from polycast.filters.cost.amounts import Amount
 from polycast.filters.cost.method_costs import METHODS, REFUSED
 from polycast.filters.tree.canonical_text import parse
-from polycast.filters.tree.function_registry import VOCABULARIES
+from polycast.filters.tree.language_registry import languages
 from polycast.filters.tree.nodes import Node
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 from polycast.typesystem import describe
@@ -47,7 +46,7 @@ def outside(text: str) -> pc.Filter[Any]:
 
 def cost(text: str) -> Amount:
     """For events of a class that is known."""
-    described = {each.name: each for each in map(describe, (Order, Item))}
+    described = {description.name: description for description in map(describe, (Order, Item))}
     return cost_of(parse(text), of=describe(Order), lookup=described.get)
 
 
@@ -184,8 +183,8 @@ def test_no_method_is_judged_twice() -> None:
 
 
 def test_every_function_of_a_language_is_judged() -> None:
-    known = {(name, each) for name, words in VOCABULARIES.items() for each in words.functions}
-    assert known == set(languages.FUNCTIONS)
+    for language in languages().values():
+        assert language.functions.keys() == language.costs.keys()
 
 
 @pytest.mark.parametrize("sign", [*ARITHMETIC, *COMPARISONS])
@@ -195,7 +194,7 @@ def test_every_operator_is_judged(sign: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [*(f"{each}event.n" for each in SIGNS), *(f"{f}(event.s)" for f in BUILTINS)]
+    "text", [*(f"{sign}event.n" for sign in SIGNS), *(f"{f}(event.s)" for f in BUILTINS)]
 )
 def test_every_sign_and_function_is_judged(text: str) -> None:
     assert cost(text).constant > 0

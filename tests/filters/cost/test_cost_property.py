@@ -34,7 +34,7 @@ class Bill:
     lines: list[Line]
 
 
-DESCRIBED = {each.name: each for each in map(describe, (Bill, Line))}
+DESCRIBED = {description.name: description for description in map(describe, (Bill, Line))}
 
 
 class Counter:
@@ -57,15 +57,15 @@ class Counter:
             case nodes.Call(of, method, arguments):
                 return self._called(of, method, arguments, scope)
             case nodes.Function(name, arguments):
-                given = [self.value(each, scope) for each in arguments]
+                given = [self.value(argument, scope) for argument in arguments]
                 self.steps += 0 if name == "len" else sum(map(size, given)) / 4
                 return BUILTINS[name](*given)
             case nodes.Item(of, key):
                 return self.value(of, scope)[self.value(key, scope)]
             case nodes.And(parts):
-                return all(self.value(each, scope) for each in parts)
+                return all(self.value(part, scope) for part in parts)
             case nodes.Or(parts):
-                return any(self.value(each, scope) for each in parts)
+                return any(self.value(part, scope) for part in parts)
             case nodes.Not(operand):
                 return not self.value(operand, scope)
             case nodes.Sign(operator, operand):
@@ -81,7 +81,7 @@ class Counter:
         raise AssertionError(node)
 
     def _called(self, of: Any, method: str, arguments: Any, scope: Any) -> Any:
-        given = [self.value(each, scope) for each in (of, *arguments)]
+        given = [self.value(operand, scope) for operand in (of, *arguments)]
         if method not in ("startswith", "endswith"):
             self.steps += METHODS[method].steps * sum(map(size, given)) / 4
         return getattr(given[0], method)(*given[1:])
@@ -101,7 +101,7 @@ class Counter:
         for element in self.value(node.over, scope):
             self.steps += 1
             inner = (element, *scope)
-            if not all(self.value(each, inner) for each in node.conditions):
+            if not all(self.value(condition, inner) for condition in node.conditions):
                 continue
             if bool(self.value(node.each, inner)) is (node.kind == "any"):
                 return node.kind == "any"
@@ -193,8 +193,8 @@ FILTERS = st.recursive(
 
 def bytes_of(event: Bill) -> int:
     """About as many as its record takes; long numbers are written in hex."""
-    numbers = [hex(each) for each in event.numbers]
-    lines = [(hex(each.price), each.tags) for each in event.lines]
+    numbers = [hex(number) for number in event.numbers]
+    lines = [(hex(line.price), line.tags) for line in event.lines]
     parts = (event.text, hex(event.number), event.price, event.words, numbers, lines)
     return len(msgspec.msgpack.encode(parts))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +14,8 @@ from spark_session import shared_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+sys.path.append(str(Path(__file__).parents[3] / "docs"))  # the table of what is supported
 
 if find_spec("pyspark") is None:  # the extra `spark` is not installed
     collect_ignore_glob = ["test_*.py"]

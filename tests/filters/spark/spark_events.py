@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from polycast.filters.backends.interpreter import matches
 from polycast.filters.backends.spark import column, struct_of
-from polycast.filters.lifting.ast_translator import Translator, Unliftable
+from polycast.filters.lifting.ast_translator import ExpressionTranslator, Unliftable
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import render
 from polycast.filters.tree.operators import BUILTINS
@@ -94,7 +94,7 @@ class Order:
 def row_of(value: Any) -> Any:
     """A value as the schema says."""
     if is_dataclass(value):
-        return tuple(row_of(getattr(value, each.name)) for each in fields(value))
+        return tuple(row_of(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, uuid.UUID):
@@ -103,16 +103,16 @@ def row_of(value: Any) -> Any:
         offset = value.utcoffset()
         return value.replace(tzinfo=None) - (offset or datetime.timedelta()), offset
     if isinstance(value, dict):
-        return {key: row_of(each) for key, each in value.items()}
+        return {key: row_of(element) for key, element in value.items()}
     if isinstance(value, list | tuple | set):
-        return [row_of(each) for each in value]
+        return [row_of(element) for element in value]
     return value
 
 
 def table(spark: SparkSession, events: list[Any], cls: type | None = None) -> DataFrame:
     """A table of events, all of one class."""
     return spark.createDataFrame(
-        [row_of(each) for each in events], struct_of(cls or type(events[0]))
+        [row_of(event) for event in events], struct_of(cls or type(events[0]))
     )
 
 
@@ -143,7 +143,7 @@ def tree_of(text: str, **names: Any) -> nodes.Node:
     """The tree of an expression over `t`."""
     known = {**NAMES, **names}
     expression = ast.parse(text, mode="eval").body
-    return Translator("t", known.__getitem__, _refused).translate(expression)
+    return ExpressionTranslator("t", known.__getitem__, _refused).translate(expression)
 
 
 def _refused(expression: ast.expr, why: str) -> nodes.Node:

@@ -156,4 +156,4 @@ def test_a_table_keeps_what_the_schema_says(spark: SparkSession) -> None:
     events = [some_order(random) for _ in range(20)]
     data = table(spark, events)
     assert data.schema == struct_of(Order)
-    assert [row.total for row in data.collect()] == [each.total for each in events]
+    assert [row.total for row in data.collect()] == [event.total for event in events]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 
+from spark_support import METHOD_EXAMPLES, SampleEvent, Support, support
+
 from polycast.errors import FilterError, NoSparkFormError
 from polycast.filters.backends.spark import compiled
 from polycast.filters.backends.spark.methods import METHODS
-from polycast.filters.backends.spark.support import METHOD_EXAMPLES, Sample, Support, support
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse, render
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
@@ -16,28 +17,28 @@ ROWS = support()
 
 
 def row(group: str, name: str) -> Support:
-    return next(each for each in ROWS if (each.group, each.name) == (group, name))
+    return next(row for row in ROWS if (row.group, row.name) == (group, name))
 
 
 def test_everything_that_a_filter_may_contain_has_a_row() -> None:
     known = [cls for cls in nodes.Node.__subclasses__() if cls.__module__ == nodes.__name__]
     classes = {cls.__name__ for cls in known}
-    assert {each.name for each in ROWS if each.group == "node"} == classes
+    assert {row.name for row in ROWS if row.group == "node"} == classes
     for group, table in [
         ("comparison", COMPARISONS),
         ("arithmetic", ARITHMETIC),
         ("sign", SIGNS),
         ("function", BUILTINS),
     ]:
-        assert [each.name for each in ROWS if each.group == group] == list(table)
+        assert [row.name for row in ROWS if row.group == group] == list(table)
     assert METHOD_EXAMPLES.keys() == METHODS.keys()
 
 
 def test_a_row_says_what_the_compiler_says() -> None:
     readable = 0
-    for each in ROWS:
-        assert each.accepted or each.refused
-        for text, why in [*((text, None) for text in each.accepted), *each.refused]:
+    for row in ROWS:
+        assert row.accepted or row.refused
+        for text, why in [*((text, None) for text in row.accepted), *row.refused]:
             with contextlib.suppress(FilterError):  # of an opaque part, say, there is no text
                 tree = parse(text)
                 readable += 1
@@ -48,7 +49,7 @@ def test_a_row_says_what_the_compiler_says() -> None:
 def refusal(tree: nodes.Node) -> str | None:
     """Why it has no column."""
     try:
-        compiled(tree, Sample)
+        compiled(tree, SampleEvent)
     except NoSparkFormError as error:
         return error.why
     return None

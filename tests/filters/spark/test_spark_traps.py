@@ -202,12 +202,12 @@ def test_letters_change_as_in_python(spark: SparkSession) -> None:
         return Letters(text, text.lower(), text.upper(), text.casefold(), text.strip())
 
     codes = [*range(0xD800), *range(0xE000, sys.maxunicode + 1)]
-    assigned = [each for each in map(chr, codes) if each.upper() != each.lower()]
-    special = [each for each in map(chr, codes) if len(each.upper()) > 1 or each.isspace()]
+    assigned = [letter for letter in map(chr, codes) if letter.upper() != letter.lower()]
+    special = [letter for letter in map(chr, codes) if len(letter.upper()) > 1 or letter.isspace()]
     special += [*"a\u03a3\u03c2\u03c3\u0301.'\u00ad1Ii\u0130\u0131\u017f\u212a\U00010400\u01c5"]
     random = Random(3)
     events = [changed("".join(assigned[n : n + 100])) for n in range(0, len(assigned), 100)]
-    events += [changed(f"a{each}Σ{each} Σ{each}a") for each in random.sample(assigned, 300)]
+    events += [changed(f"a{letter}Σ{letter} Σ{letter}a") for letter in random.sample(assigned, 300)]
     events += [changed("".join(random.choices(special, k=8))) for _ in range(1000)]
     texts = ["t.text.lower() == t.lower", "t.text.upper() == t.upper"]
     texts += ["t.text.casefold() == t.folded", "t.text.strip() == t.stripped"]
@@ -277,8 +277,8 @@ def test_days_bytes_keys_and_decimals(spark: SparkSession) -> None:
 
 def test_the_first_element_that_fails_or_decides_counts(spark: SparkSession) -> None:
     values = [None, 0, 1, 5]
-    lists = [list(each) for n in range(4) for each in itertools.product(values, repeat=n)]
-    events = [Order(holes=each, marks=[v for v in each if v is not None]) for each in lists]
+    lists = [list(chosen) for n in range(4) for chosen in itertools.product(values, repeat=n)]
+    events = [Order(holes=holes, marks=[v for v in holes if v is not None]) for holes in lists]
     texts = [
         f"{kind}({test} for x in t.holes{condition})"
         for kind in ("any", "all")
@@ -359,7 +359,7 @@ def test_a_filter_keeps_the_rows_that_match(spark: SparkSession) -> None:
     events = [replace(some_order(random), x_0=n) for n in range(100)]
     tree = tree_of("t.maybe > 3 or t.comment.startswith('a')")
     kept = table(spark, events).where(column(tree, Order)).select("x_0").collect()
-    assert [row.x_0 for row in kept] == [each.x_0 for each in events if matches(tree, each)]
+    assert [row.x_0 for row in kept] == [event.x_0 for event in events if matches(tree, event)]
     assert 0 < len(kept) < 100
 
 

@@ -308,7 +308,7 @@ def _member_of(value: Any, several: Any) -> bool:
     simple = is_string(value) or is_number(value) or isinstance(value, enum.Enum | Label)
     if not simple:
         raise Fails
-    return any(compare("==", value, each) for each in sequence(several))
+    return any(compare("==", value, element) for element in sequence(several))
 
 
 # -- paths -----------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def opened(value: Any) -> Struct:
         return Struct(vars(value))
     if isinstance(value, TaggedUnion) or not dataclasses.is_dataclass(value):
         raise Fails
-    return Struct({each.name: getattr(value, each.name) for each in dataclasses.fields(value)})
+    return Struct({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
 
 
 def pairs(properties: dict[str, Any]) -> PropertyList:
@@ -430,8 +430,10 @@ def _followed(step: tuple[Any, ...], value: Any) -> Any:  # noqa: C901 - as abov
 def _property(name: str, value: Any) -> Any:
     if isinstance(value, dict):
         return only_if(name in value, value.get(name))
-    for each in sequence(value):
-        parts = list(each) if isinstance(each, list | tuple) else list(opened(each).values())
+    for element in sequence(value):
+        parts = (
+            list(element) if isinstance(element, list | tuple) else list(opened(element).values())
+        )
         first, second = parts if len(parts) == 2 else only_if(False, None)
         if isinstance(first, str) and first == name:
             return second

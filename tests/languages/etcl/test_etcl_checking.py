@@ -61,7 +61,7 @@ def mistakes(text: str, *types: Any) -> list[str]:
     try:
         pc.parse_filter(text, "etcl").check(*(types or (Talk,)))
     except pc.FilterMistakeError as error:
-        return [each.part for each in error.problems]
+        return [problem.part for problem in error.problems]
     return []
 
 

@@ -22,8 +22,9 @@ from polycast.filters.normal_form.predicate_kinds import Interval, Others, Point
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse
 from polycast.filters.tree.constant_folding import folded
-from polycast.filters.tree.projection import attributes_asked
-from polycast.filters.tree.relaxation import weakened
+from polycast.filters.tree.projection import attributes_read
+from polycast.filters.tree.relaxation import relaxed
+from polycast.languages.etcl.writer import etcl_text
 from polycast.matching.native import available
 from polycast.matching.native.native_index import NativeIndex
 
@@ -47,7 +48,9 @@ def etcl(text: str) -> pc.Filter[Any]:
 def forms(text: str) -> list[Any]:
     """What is asked of terms, conjunction by conjunction."""
     found = conjunctions(etcl(text).tree)
-    return [None if each.form is None else each.form[1:] for row in found for each in row]
+    return [
+        None if predicate.form is None else predicate.form[1:] for row in found for predicate in row
+    ]
 
 
 # -- the index -------------------------------------------------------------------------------------
@@ -107,10 +110,10 @@ ODD = [
 @pytest.mark.parametrize("value", ODD, ids=lambda value: f"{type(value).__name__}-{value}")
 def test_many_filters_on_one_value_are_what_each_is(value: Any) -> None:
     constants = ["5", "5.5", "TRUE", "'abc'", "'R'", "RED", "BLUE", "82", str(2**70), "''"]
-    texts = [f"$.a {sign} {each}" for each in constants for sign in ("==", "!=")]
+    texts = [f"$.a {sign} {constant}" for constant in constants for sign in ("==", "!=")]
     texts += [f"$.a {sign} {n}" for n in range(70, 90) for sign in ("<", ">=")]
-    texts += [f"not ({each})" for each in texts]
-    filters = [etcl(each) for each in texts]
+    texts += [f"not ({text})" for text in texts]
+    filters = [etcl(text) for text in texts]
     matcher: pc.Matcher[int] = pc.Matcher()
     for number, where in enumerate(filters):
         matcher.add(number, object, where)
@@ -143,7 +146,7 @@ def test_a_filter_tells_what_is_looked_up() -> None:
 
 def test_a_field_of_a_known_class_is_an_attribute() -> None:
     tree = folded(etcl("$.price > 5 and $symbol == 'abc' and $.symbol.x == 1").tree, Quote)
-    read = [each.name for each in nodes.walk(tree) if isinstance(each, nodes.Attribute)]
+    read = [part.name for part in nodes.walk(tree) if isinstance(part, nodes.Attribute)]
     assert read == ["price", "symbol", "symbol"]
     source = etcl("$.price > 5").to_python(Quote)
     assert "event.price > (5)" in source
@@ -176,7 +179,7 @@ def test_a_bus_reads_a_field_of_a_field() -> None:
             bus.subscribe(Trade, found.append, where=etcl(text), dispatch="inline")
         for price, also in ((6, {"x": 1}), (6, None), ("6", {"x": 1}), (4, {"x": 1})):
             bus.publish(Trade(Quote(price), also))
-    assert [each.quote.price for each in found] == [6, 6, 6, 4]
+    assert [item.quote.price for item in found] == [6, 6, 6, 4]
 
 
 def test_code_under_a_quantifier_keeps_to_what_python_allows() -> None:
@@ -219,19 +222,19 @@ SAME = {"variable_header", "filterable_data"}
 )
 def test_a_filter_looks_at_these_attributes(text: str, names: set[str] | None) -> None:
     header = {"header", "domain_name", "type_name", "event_name", "variable_header"}
-    assert attributes_asked(etcl(text).tree) == (header if names is None else names)
+    assert attributes_read(etcl(text).tree) == (header if names is None else names)
 
 
 @pytest.mark.parametrize(
     "text", ["$ == 1", "$.0 == 1", "$(a) == 1", "$[0] == 1", "1 in $", "$._d == 1"]
 )
 def test_a_filter_may_look_at_all_of_an_event(text: str) -> None:
-    assert attributes_asked(etcl(text).tree) is None
+    assert attributes_read(etcl(text).tree) is None
 
 
 def test_a_part_that_cannot_be_asked_is_left_out() -> None:
     where = etcl("$.a == 1 and $.b == 2")
-    less = weakened(where.tree, lambda node: "$.b" not in str(pc.Filter(node)))
+    less = relaxed(where.tree, lambda node: "$.b" not in str(pc.Filter(node)))
     assert pc.Filter(less) == etcl("$.a == 1")
 
 
@@ -294,7 +297,7 @@ def test_only_what_etcl_can_say_is_written_in_it() -> None:
         with pytest.raises(pc.FilterError, match="cannot be said in ETCL"):
             where.to_etcl()
     with pytest.raises(pc.BadOptionError):
-        pc.etcl_text("$.a == 1")  # type: ignore[arg-type]
+        etcl_text("$.a == 1")  # type: ignore[arg-type]
 
 
 def test_filters_of_two_languages_are_joined() -> None:
@@ -336,7 +339,7 @@ def test_columns_of_arrow_are_what_components_read(native: bool, data: st.DataOb
         matcher.add(number, Tick, etcl(text))
     wanted = [[n for n, text in enumerate(texts) if etcl(text).matches(tick)] for tick in ticks]
     assert [sorted(matcher.match(tick)) for tick in ticks] == wanted
-    assert [sorted(each) for each in matcher.match_batch(ticks)] == wanted
+    assert [sorted(matched) for matched in matcher.match_batch(ticks)] == wanted
     offsets, keys = matcher.match_batch(rows_of(ticks), of=Tick)
     assert [sorted(keys[a:b]) for a, b in pairwise(offsets)] == wanted
 
@@ -395,4 +398,4 @@ def test_what_has_to_differ_and_booleans_are_matched_by_the_kernel() -> None:
     (index,) = matcher._indexes.values()
     assert isinstance(index, NativeIndex)
     assert not index._elsewhere
-    assert not [each for each in index.kernel.residuals if each is not None]
+    assert not [residual for residual in index.kernel.residuals if residual is not None]

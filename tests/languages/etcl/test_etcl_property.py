@@ -109,7 +109,7 @@ def test_text_and_data_of_a_filter_give_it_again(expression: Any) -> None:
 
 
 def _compared() -> list[Any]:
-    constants = [("literal", each) for each in (0, 1, 5, 2.5, 2**70, True, "hello", "H", "")]
+    constants = [("literal", value) for value in (0, 1, 5, 2.5, 2**70, True, "hello", "H", "")]
     constants += [("label", "RED"), ("label", "LOW")]
     found: list[Any] = []
     for name in NAMES[:4]:
@@ -121,14 +121,14 @@ def _compared() -> list[Any]:
             found.append(("and", term, ("compare", "<", ("literal", -8), ("literal", 0))))
             same = [("compare", "==", term, ("literal", n)) for n in (0, 1, 5)]
             found += [("or", same[0], same[2]), ("or", ("or", same[0], same[1]), same[2])]
-    found += [("not", each) for each in found]
+    found += [("not", item) for item in found]
     choices = [found[n] for n in range(0, len(found), 7)]
     found += [("or", a, b) for a, b in pairwise(choices)]
-    return [each for each in found if is_right(each)]
+    return [item for item in found if is_right(item)]
 
 
 POPULATION = random.Random(1).sample(_compared(), 240)
-POPULATION += [each for each in _compared() if each[:1] == ("not",) and each[1][0] == "or"]
+POPULATION += [tree for tree in _compared() if tree[:1] == ("not",) and tree[1][0] == "or"]
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def test_a_batch_agrees_with_the_reference(matcher: pc.Matcher[int], events: lis
 
 
 def test_the_population_is_looked_up_and_matched() -> None:
-    filters = [pc.parse_filter(reference.written(each), "etcl") for each in POPULATION]
-    assert sum(each.is_indexed for each in filters) > 60
+    filters = [pc.parse_filter(reference.written(tree), "etcl") for tree in POPULATION]
+    assert sum(where.is_indexed for where in filters) > 60
     event = Quote(5, "hello", True, Color.RED)
-    assert any(reference.matches(each, event) for each in POPULATION)
+    assert any(reference.matches(tree, event) for tree in POPULATION)

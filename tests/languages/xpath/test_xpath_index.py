@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from xpath_grammar import QUICK, events, expressions, level_3, usual
 
 import polycast as pc
-from polycast.filters.tree.projection import attributes_asked
-from polycast.filters.tree.relaxation import is_open, weakened
+from polycast.filters.tree.projection import attributes_read
+from polycast.filters.tree.relaxation import is_open, relaxed
 from polycast.typesystem import describe
 from polycast.typesystem.class_factory import make_class
 
@@ -56,10 +56,10 @@ def test_the_index_says_what_each_filter_says(texts: list[str], several: list[An
     texts = CROWD + texts
     matcher = matcher_of(texts)
     wanted = [
-        [n for n, text in enumerate(texts) if xpath(text).interpret(each)] for each in several
+        [n for n, text in enumerate(texts) if xpath(text).interpret(item)] for item in several
     ]
-    assert [sorted(matcher.match(each)) for each in several] == wanted
-    assert [sorted(each) for each in matcher.match_batch(several)] == wanted
+    assert [sorted(matcher.match(item)) for item in several] == wanted
+    assert [sorted(matched) for matched in matcher.match_batch(several)] == wanted
 
 
 @QUICK
@@ -69,7 +69,7 @@ def test_whatever_part_cannot_be_asked_the_rest_lets_as_much_pass(text: str) -> 
         where = xpath(text)
     except pc.FilterSyntaxError:
         return
-    left = pc.Filter(weakened(where.tree, lambda node: "holds" not in str(pc.Filter(node))))
+    left = pc.Filter(relaxed(where.tree, lambda node: "holds" not in str(pc.Filter(node))))
     for event in ({}, {"a": "news"}, {"a": 10, "b": {"a": 1}}):
         assert left.matches(event) or not where.matches(event)
 
@@ -145,7 +145,7 @@ def test_a_bus_takes_an_xpath_filter() -> None:
 def test_attention_goes_to_the_members_that_are_looked_up(
     text: str, names: set[str] | None
 ) -> None:
-    assert attributes_asked(xpath(text).tree) == names
+    assert attributes_read(xpath(text).tree) == names
 
 
 def test_who_has_only_the_description_does_not_see_what_is_opaque() -> None:

@@ -127,7 +127,7 @@ def test_a_node_of_another_language_has_no_xpath_form(tree: nodes.Node) -> None:
 def test_the_page_says_of_each_node_whether_it_has_an_xpath_form() -> None:
     page = (Path(__file__).parents[3] / "docs/xpath.md").read_text()
     table = page[page.index("| node | XPath form |") :]
-    of_ours = [each for each in nodes.Node.__subclasses__() if each.__module__ == nodes.__name__]
+    of_ours = [cls for cls in nodes.Node.__subclasses__() if cls.__module__ == nodes.__name__]
     assert of_ours
     for kind in of_ours:
         assert f"`{kind.__name__}`" in table

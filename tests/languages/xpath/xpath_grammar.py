@@ -159,7 +159,7 @@ _asked = st.sampled_from(["a", "b", "topic", *_NAMES]).map(quoted)
 def _usual() -> st.SearchStrategy[str]:
     """The shapes that become look-ups."""
     name = _asked
-    kind = st.sampled_from(["", "", "/*", *(f"/{each}" for each in _KINDS)])
+    kind = st.sampled_from(["", "", "/*", *(f"/{element}" for element in _KINDS)])
     end = st.sampled_from(["", "", "", "/text()"])
     struct, array = '/struct/member[name="a"]/value', "/array/data/value"
     deeper = st.sampled_from(["", "", struct, f"{array}[2]", array])

@@ -1,4 +1,4 @@
-"""What functions in a filter answer: a coroutine is no answer, though it counts as true."""
+"""The results of functions in a filter: a coroutine is refused, although it counts as true."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _KNOWN = {name for cls in (*_BUILTIN, datetime.datetime, datetime.timedelta) for
 
 
 def is_users(method: str) -> bool:
-    """Whether a method of that name is none of the usual classes."""
+    """Whether no built-in class has a method of that name."""
     return method not in _KNOWN
 
 
 def answered(said: object) -> object:
-    """What was answered; it fails if that has yet to run."""
+    """The result of a call; fails if it is a coroutine that has yet to run."""
     if type(said) not in _PLAIN:
         check_has_run("a filter", said)
     return said
 
 
 def answering(function: Callable[[Any], object]) -> Callable[[Any], object]:
-    """The same function, which fails where it gives what has yet to run."""
+    """The same function, failing where it returns a coroutine that has yet to run."""
 
     @wraps(function)
     def answer(event: Any) -> object:

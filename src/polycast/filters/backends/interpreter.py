@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
 from polycast.filters.backends.answers import answered, answering
 from polycast.filters.tree import nodes
-from polycast.filters.tree.function_registry import VOCABULARIES
+from polycast.filters.tree.language_registry import language_of
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS, reach
 
-__all__ = ["evaluate", "matches"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["RULES", "evaluate", "matches"]
 
 Scope = tuple[Any, ...]  # the elements of the quantifiers around, the innermost first
 
@@ -24,71 +26,29 @@ def matches(node: nodes.Node, event: Any) -> bool:
         return False
 
 
-@singledispatch
 def evaluate(node: nodes.Node, event: Any, scope: Scope) -> Any:
     """The value of an expression, or what it raises."""
-    raise TypeError(f"{type(node).__name__} is no expression")
+    rule = RULES.get(type(node))
+    if rule is None:
+        raise TypeError(f"{type(node).__name__} is no expression")
+    return rule(node, event, scope)
 
 
-@evaluate.register
-def _(node: nodes.Event, event: Any, scope: Scope) -> Any:
-    return event
+def _values(several: tuple[nodes.Node, ...], event: Any, scope: Scope) -> list[Any]:
+    return [evaluate(node, event, scope) for node in several]
 
 
-@evaluate.register
-def _(node: nodes.Variable, event: Any, scope: Scope) -> Any:
-    return scope[node.depth]
-
-
-@evaluate.register
-def _(node: nodes.Constant, event: Any, scope: Scope) -> Any:
-    return node.value
-
-
-@evaluate.register
-def _(node: nodes.Opaque, event: Any, scope: Scope) -> Any:
-    return answering(node.on(None).function)(event)
-
-
-@evaluate.register
-def _(node: nodes.Attribute, event: Any, scope: Scope) -> Any:
-    return getattr(evaluate(node.of, event, scope), node.name)
-
-
-@evaluate.register
-def _(node: nodes.Call, event: Any, scope: Scope) -> Any:
+def _call(node: nodes.Call, event: Any, scope: Scope) -> Any:
     method = getattr(evaluate(node.of, event, scope), node.method)
-    return answered(method(*(evaluate(each, event, scope) for each in node.arguments)))
+    return answered(method(*_values(node.arguments, event, scope)))
 
 
-@evaluate.register
-def _(node: nodes.Reach, event: Any, scope: Scope) -> Any:
-    return reach(evaluate(node.of, event, scope), node.name)
+def _applied(node: nodes.Applied, event: Any, scope: Scope) -> Any:
+    function = language_of(node).functions[node.name]
+    return function(*_values(node.arguments, event, scope))
 
 
-@evaluate.register
-def _(node: nodes.Function, event: Any, scope: Scope) -> Any:
-    return BUILTINS[node.name](*(evaluate(each, event, scope) for each in node.arguments))
-
-
-@evaluate.register
-def _(node: nodes.Applied, event: Any, scope: Scope) -> Any:
-    function = VOCABULARIES[node.language].functions[node.name]
-    return function(*(evaluate(each, event, scope) for each in node.arguments))
-
-
-@evaluate.register
-def _(node: nodes.Item, event: Any, scope: Scope) -> Any:
-    return evaluate(node.of, event, scope)[evaluate(node.key, event, scope)]
-
-
-@evaluate.register
-def _(node: nodes.Display, event: Any, scope: Scope) -> Any:
-    return node.kind([evaluate(each, event, scope) for each in node.elements])
-
-
-@evaluate.register
-def _(node: nodes.Compare, event: Any, scope: Scope) -> Any:
+def _compare(node: nodes.Compare, event: Any, scope: Scope) -> Any:
     left = evaluate(node.first, event, scope)
     for sign, operand in node.rest[:-1]:
         right = evaluate(operand, event, scope)
@@ -100,8 +60,7 @@ def _(node: nodes.Compare, event: Any, scope: Scope) -> Any:
     return COMPARISONS[sign](left, evaluate(operand, event, scope))
 
 
-@evaluate.register
-def _(node: nodes.And, event: Any, scope: Scope) -> Any:
+def _and(node: nodes.And, event: Any, scope: Scope) -> Any:
     for part in node.parts[:-1]:
         value = evaluate(part, event, scope)
         if not value:
@@ -109,8 +68,7 @@ def _(node: nodes.And, event: Any, scope: Scope) -> Any:
     return evaluate(node.parts[-1], event, scope)
 
 
-@evaluate.register
-def _(node: nodes.Or, event: Any, scope: Scope) -> Any:
+def _or(node: nodes.Or, event: Any, scope: Scope) -> Any:
     for part in node.parts[:-1]:
         value = evaluate(part, event, scope)
         if value:
@@ -118,33 +76,44 @@ def _(node: nodes.Or, event: Any, scope: Scope) -> Any:
     return evaluate(node.parts[-1], event, scope)
 
 
-@evaluate.register
-def _(node: nodes.Not, event: Any, scope: Scope) -> Any:
-    return not evaluate(node.operand, event, scope)
-
-
-@evaluate.register
-def _(node: nodes.Arithmetic, event: Any, scope: Scope) -> Any:
-    left = evaluate(node.left, event, scope)
-    return ARITHMETIC[node.operator](left, evaluate(node.right, event, scope))
-
-
-@evaluate.register
-def _(node: nodes.Sign, event: Any, scope: Scope) -> Any:
-    return SIGNS[node.operator](evaluate(node.operand, event, scope))
-
-
-@evaluate.register
-def _(node: nodes.InstanceOf, event: Any, scope: Scope) -> Any:
-    return isinstance(evaluate(node.of, event, scope), node.classes)
-
-
-@evaluate.register
-def _(node: nodes.Quantified, event: Any, scope: Scope) -> Any:
+def _quantified(node: nodes.Quantified, event: Any, scope: Scope) -> Any:
     for element in evaluate(node.over, event, scope):
         inner = (element, *scope)
-        if not all(evaluate(each, event, inner) for each in node.conditions):
+        if not all(evaluate(condition, event, inner) for condition in node.conditions):
             continue
         if bool(evaluate(node.each, event, inner)) is (node.kind == "any"):
             return node.kind == "any"
     return node.kind == "all"
+
+
+RULES: dict[type, Callable[[Any, Any, Scope], Any]] = {
+    nodes.Event: lambda node, event, scope: event,
+    nodes.Variable: lambda node, event, scope: scope[node.depth],
+    nodes.Constant: lambda node, event, scope: node.value,
+    nodes.Opaque: lambda node, event, scope: answering(node.on(None).function)(event),
+    nodes.Attribute: lambda node, event, scope: getattr(evaluate(node.of, event, scope), node.name),
+    nodes.Call: _call,
+    nodes.Reach: lambda node, event, scope: reach(evaluate(node.of, event, scope), node.name),
+    nodes.Function: lambda node, event, scope: BUILTINS[node.name](
+        *_values(node.arguments, event, scope)
+    ),
+    nodes.Applied: _applied,
+    nodes.Item: lambda node, event, scope: evaluate(node.of, event, scope)[
+        evaluate(node.key, event, scope)
+    ],
+    nodes.Display: lambda node, event, scope: node.kind(_values(node.elements, event, scope)),
+    nodes.Compare: _compare,
+    nodes.And: _and,
+    nodes.Or: _or,
+    nodes.Not: lambda node, event, scope: not evaluate(node.operand, event, scope),
+    nodes.Arithmetic: lambda node, event, scope: ARITHMETIC[node.operator](
+        evaluate(node.left, event, scope), evaluate(node.right, event, scope)
+    ),
+    nodes.Sign: lambda node, event, scope: SIGNS[node.operator](
+        evaluate(node.operand, event, scope)
+    ),
+    nodes.InstanceOf: lambda node, event, scope: isinstance(
+        evaluate(node.of, event, scope), node.classes
+    ),
+    nodes.Quantified: _quantified,
+}

@@ -7,16 +7,15 @@ reference, as numbered names; names of attributes and methods are identifiers, w
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import singledispatch
 from operator import getitem
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
 from polycast.filters.backends.answers import answered, answering, is_users
-from polycast.filters.backends.compiling import compile_quietly
+from polycast.filters.backends.quiet_compilation import compile_quietly
 from polycast.filters.tree import nodes
-from polycast.filters.tree.function_registry import VOCABULARIES, insight_of
+from polycast.filters.tree.language_registry import language_of
 from polycast.filters.tree.operators import BUILTINS, reach
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class Generated:
         )
 
     def values(self) -> tuple[str, ...]:
-        """What the names in the source stand for, to be read."""
+        """What the names in the source stand for, as text."""
         return tuple(f"{name} = {_shown(value)}" for name, value in self.names.items())
 
 
@@ -50,12 +49,12 @@ def _shown(value: object) -> str:
 
 def generate(node: nodes.Node, *, cls: type | None = None) -> Generated:
     """The function of a tree: it returns what the expression returns, or raises what it raises."""
-    writer = Writer(cls=cls, local=True)
+    writer = SourceWriter(cls=cls, local=True)
     expression = writer.write(node)
     return Generated(f"def where(event):\n    return {expression}\n", writer.names)
 
 
-class Writer:
+class SourceWriter:
     """Writes expressions as Python text; `names` collects the values they need."""
 
     def __init__(
@@ -71,7 +70,14 @@ class Writer:
 
     def write(self, node: nodes.Node) -> str:
         """An expression, in parentheses where it needs them."""
-        return _write(node, self)
+        rule = _RULES.get(type(node))
+        if rule is None:
+            raise FilterError(f"{type(node).__name__} has no Python form")
+        return rule(node, self)
+
+    def listed(self, several: tuple[nodes.Node, ...]) -> str:
+        """Expressions with commas between them."""
+        return ", ".join(map(self.write, several))
 
     def reference(self, value: Any) -> str:
         """A name for a value."""
@@ -82,7 +88,7 @@ class Writer:
         return name
 
     def local(self) -> str | None:
-        """A new name for what the expression finds on its way; None where it cannot have any."""
+        """A new local name for an intermediate value; None where an expression cannot have one."""
         if not self._local or self.depth:
             return None
         self._locals += 1
@@ -90,148 +96,115 @@ class Writer:
 
     @contextmanager
     def without_locals(self) -> Iterator[None]:
-        """What is written meanwhile has no names of its own."""
+        """Write without local names inside this block."""
         was, self._local = self._local, False
         yield
         self._local = was
 
     def owner(self, node: nodes.Node) -> str:
-        """What stands before a dot or a bracket; a literal looks like a mistake there."""
+        """The operand before a dot or a bracket, where a literal would raise a SyntaxWarning."""
         return self.reference(node.value) if isinstance(node, nodes.Constant) else self.write(node)
 
     def sides(self, node: nodes.Node) -> str:
-        """What stands beside `is`; any other literal looks like a mistake there."""
+        """An operand of `is`, where a literal would raise a warning unless it is a singleton."""
         singleton = isinstance(node, nodes.Constant) and _is_singleton(node.value)
         return self.write(node) if singleton else self.owner(node)
 
 
-@singledispatch
-def _write(node: nodes.Node, writer: Writer) -> str:
-    raise FilterError(f"{type(node).__name__} has no Python form")
-
-
-@_write.register
-def _(node: nodes.Event, writer: Writer) -> str:
-    return "event"
-
-
-@_write.register
-def _(node: nodes.Variable, writer: Writer) -> str:
-    return f"each_{writer.depth - node.depth}"
-
-
-@_write.register
-def _(node: nodes.Constant, writer: Writer) -> str:
+def _constant(node: nodes.Constant, writer: SourceWriter) -> str:
     value = node.value
     literal = type(value) in INLINE and (type(value) is not int or abs(value) < 10**15)
     return f"({value!r})" if literal else writer.reference(value)
 
 
-@_write.register
-def _(node: nodes.Opaque, writer: Writer) -> str:
-    return f"{writer.reference(answering(node.on(None).function))}(event)"
-
-
-@_write.register
-def _(node: nodes.Attribute, writer: Writer) -> str:
-    return f"{writer.owner(node.of)}.{node.name}"
-
-
-@_write.register
-def _(node: nodes.Call, writer: Writer) -> str:
-    arguments = ", ".join(writer.write(each) for each in node.arguments)
+def _call(node: nodes.Call, writer: SourceWriter) -> str:
+    arguments = writer.listed(node.arguments)
     call = f"{writer.owner(node.of)}.{node.method}({arguments})"
     return f"{writer.reference(answered)}({call})" if is_users(node.method) else call
 
 
-@_write.register
-def _(node: nodes.Reach, writer: Writer) -> str:
+def _reach(node: nodes.Reach, writer: SourceWriter) -> str:
     step = writer.reference(reach)
     return f"{step}({writer.write(node.of)}, {writer.reference(node.name)})"
 
 
-@_write.register
-def _(node: nodes.Function, writer: Writer) -> str:
-    arguments = ", ".join(writer.write(each) for each in node.arguments)
+def _function(node: nodes.Function, writer: SourceWriter) -> str:
+    arguments = writer.listed(node.arguments)
     return f"{writer.reference(BUILTINS[node.name])}({arguments})"
 
 
-@_write.register
-def _(node: nodes.Applied, writer: Writer) -> str:
-    known = insight_of(node).written(node, writer)
+def _applied(node: nodes.Applied, writer: SourceWriter) -> str:
+    language = language_of(node)
+    known = language.insight.written(node, writer)
     if known is not None:
         return known
-    function = VOCABULARIES[node.language].functions[node.name]
-    arguments = ", ".join(writer.write(each) for each in node.arguments)
-    return f"{writer.reference(function)}({arguments})"
+    arguments = writer.listed(node.arguments)
+    return f"{writer.reference(language.functions[node.name])}({arguments})"
 
 
-@_write.register
-def _(node: nodes.Item, writer: Writer) -> str:
+def _item(node: nodes.Item, writer: SourceWriter) -> str:
     if isinstance(node.of, nodes.Constant | nodes.Display):  # a literal looks like a mistake there
         item = writer.reference(getitem)
         return f"{item}({writer.write(node.of)}, {writer.write(node.key)})"
     return f"{writer.owner(node.of)}[{writer.write(node.key)}]"
 
 
-@_write.register
-def _(node: nodes.Display, writer: Writer) -> str:
-    parts = "".join(f"{writer.write(each)}, " for each in node.elements)
+def _display(node: nodes.Display, writer: SourceWriter) -> str:
+    parts = "".join(f"{writer.write(element)}, " for element in node.elements)
     if node.kind is tuple:
         return f"({parts})"
     return f"[{parts}]" if node.kind is list else f"{{{parts}}}"
 
 
-@_write.register
-def _(node: nodes.Compare, writer: Writer) -> str:
+def _compare(node: nodes.Compare, writer: SourceWriter) -> str:
     same = any(sign.startswith("is") for sign, _ in node.rest)
     write = writer.sides if same else writer.write
     rest = " ".join(f"{sign} {write(operand)}" for sign, operand in node.rest)
     return f"({write(node.first)} {rest})"
 
 
-@_write.register
-def _(node: nodes.And, writer: Writer) -> str:
-    return f"({' and '.join(writer.write(part) for part in node.parts)})"
-
-
-@_write.register
-def _(node: nodes.Or, writer: Writer) -> str:
-    return f"({' or '.join(writer.write(part) for part in node.parts)})"
-
-
-@_write.register
-def _(node: nodes.Not, writer: Writer) -> str:
-    return f"(not {writer.write(node.operand)})"
-
-
-@_write.register
-def _(node: nodes.Arithmetic, writer: Writer) -> str:
-    return f"({writer.write(node.left)} {node.operator} {writer.write(node.right)})"
-
-
-@_write.register
-def _(node: nodes.Sign, writer: Writer) -> str:
-    return f"({node.operator}{writer.write(node.operand)})"
-
-
-@_write.register
-def _(node: nodes.InstanceOf, writer: Writer) -> str:
+def _instance_of(node: nodes.InstanceOf, writer: SourceWriter) -> str:
     test = writer.reference(isinstance)
     return f"{test}({writer.write(node.of)}, {writer.reference(node.classes)})"
 
 
-@_write.register
-def _(node: nodes.Quantified, writer: Writer) -> str:
+def _quantified(node: nodes.Quantified, writer: SourceWriter) -> str:
     with writer.without_locals():  # Python allows none there
         over = writer.write(node.over)
     writer.depth += 1
-    conditions = "".join(f" if {writer.write(each)}" for each in node.conditions)
+    conditions = "".join(f" if {writer.write(condition)}" for condition in node.conditions)
     body = writer.write(node.each)
     name = f"each_{writer.depth}"
     writer.depth -= 1
     quantifier = writer.reference(any if node.kind == "any" else all)
     return f"{quantifier}({body} for {name} in {over}{conditions})"
+
+
+_RULES: dict[type, Callable[[Any, SourceWriter], str]] = {
+    nodes.Event: lambda node, writer: "event",
+    nodes.Variable: lambda node, writer: f"each_{writer.depth - node.depth}",
+    nodes.Constant: _constant,
+    nodes.Opaque: lambda node, writer: (
+        f"{writer.reference(answering(node.on(None).function))}(event)"
+    ),
+    nodes.Attribute: lambda node, writer: f"{writer.owner(node.of)}.{node.name}",
+    nodes.Call: _call,
+    nodes.Reach: _reach,
+    nodes.Function: _function,
+    nodes.Applied: _applied,
+    nodes.Item: _item,
+    nodes.Display: _display,
+    nodes.Compare: _compare,
+    nodes.And: lambda node, writer: f"({' and '.join(map(writer.write, node.parts))})",
+    nodes.Or: lambda node, writer: f"({' or '.join(map(writer.write, node.parts))})",
+    nodes.Not: lambda node, writer: f"(not {writer.write(node.operand)})",
+    nodes.Arithmetic: lambda node, writer: (
+        f"({writer.write(node.left)} {node.operator} {writer.write(node.right)})"
+    ),
+    nodes.Sign: lambda node, writer: f"({node.operator}{writer.write(node.operand)})",
+    nodes.InstanceOf: _instance_of,
+    nodes.Quantified: _quantified,
+}
 
 
 def _is_singleton(value: object) -> bool:

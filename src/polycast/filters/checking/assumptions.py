@@ -34,14 +34,14 @@ def is_path(node: nodes.Node) -> bool:
 
 
 class Assumptions:
-    """Adds to what a walker knows of paths what follows from a condition."""
+    """Narrows what a walker knows of paths by the truth of a condition."""
 
     def __init__(self, walker: Walker) -> None:
         self._walker = walker
         self._depth = 0
 
     def after(self, node: nodes.Node, *, truth: bool) -> Narrowed:
-        """What is known of paths if a condition had this truth."""
+        """What is known of paths once a condition is true, or false."""
         match node:
             case nodes.Not(operand):
                 return self.after(operand, truth=not truth)

@@ -1,4 +1,4 @@
-"""Which attributes the functions of a class set, read from their code, never run."""
+"""Which attributes the functions of a class set, read from their bytecode without running them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields whose values need not be what was declared, because something changes them on the way."""
+"""Fields whose values may differ from their declaration, because a validator changes them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _by_pydantic(cls: Any, name: str) -> bool:
     if any(getattr(decorators, kind, None) for kind in VALIDATORS):
         return True
     field = cls.__pydantic_fields__.get(name)
-    return any(_is_function(each) for each in getattr(field, "metadata", ()))
+    return any(_is_function(entry) for entry in getattr(field, "metadata", ()))
 
 
 def _is_function(metadata: object) -> bool:

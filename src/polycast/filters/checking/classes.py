@@ -22,13 +22,13 @@ from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.standard_types import is_standard
 from polycast.typesystem.type_hints import annotated_names, hints_of, returned_hint
 
-__all__ = ["Classes", "Known", "Member"]
+__all__ = ["ClassFacts", "ClassMember", "Classes"]
 
 DECLARING = {"dataclass", "attrs", "struct", "pydantic", "namedtuple", "enum", "flag"}
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ClassMember:
     """An attribute or a method. Nothing is known of it if it is neither."""
 
     is_method: bool = False
@@ -38,40 +38,40 @@ class Member:
     most: float = float("inf")
 
 
-UNKNOWN = Member()
+UNKNOWN = ClassMember()
 
 
 @dataclass(slots=True)
-class Known:
+class ClassFacts:
     """What is known of one class, without holding it."""
 
     names: frozenset[str] | None = None  # None: its objects may have any
     stored: frozenset[str] = frozenset()
     fields: dict[str, Kinds] = field(default_factory=dict)
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, ClassMember] = field(default_factory=dict)
 
 
 class Classes:
-    """What is known of classes, each looked at once and held weakly."""
+    """A cache of what is known of classes, which it holds weakly."""
 
     def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[type, Known] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[type, ClassFacts] = weakref.WeakKeyDictionary()
 
-    def known(self, cls: type) -> Known:
-        """What is known of a class; an odd one is not known at all."""
+    def known(self, cls: type) -> ClassFacts:
+        """What is known of a class; nothing, if inspecting it raises."""
         try:
             found = self._known.get(cls)
             if found is None:
                 found = self._known[cls] = _looked_at(cls)
         except Exception:  # a metaclass or an annotation may raise anything
-            return Known()
+            return ClassFacts()
         return found
 
     def names(self, cls: type) -> frozenset[str] | None:
         """The attributes that objects of a class can have; None if they may have any."""
         return self.known(cls).names
 
-    def member(self, cls: type, name: str) -> Member:
+    def member(self, cls: type, name: str) -> ClassMember:
         """What the attribute or method of that name is."""
         known = self.known(cls)
         found = known.members.get(name)
@@ -84,7 +84,7 @@ class Classes:
         return found
 
     def offered(self, cls: type) -> list[str]:
-        """The public names that the user gave, to be suggested."""
+        """The public names that the user's own classes define, for suggestions."""
         own = [base for base in cls.__mro__ if base in SAMPLES or not is_trusted(base)]
         held = {name for base in own for name in (*base.__dict__, *annotated_names(base))}
         return sorted(name for name in held if not name.startswith("_"))
@@ -93,16 +93,16 @@ class Classes:
 # -- names -----------------------------------------------------------------------------------------
 
 
-def _looked_at(cls: type) -> Known:
+def _looked_at(cls: type) -> ClassFacts:
     if cls in SAMPLES or cls is bool:
-        return Known(frozenset(dir(cls)))
+        return ClassFacts(frozenset(dir(cls)))
     # A metaclass of the user's own may give objects anything, and say anything about the class.
     if cls is object or is_standard(cls) or root_of(type(cls).__module__) not in LIBRARIES:
-        return Known()
+        return ClassFacts()
     if _is_dynamic(cls):
-        return Known()
+        return ClassFacts()
     names = {name for base in cls.__mro__ for name in (*base.__dict__, *annotated_names(base))}
-    known = Known(stored=frozenset())
+    known = ClassFacts(stored=frozenset())
     stored = _stored(cls)
     if cls.__dictoffset__ != 0:  # else there is no room for anything else
         if stored is None:
@@ -166,7 +166,7 @@ def _fields(cls: type) -> dict[str, Kinds]:
     return found
 
 
-def _member(cls: type, name: str, known: Known) -> Member:
+def _member(cls: type, name: str, known: ClassFacts) -> ClassMember:
     owner = next((base for base in cls.__mro__ if name in base.__dict__), None)
     value = owner.__dict__[name] if owner is not None else None
     if name in known.fields:
@@ -175,19 +175,19 @@ def _member(cls: type, name: str, known: Known) -> Member:
         return UNKNOWN
     if isinstance(value, property | functools.cached_property):
         getter = value.fget if isinstance(value, property) else value.func
-        return Member(is_attribute=True, kinds=_returned(getter, owner))
+        return ClassMember(is_attribute=True, kinds=_returned(getter, owner))
     return UNKNOWN if name in known.stored else _method(value, owner)
 
 
-def _field(kinds: Kinds, owner: type | None, value: Any) -> Member:
+def _field(kinds: Kinds, owner: type | None, value: Any) -> ClassMember:
     field_like = isinstance(value, types.MemberDescriptorType) or (
         root_of(type(value).__module__) in ("collections", "_collections")  # of a namedtuple
     )
     if owner is None or field_like:
-        return Member(is_attribute=True, kinds=kinds)
+        return ClassMember(is_attribute=True, kinds=kinds)
     if any("__get__" in base.__dict__ for base in type(value).__mro__):
         return UNKNOWN  # annotated, and a descriptor: either may be meant
-    return Member(is_attribute=True, kinds=joined((kinds, of_value(value))))
+    return ClassMember(is_attribute=True, kinds=joined((kinds, of_value(value))))
 
 
 def _returned(function: Any, owner: type) -> Kinds:
@@ -205,7 +205,7 @@ def _is_special(function: types.FunctionType) -> bool:
     )
 
 
-def _method(value: Any, owner: type) -> Member:
+def _method(value: Any, owner: type) -> ClassMember:
     given = 0 if isinstance(value, staticmethod) else 1
     function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
     if type(function) is not types.FunctionType or _is_special(function):
@@ -213,7 +213,7 @@ def _method(value: Any, owner: type) -> Member:
     least, most = _arity(function, given)
     if is_interface(owner):  # who implements it may take more
         least, most = 0, float("inf")
-    return Member(is_method=True, kinds=_returned(function, owner), least=least, most=most)
+    return ClassMember(is_method=True, kinds=_returned(function, owner), least=least, most=most)
 
 
 def _arity(function: types.FunctionType, given: int) -> tuple[float, float]:

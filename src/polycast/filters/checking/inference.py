@@ -18,7 +18,17 @@ from polycast.typesystem.type_expressions import TypeExpression, classes_in, exp
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Kind", "Kinds", "declared", "is_plain_enum", "joined", "kinds_of", "of_value", "shown"]
+__all__ = [
+    "Kind",
+    "Kinds",
+    "declared",
+    "is_data",
+    "is_plain_enum",
+    "joined",
+    "kinds_of",
+    "of_value",
+    "shown",
+]
 
 MOST = 24  # alternatives; beyond them it is anything
 
@@ -63,6 +73,11 @@ def joined(many: Iterable[Kinds]) -> Kinds:
     return tuple(found) if 0 < len(found) <= MOST else None
 
 
+def is_data(kinds: Kinds) -> bool:
+    """Whether every alternative behaves like a built-in type."""
+    return kinds is not None and all(kind.operand() is not None for kind in kinds)
+
+
 def kinds_of(*classes: type) -> Kinds:
     """An object of one of these classes."""
     if len(classes) == 1 and classes[0] in _ALONE:
@@ -82,7 +97,7 @@ def of_value(value: object) -> Kinds:
     if cls not in (list, tuple, set, frozenset):
         return kinds_of(cls)
     elements: collections.abc.Collection[object] = value  # type: ignore[assignment]
-    classes = {type(each) for each in elements}
+    classes = {type(element) for element in elements}
     inner = joined(map(kinds_of, classes)) if classes <= _SINGLE.keys() else None
     return (Kind(weakref.ref(cls), inner, inner),)
 

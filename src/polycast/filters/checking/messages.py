@@ -1,4 +1,4 @@
-"""The words for a mistake: what is there, and what would be accepted."""
+"""Messages about mistakes: what is there, and what would be accepted."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import difflib
 import operator
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.checking.classes import Member
+from polycast.filters.checking.classes import ClassMember
 from polycast.filters.checking.inference import Kinds, shown
 from polycast.filters.checking.samples import SAMPLES, PlainEnum, results
 from polycast.filters.tree import nodes
+from polycast.filters.tree.language_registry import language_of
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
-from polycast.languages.etcl.functions import path_in
-from polycast.languages.etcl.structures import SCALARS
 from polycast.typesystem import conforming
 from polycast.typesystem.class_kinds import is_protocol
 
@@ -21,53 +20,53 @@ if TYPE_CHECKING:
 
     from polycast.filters.checking.classes import Classes
     from polycast.filters.checking.places import Places
-    from polycast.filters.checking.walker import Finding
-    from polycast.languages.etcl.components import Path
+    from polycast.filters.checking.walker import CertainFailure
+    from polycast.filters.tree.language_registry import Component
 
-__all__ = ["told"]
+__all__ = ["message_of"]
 
 LISTED = 12  # names in a suggestion
 SEARCHED = 2_000  # subclasses
 
 
-def told(found: Finding, places: Places, classes: Classes) -> tuple[str, str]:
-    """Why it fails, and a suggestion."""
-    return _TOLD[found.code](_Words(found, places, classes))
+def message_of(failure: CertainFailure, places: Places, classes: Classes) -> tuple[str, str]:
+    """The reason of a failure, and a suggestion."""
+    return _MESSAGES[failure.code](_MessageParts(failure, places, classes))
 
 
-class _Words:
-    """The parts that the sentences are made of."""
+class _MessageParts:
+    """The parts of the messages about one failure."""
 
-    def __init__(self, found: Finding, places: Places, classes: Classes) -> None:
-        self.found, self.places, self.classes = found, places, classes
-        self.what = found.what
+    def __init__(self, failure: CertainFailure, places: Places, classes: Classes) -> None:
+        self.failure, self.places, self.classes = failure, places, classes
+        self.what = failure.what
 
     def text(self, at: int) -> str:
-        return self.found.before or self.places.of(self.found.operands[at][0])
+        return self.failure.before or self.places.of(self.failure.operands[at][0])
 
     def kinds(self, at: int) -> Kinds:
-        return self.found.operands[at][1]
+        return self.failure.operands[at][1]
 
     def is_event(self, at: int) -> bool:
-        return isinstance(self.found.operands[at][0], nodes.Event) and not self.found.before
+        return isinstance(self.failure.operands[at][0], nodes.Event) and not self.failure.before
 
-    def each(self) -> str:
+    def operands(self) -> str:
         """`event.stars` is int and `'many'` is str."""
-        many = range(len(self.found.operands))
+        many = range(len(self.failure.operands))
         return " and ".join(f"`{self.text(at)}` is {shown(self.kinds(at))}" for at in many)
 
     @property
-    def path(self) -> Path | None:
-        """The component of ETCL that it is about, if it is one."""
-        part = self.found.first
-        return path_in(part) if isinstance(part, nodes.Applied) else None
+    def component(self) -> Component | None:
+        """The component of another language that it is about, if it is one."""
+        part = self.failure.first
+        return language_of(part).component(part) if isinstance(part, nodes.Applied) else None
 
     def offered(self, cls: type) -> list[str]:
-        """The names that may stand there instead; in ETCL, simple values and methods have none."""
-        names = self.classes.offered(cls)
-        if self.path is None:
+        """The names that may stand there instead; another language calls no methods."""
+        names, component = self.classes.offered(cls), self.component
+        if component is None:
             return names
-        if issubclass(cls, SCALARS) and not hasattr(cls, "_fields"):
+        if not component.has_members(cls):
             return []
         return [name for name in names if not self.classes.member(cls, name).is_method]
 
@@ -78,7 +77,7 @@ class _Words:
 # -- attributes ------------------------------------------------------------------------------------
 
 
-def _no_attribute(words: _Words) -> tuple[str, str]:
+def _no_attribute(words: _MessageParts) -> tuple[str, str]:
     owner, name = shown(words.kinds(0)), words.what
     several = " | " in owner
     if words.is_event(0):
@@ -90,7 +89,7 @@ def _no_attribute(words: _Words) -> tuple[str, str]:
     return why, _attribute_suggested(words)
 
 
-def _attribute_suggested(words: _Words) -> str:
+def _attribute_suggested(words: _MessageParts) -> str:
     owners = words.owners()
     names = sorted({name for cls in owners for name in words.offered(cls)})
     near = difflib.get_close_matches(words.what, names, n=1)
@@ -101,28 +100,28 @@ def _attribute_suggested(words: _Words) -> str:
         more = f" (so has {others})" if others else ""
         parts.append(f"a subtype has it{more}: {_asked(words, having[0].__name__)}")
     if not parts:
-        none = words.path is not None and not names
-        parts.append("it has no members in ETCL" if none else f"it has {_listed(names)}")
+        language = None if words.component is None or names else words.component.language
+        parts.append(f"it has no members in {language}" if language else f"it has {_listed(names)}")
         if not any(cls in SAMPLES for cls in owners):
             parts.append(f"if a subtype has it, ask first: {_asked(words, 'Subtype')}")
     return "; ".join(parts)
 
 
-def _asked(words: _Words, name: str) -> str:
-    condition = words.places.of(words.found.condition)
-    if words.path is not None:
-        return f"`exist {words.path.text} and {condition}`"
+def _asked(words: _MessageParts, name: str) -> str:
+    condition = words.places.of(words.failure.condition)
+    if words.component is not None:
+        return f"`{words.component.guarded(condition)}`"
     return f"`isinstance({words.text(0)}, {name}) and {condition}`"
 
 
-def _having(words: _Words, owners: list[type]) -> list[type]:
+def _having(words: _MessageParts, owners: list[type]) -> list[type]:
     try:
         return [cls for owner in owners for cls in _subtypes(owner) if _has(cls, words)]
     except Exception:  # somebody's metaclass: there is only less to suggest
         return []
 
 
-def _has(cls: type, words: _Words) -> bool:
+def _has(cls: type, words: _MessageParts) -> bool:
     names = words.classes.names(cls)
     return words.what in (names if names is not None else words.classes.offered(cls))
 
@@ -145,8 +144,8 @@ def _subclasses(owner: type) -> Iterator[type]:
                 yield cls
 
 
-def _bad_arguments(words: _Words) -> tuple[str, str]:
-    member = words.found.member or Member()
+def _bad_arguments(words: _MessageParts) -> tuple[str, str]:
+    member = words.failure.member or ClassMember()
     owner, least, most = shown(words.kinds(0)), member.least, member.most
     if least == float("inf"):
         return f"{owner}.{words.what}() needs keywords", "a filter gives arguments by position only"
@@ -156,7 +155,7 @@ def _bad_arguments(words: _Words) -> tuple[str, str]:
     return f"{owner}.{words.what}() does not take these arguments", f"it takes {accepted}"
 
 
-def _not_callable(words: _Words) -> tuple[str, str]:
+def _not_callable(words: _MessageParts) -> tuple[str, str]:
     return (
         f"`{words.what}` is {shown(words.kinds(0))}, not a method",
         f"leave the parentheses away: `.{words.what}`",
@@ -166,23 +165,23 @@ def _not_callable(words: _Words) -> tuple[str, str]:
 # -- operators -------------------------------------------------------------------------------------
 
 
-def _never_comparable(words: _Words) -> tuple[str, str]:
+def _never_comparable(words: _MessageParts) -> tuple[str, str]:
     function = COMPARISONS.get(words.what, operator.lt)
     compared = "{} can be compared with {}"
-    return f"{words.each()}, which have no order", _taken(words, function, compared)
+    return f"{words.operands()}, which have no order", _taken(words, function, compared)
 
 
-def _bad_operand(words: _Words) -> tuple[str, str]:
-    if len(words.found.operands) == 1:
+def _bad_operand(words: _MessageParts) -> tuple[str, str]:
+    if len(words.failure.operands) == 1:
         unary: Callable[..., Any] = {**BUILTINS, **SIGNS}[words.what]
         takes = _listed([name for name, cls in _NAMES.items() if results(unary, cls)])
-        return f"{words.each()}, which `{words.what}` does not take", f"it takes {takes}"
+        return f"{words.operands()}, which `{words.what}` does not take", f"it takes {takes}"
     function = ARITHMETIC.get(words.what, operator.getitem)
     taken = f"`{words.what}` takes {{}} with {{}}"
-    return f"{words.each()}, which `{words.what}` does not take", _taken(words, function, taken)
+    return f"{words.operands()}, which `{words.what}` does not take", _taken(words, function, taken)
 
 
-def _taken(words: _Words, function: Callable[..., Any], sentence: str) -> str:
+def _taken(words: _MessageParts, function: Callable[..., Any], sentence: str) -> str:
     """What the left operand, or else the right one, would be taken with."""
     for at in (0, 1):
         types = {kind.operand() for kind in words.kinds(at) or ()}
@@ -195,33 +194,26 @@ def _taken(words: _Words, function: Callable[..., Any], sentence: str) -> str:
 
 
 def _is_taken(function: Callable[..., Any], types: set[type | None], cls: type, at: int) -> bool:
-    pairs = [(each, cls) if at == 0 else (cls, each) for each in types if each is not None]
+    pairs = [(type_, cls) if at == 0 else (cls, type_) for type_ in types if type_ is not None]
     return any(results(function, *pair) is not None for pair in pairs)
 
 
 _NAMES = {cls.__name__: cls for cls in SAMPLES if cls is not PlainEnum and cls is not type(None)}
 
 
-def _no_container(words: _Words) -> tuple[str, str]:
+def _no_container(words: _MessageParts) -> tuple[str, str]:
     types = {kind.operand() for kind in words.kinds(1) or ()}
     names = [n for n, cls in _NAMES.items() if _is_taken(COMPARISONS["in"], types, cls, 1)]
     if not names:
         why = f"`{words.text(1)}` is {shown(words.kinds(1))}, which contains nothing"
         return why, "`in` needs a str, bytes, list, tuple, set, frozenset or dict on its right"
     held = f"{shown(words.kinds(1))} can contain {_listed(names)}"
-    return f"{words.each()}, which can never contain it", held
+    return f"{words.operands()}, which can never contain it", held
 
 
-def _no_length(words: _Words) -> tuple[str, str]:
-    return f"{words.each()}, which has no length", _CONTAINERS.format("len")
-
-
-def _no_subscript(words: _Words) -> tuple[str, str]:
-    return f"{words.each()}, which has no items", "str, bytes, list, tuple and dict have"
-
-
-def _not_iterable(words: _Words) -> tuple[str, str]:
-    return f"{words.each()}, which has no elements", _CONTAINERS.format("for ... in")
+def _without(what: str, suggestion: str) -> Callable[[_MessageParts], tuple[str, str]]:
+    """The message about a value that has no length, items or elements."""
+    return lambda words: (f"{words.operands()}, which has no {what}", suggestion)
 
 
 _CONTAINERS = "`{}` takes a str, bytes, list, tuple, set, frozenset or dict"
@@ -232,14 +224,14 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:LISTED]) + more if names else "no public attributes"
 
 
-_TOLD: dict[str, Callable[[_Words], tuple[str, str]]] = {
+_MESSAGES: dict[str, Callable[[_MessageParts], tuple[str, str]]] = {
     "no-attribute": _no_attribute,
     "bad-arguments": _bad_arguments,
     "not-callable": _not_callable,
     "never-comparable": _never_comparable,
     "bad-operand": _bad_operand,
     "no-container": _no_container,
-    "no-length": _no_length,
-    "no-subscript": _no_subscript,
-    "not-iterable": _not_iterable,
+    "no-length": _without("length", _CONTAINERS.format("len")),
+    "no-subscript": _without("items", "str, bytes, list, tuple and dict have"),
+    "not-iterable": _without("elements", _CONTAINERS.format("for ... in")),
 }

@@ -1,4 +1,4 @@
-"""The mistakes of a filter, told: which part, where, why, and what would be accepted."""
+"""The mistakes of a filter as problems: which part, where, why, and what would be accepted."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from polycast.errors import FilterMistakeError
 from polycast.filters.checking.classes import Classes
-from polycast.filters.checking.etcl_components import needed, places_in
 from polycast.filters.checking.inference import Kind, Kinds, joined, kinds_of, shown
-from polycast.filters.checking.messages import told
-from polycast.filters.checking.places import rebuilt
-from polycast.filters.checking.walker import Finding, Walker
+from polycast.filters.checking.messages import message_of
+from polycast.filters.checking.places import Places, rebuilt
+from polycast.filters.checking.walker import CertainFailure, Walker
+from polycast.filters.tree import nodes
+from polycast.filters.tree.language_registry import languages
 
 if TYPE_CHECKING:
-    from polycast.filters.checking.places import Places
-    from polycast.filters.tree import nodes
+    from collections.abc import Iterator
 
-__all__ = ["Problem", "check", "problems"]
+__all__ = ["FilterProblem", "check", "problems"]
 
 WIDEST = 160  # characters of a filter's text around a place
 
@@ -26,7 +26,7 @@ _classes = Classes()
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FilterProblem:
     """A part of a filter that fails for every event of the type."""
 
     part: str
@@ -48,12 +48,14 @@ class Problem:
 
 def check(tree: nodes.Node, types: tuple[type, ...], *, every: bool = False) -> None:
     """Raise `FilterMistakeError` if a part certainly fails for all events of the types."""
-    found = problems(tree, types, every=every)
-    if found:
-        raise FilterMistakeError(found, shown(_event(types, every=every)))
+    mistakes = problems(tree, types, every=every)
+    if mistakes:
+        raise FilterMistakeError(mistakes, shown(_event(types, every=every)))
 
 
-def problems(tree: nodes.Node, types: tuple[type, ...], *, every: bool = False) -> list[Problem]:
+def problems(
+    tree: nodes.Node, types: tuple[type, ...], *, every: bool = False
+) -> list[FilterProblem]:
     """The parts that certainly fail for events of one of the types, or of all if `every`.
 
     Where anything is not known there is no problem.
@@ -64,25 +66,30 @@ def problems(tree: nodes.Node, types: tuple[type, ...], *, every: bool = False) 
         return []
 
 
-def _problems(tree: nodes.Node, types: tuple[type, ...], *, every: bool) -> list[Problem]:
-    if not findings(tree, types, every=every, classes=_classes):
+def _problems(tree: nodes.Node, types: tuple[type, ...], *, every: bool) -> list[FilterProblem]:
+    if not failures(tree, types, every=every, classes=_classes):
         return []
     # Once more, slowly: classes may have changed since they were looked at, and a node that
     # stands in two places is made two.
     fresh, apart = Classes(), rebuilt(tree, lambda node: None)
-    places = places_in(apart)
-    found = findings(apart, types, every=every, classes=fresh)
-    described = [_described(each, places, fresh) for each in found]
-    return list({(each.part, each.why): each for each in reversed(described)}.values())[::-1]
+    places = _places(apart)
+    described = [
+        _described(failure, places, fresh)
+        for failure in failures(apart, types, every=every, classes=fresh)
+    ]
+    first = {(problem.part, problem.why): problem for problem in reversed(described)}
+    return list(first.values())[::-1]
 
 
-def findings(
+def failures(
     tree: nodes.Node, types: tuple[type, ...], *, every: bool, classes: Classes
-) -> list[Finding]:
+) -> list[CertainFailure]:
     """What a walk over the tree finds."""
-    walker = Walker(_event(types, every=every), classes, needed=needed(tree))
+    walker = Walker(
+        _event(types, every=every), classes, needed=frozenset(map(id, _needed(tree, wanted=True)))
+    )
     walker.condition(tree)
-    return walker.findings
+    return walker.failures
 
 
 def _event(types: tuple[type, ...], *, every: bool) -> Kinds:
@@ -92,7 +99,36 @@ def _event(types: tuple[type, ...], *, every: bool) -> Kinds:
     return (Kind(weakref.ref(first), also=tuple(map(weakref.ref, others))),)
 
 
-def _described(found: Finding, places: Places, classes: Classes) -> Problem:
-    start, end = places.span(found.first, found.last)
-    why, suggestion = told(found, places, classes)
-    return Problem(places.text[start:end], why, suggestion, found.code, places.text, start)
+def _places(tree: nodes.Node) -> Places:
+    """The places of parts in the text of a filter: in the language that it was written in."""
+    several = (language.places(tree) for language in languages().values())
+    return next((places for places in several if places is not None), None) or Places(tree)
+
+
+def _described(failure: CertainFailure, places: Places, classes: Classes) -> FilterProblem:
+    start, end = places.span(failure.first, failure.last)
+    why, suggestion = message_of(failure, places, classes)
+    return FilterProblem(places.text[start:end], why, suggestion, failure.code, places.text, start)
+
+
+# -- what a match needs ----------------------------------------------------------------------------
+
+
+def _needed(node: nodes.Node, *, wanted: bool | None) -> Iterator[nodes.Node]:
+    """The calls of functions that are made whenever a part is as wanted; None: in any case.
+
+    A later part of an `or` may not be asked.
+    """
+    match node:
+        case nodes.And(parts) | nodes.Or(parts):
+            if wanted is isinstance(node, nodes.And):
+                for part in parts:
+                    yield from _needed(part, wanted=wanted)
+            else:
+                yield from _needed(parts[0], wanted=None)
+        case nodes.Not(operand):
+            yield from _needed(operand, wanted=None if wanted is None else not wanted)
+        case nodes.Applied(_, _, arguments):
+            yield node
+            for argument in arguments:
+                yield from _needed(argument, wanted=None)

@@ -21,14 +21,14 @@ def rebuilt(node: nodes.Node, change: Callable[[nodes.Node], nodes.Node | None])
     found = change(node)
     if found is not None:
         return found
-    values = {each.name: _again(getattr(node, each.name), change) for each in fields(node)}  # type: ignore[arg-type]
+    values = {field.name: _again(getattr(node, field.name), change) for field in fields(node)}  # type: ignore[arg-type]
     return type(node)(**values)
 
 
 def _again(value: Any, change: Callable[[nodes.Node], nodes.Node | None]) -> Any:
     if isinstance(value, nodes.Node):
         return rebuilt(value, change)
-    return tuple(_again(each, change) for each in value) if type(value) is tuple else value
+    return tuple(_again(element, change) for element in value) if type(value) is tuple else value
 
 
 def deeper(path: nodes.Node) -> nodes.Node:

@@ -43,8 +43,8 @@ class Amount:
         """So many times as much."""
         return Amount(
             self.constant * factor,
-            {source: each * factor for source, each in self.linear.items()},
-            {source: each * factor for source, each in self.square.items()},
+            {source: amount * factor for source, amount in self.linear.items()},
+            {source: amount * factor for source, amount in self.square.items()},
         )
 
     def squared(self) -> Amount:
@@ -53,7 +53,7 @@ class Amount:
         return Amount(
             terms * self.constant**2,
             {},
-            {source: terms * each**2 for source, each in self.linear.items()},
+            {source: terms * amount**2 for source, amount in self.linear.items()},
         )
 
     @property
@@ -71,10 +71,6 @@ class Amount:
         linear, square = self.linear.get(EVENT, 0.0), self.square.get(EVENT, 0.0)
         return self.constant + linear * size + square * size * size
 
-    def per_byte(self, size: int) -> float:
-        """How much more of it each byte means, in events of up to so many bytes."""
-        return self.linear.get(EVENT, 0.0) + self.square.get(EVENT, 0.0) * size
-
     def over(self, elements: Amount, source: int) -> Amount:
         """The sum of it for all elements of something of a size; `TooMuch` if that is not linear.
 
@@ -82,7 +78,7 @@ class Amount:
         """
         if elements.is_constant:
             return self._with(source, elements.constant).times(elements.constant)
-        outer = [each for each in (*self.linear, *self.square) if each != source]
+        outer = [key for key in (*self.linear, *self.square) if key != source]
         if outer:
             raise TooMuch
         total = elements.times(self.constant + self.linear.get(source, 0.0))
@@ -98,8 +94,8 @@ class Amount:
 
 def _sum(one: Mapping[int, float], other: Mapping[int, float]) -> Terms:
     found = dict(one)
-    for source, each in other.items():
-        found[source] = found.get(source, 0.0) + each
+    for source, factor in other.items():
+        found[source] = found.get(source, 0.0) + factor
     return found
 
 
@@ -114,7 +110,7 @@ def steps(number: float) -> Amount:
 def one_of(one: Amount, other: Amount) -> Amount:
     """The lesser, of which it is known that it is enough; else what belongs to an inner element."""
     if one.is_constant and other.is_constant:
-        return min(one, other, key=lambda each: each.constant)
+        return min(one, other, key=lambda amount: amount.constant)
     if one.is_constant or other.is_constant:
         return one if one.is_constant else other
-    return max(one, other, key=lambda each: each.innermost)
+    return max(one, other, key=lambda amount: amount.innermost)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from polycast.filters.cost.value_kinds import ALL, INT, LIST, TEXT, Kind
+from polycast.filters.cost.value_kinds import ALL, INT, LIST, TEXT, ValueKind
 
 __all__ = ["CODECS", "METHODS", "NEEDLES", "REFUSED", "Method"]
 
@@ -20,7 +20,7 @@ class Method(NamedTuple):
     steps: float = 0.0
     growth: float = 0.0
     """0: a number, a date, or whether something is so; 1: no larger than what it is given."""
-    kind: Kind = ALL
+    kind: ValueKind = ALL
 
 
 BYTE = 0.25  # steps: searching, comparing, copying

@@ -22,7 +22,7 @@ __all__ = [
     "REAL",
     "TEXT",
     "UNKNOWN",
-    "Kind",
+    "ValueKind",
     "element_of",
     "is_small",
     "kind_of_type",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-class Kind(enum.IntFlag):
+class ValueKind(enum.IntFlag):
     """Some of these."""
 
     INT = 1  # of any size
@@ -43,11 +43,17 @@ class Kind(enum.IntFlag):
     UNKNOWN = 64  # no type was given: whoever runs the filter knows the class, and judges again
 
 
-INT, REAL, DECIMAL, TEXT, LIST = Kind.INT, Kind.REAL, Kind.DECIMAL, Kind.TEXT, Kind.LIST
-OTHER, UNKNOWN = Kind.OTHER, Kind.UNKNOWN
+INT, REAL, DECIMAL, TEXT, LIST = (
+    ValueKind.INT,
+    ValueKind.REAL,
+    ValueKind.DECIMAL,
+    ValueKind.TEXT,
+    ValueKind.LIST,
+)
+OTHER, UNKNOWN = ValueKind.OTHER, ValueKind.UNKNOWN
 ALL = INT | REAL | DECIMAL | TEXT | LIST | OTHER
 
-_CLASSES: dict[str, Kind] = {
+_CLASSES: dict[str, ValueKind] = {
     "builtins.int": INT,
     "builtins.bool": INT,
     "builtins.float": REAL | INT,  # an int is as good as a float
@@ -71,7 +77,7 @@ _SMALL = frozenset(
         *("datetime.time", "uuid.UUID"),
     }
 )
-_VALUES: dict[type, Kind] = {
+_VALUES: dict[type, ValueKind] = {
     bool: INT,
     int: INT,
     float: REAL,
@@ -84,21 +90,21 @@ _VALUES: dict[type, Kind] = {
 }
 
 
-def kind_of_value(value: object) -> Kind:
+def kind_of_value(value: object) -> ValueKind:
     """Of a constant; a member of an enumeration may be anything besides."""
     return _VALUES.get(type(value), ALL if isinstance(value, enum.Enum) else OTHER)
 
 
-def kind_of_type(declared: TypeExpression | None) -> Kind:
+def kind_of_type(declared: TypeExpression | None) -> ValueKind:
     """Of a field that was declared so; decoding has seen to it that it is so."""
     if declared is None:
         return ALL
     if declared.form == "none":
         return OTHER
     if declared.form == "union":
-        found = Kind(0)
-        for each in declared.arguments:
-            found |= kind_of_type(each)
+        found = ValueKind(0)
+        for argument in declared.arguments:
+            found |= kind_of_type(argument)
         return found or ALL
     return _CLASSES.get(declared.name, ALL) if declared.form == "class" else ALL
 
@@ -119,5 +125,5 @@ def element_of(declared: TypeExpression | None) -> TypeExpression | None:
 def type_of_attribute(description: Description | None, name: str) -> TypeExpression | None:
     """What a field was declared as; None if it is not one."""
     fields: tuple[Any, ...] = () if description is None else description.attributes
-    found: list[TypeExpression] = [each.type for each in fields if each.name == name]
+    found: list[TypeExpression] = [field.type for field in fields if field.name == name]
     return found[0] if found and found[0] != ANY else None

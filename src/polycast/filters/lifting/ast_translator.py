@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from polycast.filters.tree import nodes
 from polycast.filters.tree.constants import SCALARS, constant
-from polycast.filters.tree.function_registry import Vocabulary
+from polycast.filters.tree.language_registry import FilterLanguage
 from polycast.filters.tree.operators import BUILTINS, reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Translator", "Unliftable"]
+__all__ = ["ExpressionTranslator", "Unliftable"]
 
 COMPARISONS: dict[type, str] = {
     ast.Eq: "==",
@@ -72,7 +72,7 @@ class Live:
     value: Any
 
 
-class Translator:
+class ExpressionTranslator:
     """Translates one expression. `names` finds what a name stands for, or raises Unliftable.
 
     `opaque` makes a node of a part that cannot be looked into; without it that is an error.
@@ -91,7 +91,7 @@ class Translator:
     def translate(self, expression: ast.expr) -> nodes.Node:
         """The tree of an expression; parts of `and` and `or` may be opaque by themselves."""
         if isinstance(expression, ast.BoolOp) and not self._variables:
-            parts = tuple(self.translate(each) for each in expression.values)
+            parts = tuple(self.translate(value) for value in expression.values)
             return _joined(nodes.And if isinstance(expression.op, ast.And) else nodes.Or, parts)
         if isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.Not):
             return nodes.Not(self.translate(expression.operand))
@@ -108,16 +108,7 @@ class Translator:
         found = self._either(expression)
         if isinstance(found, nodes.Node):
             return found
-        return nodes.Constant(self._constant_of(found, expression))
-
-    def _constant_of(self, live: Live, expression: ast.expr) -> object:
-        try:
-            value = constant(live.value)
-        except TypeError as error:
-            raise Unliftable(f"{ast.unparse(expression)}: {error}") from None
-        if isinstance(value, CONTAINERS) and any(map(_is_nan, value)):
-            raise Unliftable(f"{ast.unparse(expression)}: a NaN in it is only equal to itself")
-        return value
+        return nodes.Constant(_constant_of(found, expression))
 
     def _either(self, expression: ast.expr) -> nodes.Node | Live:
         method = _METHODS.get(type(expression))
@@ -131,9 +122,6 @@ class Translator:
         return found
 
     # -- leaves ----------------------------------------------------------------------------------
-
-    def _constant(self, expression: ast.Constant) -> Live:
-        return Live(expression.value)
 
     def _name(self, expression: ast.Name) -> nodes.Node | Live:
         if expression.id in self._variables:
@@ -174,17 +162,17 @@ class Translator:
         known = isinstance(root, ast.Name) and root.id not in (self._parameter, *self._variables)
         if self._opaque is None or not known:
             return None
-        arguments = [*expression.args, *(each.value for each in expression.keywords)]
-        if not all(isinstance(each, ast.Constant | ast.UnaryOp) for each in arguments):
+        arguments = [*expression.args, *(keyword.value for keyword in expression.keywords)]
+        if not all(isinstance(argument, ast.Constant | ast.UnaryOp) for argument in arguments):
             return None
         try:
             function = self._either(expression.func)
             if not isinstance(function, Live) or function.value not in MADE:
                 return None
-            values = [self._node(each).value for each in expression.args]  # type: ignore[attr-defined]
+            values = [self._node(argument).value for argument in expression.args]  # type: ignore[attr-defined]
             named = {
-                str(each.arg): self._node(each.value).value  # type: ignore[attr-defined]
-                for each in expression.keywords
+                str(keyword.arg): self._node(keyword.value).value  # type: ignore[attr-defined]
+                for keyword in expression.keywords
             }
             return Live(function.value(*values, **named))
         except Exception:  # it fails for each event, too
@@ -192,17 +180,17 @@ class Translator:
 
     def _method_call(self, method: ast.Attribute, arguments: list[ast.expr]) -> nodes.Node:
         of = self._either(method.value)
-        if isinstance(of, Live) and isinstance(of.value, Vocabulary):
-            of.value.check(method.attr, len(arguments))
-            parts = tuple(self._node(each) for each in arguments)
+        if isinstance(of, Live) and isinstance(of.value, FilterLanguage):
+            of.value.check_call(method.attr, len(arguments))
+            parts = tuple(self._node(argument) for argument in arguments)
             return nodes.Applied(of.value.name, method.attr, parts)
         if isinstance(of, Live):
-            of = nodes.Constant(self._constant_of(of, method.value))
+            of = nodes.Constant(_constant_of(of, method.value))
         if method.attr.startswith("__") and not method.attr.endswith("__"):
             raise Unliftable(f"{method.attr}: a private name")
         if _may_be_mutable(of) and method.attr not in HARMLESS:
             raise Unliftable(f"{method.attr}: may change a constant")
-        return nodes.Call(of, method.attr, tuple(self._node(each) for each in arguments))
+        return nodes.Call(of, method.attr, tuple(self._node(argument) for argument in arguments))
 
     def _function_call(self, function: Any, expression: ast.Call) -> nodes.Node:
         arguments = expression.args
@@ -214,9 +202,9 @@ class Translator:
             return self._reach(*arguments)
         for name, known in BUILTINS.items():
             if function is known:
-                parts = tuple(self._node(each) for each in arguments)
+                parts = tuple(self._node(argument) for argument in arguments)
                 if name != "len":
-                    self._check_order(*parts)
+                    _check_order(*parts)
                 return nodes.Function(name, parts)
         name = getattr(function, "__qualname__", type(function).__name__)
         raise Unliftable(f"{ast.unparse(expression)}: {name} cannot be looked into")
@@ -229,7 +217,7 @@ class Translator:
 
     def _classes(self, expression: ast.expr) -> tuple[type, ...]:
         if isinstance(expression, ast.Tuple):
-            return tuple(cls for each in expression.elts for cls in self._classes(each))
+            return tuple(cls for element in expression.elts for cls in self._classes(element))
         if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.BitOr):
             return (*self._classes(expression.left), *self._classes(expression.right))
         found = self._either(expression)
@@ -239,7 +227,7 @@ class Translator:
         if isinstance(expression, ast.Constant) and expression.value is None:
             classes = type(None)
         flat = classes if isinstance(classes, tuple) else (classes,)
-        if not all(isinstance(each, type) for each in flat):
+        if not all(isinstance(cls, type) for cls in flat):
             raise Unliftable(f"{ast.unparse(expression)}: not a class")
         return flat
 
@@ -250,24 +238,18 @@ class Translator:
         if generator.is_async or not isinstance(generator.target, ast.Name):
             raise Unliftable(f"{kind}(...): only one plain variable has a node")
         over = self._node(generator.iter)
-        self._check_order(over)
+        _check_order(over)
         self._variables.append(generator.target.id)
         try:
-            conditions = tuple(self.translate(each) for each in generator.ifs)
+            conditions = tuple(self.translate(condition) for condition in generator.ifs)
             return nodes.Quantified(kind, over, conditions, self.translate(argument.elt))
         finally:
             self._variables.pop()
 
-    def _check_order(self, *parts: nodes.Node) -> None:
-        """A copied set may have another order, and the order decides what is asked first."""
-        for part in parts:
-            if isinstance(part, nodes.Constant) and isinstance(part.value, set | frozenset):
-                raise Unliftable("the order of a set is not part of it")
-
     # -- operators -------------------------------------------------------------------------------
 
     def _compare(self, expression: ast.Compare) -> nodes.Node:
-        signs = [COMPARISONS[type(each)] for each in expression.ops]
+        signs = [COMPARISONS[type(op)] for op in expression.ops]
         first = left = self._node(expression.left)
         rest = tuple(zip(signs, map(self._node, expression.comparators), strict=True))
         for sign, right in rest:
@@ -277,7 +259,7 @@ class Translator:
         return nodes.Compare(first, rest)
 
     def _boolop(self, expression: ast.BoolOp) -> nodes.Node:
-        parts = tuple(self._node(each) for each in expression.values)
+        parts = tuple(self._node(value) for value in expression.values)
         return _joined(nodes.And if isinstance(expression.op, ast.And) else nodes.Or, parts)
 
     def _unaryop(self, expression: ast.UnaryOp) -> nodes.Node:
@@ -306,7 +288,7 @@ class Translator:
 
     def _display(self, expression: Any) -> nodes.Node | Live:
         kind = DISPLAYS[type(expression)]
-        parts = tuple(self._node(each) for each in expression.elts)
+        parts = tuple(self._node(element) for element in expression.elts)
         if all(isinstance(part, nodes.Constant) for part in parts):
             try:
                 return Live(kind([part.value for part in parts]))  # type: ignore[attr-defined]
@@ -315,19 +297,19 @@ class Translator:
         return nodes.Display(kind, parts)
 
 
-_METHODS: dict[type, Callable[[Translator, Any], nodes.Node | Live]] = {
-    ast.Attribute: Translator._attribute,
-    ast.BinOp: Translator._binop,
-    ast.BoolOp: Translator._boolop,
-    ast.Call: Translator._call,
-    ast.Compare: Translator._compare,
-    ast.Constant: Translator._constant,
-    ast.List: Translator._display,
-    ast.Name: Translator._name,
-    ast.Set: Translator._display,
-    ast.Subscript: Translator._subscript,
-    ast.Tuple: Translator._display,
-    ast.UnaryOp: Translator._unaryop,
+_METHODS: dict[type, Callable[[ExpressionTranslator, Any], nodes.Node | Live]] = {
+    ast.Attribute: ExpressionTranslator._attribute,
+    ast.BinOp: ExpressionTranslator._binop,
+    ast.BoolOp: ExpressionTranslator._boolop,
+    ast.Call: ExpressionTranslator._call,
+    ast.Compare: ExpressionTranslator._compare,
+    ast.Constant: lambda translator, expression: Live(expression.value),
+    ast.List: ExpressionTranslator._display,
+    ast.Name: ExpressionTranslator._name,
+    ast.Set: ExpressionTranslator._display,
+    ast.Subscript: ExpressionTranslator._subscript,
+    ast.Tuple: ExpressionTranslator._display,
+    ast.UnaryOp: ExpressionTranslator._unaryop,
 }
 
 
@@ -340,6 +322,23 @@ def _joined(kind: type[nodes.And] | type[nodes.Or], parts: tuple[nodes.Node, ...
 
 
 # -- constants that are copies ---------------------------------------------------------------------
+
+
+def _constant_of(live: Live, expression: ast.expr) -> object:
+    try:
+        value = constant(live.value)
+    except TypeError as error:
+        raise Unliftable(f"{ast.unparse(expression)}: {error}") from None
+    if isinstance(value, CONTAINERS) and any(map(_is_nan, value)):
+        raise Unliftable(f"{ast.unparse(expression)}: a NaN in it is only equal to itself")
+    return value
+
+
+def _check_order(*parts: nodes.Node) -> None:
+    """A copied set may have another order, and the order decides what is asked first."""
+    for part in parts:
+        if isinstance(part, nodes.Constant) and isinstance(part.value, set | frozenset):
+            raise Unliftable("the order of a set is not part of it")
 
 
 def _comparable(left: nodes.Node, sign: str, right: nodes.Node) -> bool:

@@ -10,8 +10,8 @@ from keyword import iskeyword
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.backends.compiling import compile_quietly
-from polycast.filters.lifting.ast_translator import Translator, Unliftable
+from polycast.filters.backends.quiet_compilation import compile_quietly
+from polycast.filters.lifting.ast_translator import ExpressionTranslator, Unliftable
 from polycast.filters.lifting.function_source import expression_of
 from polycast.filters.tree import nodes
 from polycast.filters.tree.constants import constant
@@ -57,7 +57,7 @@ def _lifted(function: Any) -> nodes.Node:
     parameter, known = _bound(plain, first, keywords)
     names = functools.partial(_meaning, plain, known)
     opaque = functools.partial(_opaque_part, plain, parameter, known, function)
-    return Translator(parameter, names, opaque).translate(expression)
+    return ExpressionTranslator(parameter, names, opaque).translate(expression)
 
 
 # -- what is called, and with what -----------------------------------------------------------------
@@ -74,7 +74,7 @@ def _unwrapped(function: Any) -> tuple[FunctionType, list[Any], dict[str, Any]]:
         if isinstance(function, FunctionType):
             return function, first, keywords
         if type(function) is functools.partial:
-            if any(each is PLACEHOLDER for each in function.args):
+            if any(argument is PLACEHOLDER for argument in function.args):
                 raise Unliftable("it leaves places open")
             first = [*function.args, *first]
             keywords = {**function.keywords, **keywords}

@@ -16,7 +16,7 @@ import weakref
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from polycast.filters.backends.compiling import QUIET, compile_quietly, hush
+from polycast.filters.backends.quiet_compilation import QUIET, compile_quietly, silence_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,10 +78,10 @@ def _stores(code: CodeType) -> bool:
 
 
 def _assigns(expression: ast.expr) -> bool:
-    return any(isinstance(each, ast.NamedExpr) for each in ast.walk(expression))
+    return any(isinstance(part, ast.NamedExpr) for part in ast.walk(expression))
 
 
-def _candidates(function: FunctionType, span: Span | None) -> Iterator[Definition]:
+def _candidates(function: FunctionType, span: SourceSpan | None) -> Iterator[Definition]:
     """What the function may have been compiled from, the likeliest first."""
     code = function.__code__
     for lines in _texts(code, function.__globals__):
@@ -148,7 +148,7 @@ def _statements() -> Iterator[list[str]]:
 # -- definitions in a text -------------------------------------------------------------------------
 
 
-class Span(NamedTuple):
+class SourceSpan(NamedTuple):
     """Where a function's instructions come from; columns count bytes."""
 
     line: int
@@ -157,7 +157,7 @@ class Span(NamedTuple):
     last_column: int
 
 
-def _span(code: CodeType) -> Span | None:
+def _span(code: CodeType) -> SourceSpan | None:
     starts, ends = [], []
     for line, last_line, column, last_column in code.co_positions():
         if line is None or last_line is None or column is None or last_column is None:
@@ -165,10 +165,10 @@ def _span(code: CodeType) -> Span | None:
         if (line, column) != (last_line, last_column):  # else it comes from nowhere
             starts.append((line, column))
             ends.append((last_line, last_column))
-    return Span(*min(starts), *max(ends)) if starts else None
+    return SourceSpan(*min(starts), *max(ends)) if starts else None
 
 
-def _sliced(lines: Sequence[str], code: CodeType, span: Span) -> Iterator[Definition]:
+def _sliced(lines: Sequence[str], code: CodeType, span: SourceSpan) -> Iterator[Definition]:
     """The lambda or the function at that place of a text, without parsing all of it."""
     if span.line < code.co_firstlineno or span.last_line > len(lines):
         return
@@ -185,7 +185,7 @@ def _sliced(lines: Sequence[str], code: CodeType, span: Span) -> Iterator[Defini
             return
 
 
-def _body(lines: Sequence[str], first: int, span: Span) -> ast.expr | None:
+def _body(lines: Sequence[str], first: int, span: SourceSpan) -> ast.expr | None:
     """What stands in a span, on the lines where it stands."""
     cut = [line.encode() for line in lines[span.line - 1 : span.last_line]]
     cut[-1] = cut[-1][: span.last_column]
@@ -206,7 +206,7 @@ def _move(tree: ast.AST, by: int) -> None:
             if isinstance(value, ast.AST):
                 left.append(value)
             elif type(value) is list:
-                left += [each for each in value if isinstance(each, ast.AST)]
+                left += [element for element in value if isinstance(element, ast.AST)]
         if hasattr(node, "lineno"):
             node.lineno += by
             node.end_lineno += by
@@ -242,7 +242,7 @@ def _parsed(lines: list[str], filename: str) -> dict[int, list[Definition]]:
 
 
 def _tree(text: str, mode: str) -> ast.AST | None:
-    hush()
+    silence_warnings()
     try:
         tree: ast.AST = compile(text, QUIET, mode, ast.PyCF_ONLY_AST, True)
     except NOT_PARSED:
@@ -291,11 +291,11 @@ def _imports(definition: Definition, code: CodeType) -> Iterator[tuple[str, ...]
     local = {*code.co_varnames, *code.co_freevars, *code.co_cellvars}
     names = sorted(
         {
-            each.func.value.id
-            for each in ast.walk(definition)
-            if isinstance(each, ast.Call)
-            and isinstance(each.func, ast.Attribute)
-            and isinstance(each.func.value, ast.Name)
+            part.func.value.id
+            for part in ast.walk(definition)
+            if isinstance(part, ast.Call)
+            and isinstance(part.func, ast.Attribute)
+            and isinstance(part.func.value, ast.Name)
         }
         - local
     )[:MOST_IMPORTED]
@@ -398,7 +398,7 @@ def _same_constant(one: Any, other: Any) -> bool:
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(_same_constant, one, other))
     if isinstance(one, frozenset):
-        return {_typed(each) for each in one} == {_typed(each) for each in other}
+        return {_typed(key) for key in one} == {_typed(key) for key in other}
     return bool(_typed(one) == _typed(other))
 
 

@@ -22,7 +22,7 @@ from polycast.filters.normal_form.predicate_kinds import (
     Truth,
 )
 from polycast.filters.tree import nodes
-from polycast.filters.tree.function_registry import insight_of
+from polycast.filters.tree.language_registry import insight_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +48,7 @@ SPLIT = frozenset({nodes.And, nodes.Or, nodes.Not, nodes.Constant})
 
 
 class Predicate(NamedTuple):
-    """One condition: an expression, and how to ask it of a term's value if there is such a way."""
+    """One condition: an expression, and the term and form by which an index looks it up, if any."""
 
     node: nodes.Node
     term: nodes.Node | None = None
@@ -60,7 +60,7 @@ Leaf = tuple[nodes.Node, bool]  # an expression, and whether it is to be true or
 
 
 def conjunctions(tree: nodes.Node) -> tuple[Conjunction, ...]:
-    """What an event has to satisfy one of; for each event at most one is true."""
+    """The conjunctions of which an event must satisfy one; at most one is true of any event."""
     parts = tree.parts if type(tree) is nodes.And else (tree,)
     if all(map(_is_leaf, parts)):  # so are most filters
         return (_conjunction([(part, True) for part in parts]),)
@@ -107,18 +107,18 @@ def _split(node: nodes.Node, *, wanted: bool) -> list[tuple[Leaf, ...]]:
 
 
 def _all(parts: tuple[nodes.Node, ...], wanted: bool) -> list[tuple[Leaf, ...]]:  # noqa: FBT001
-    """Each part is as wanted."""
+    """Every part has the wanted truth."""
     ways = [_split(part, wanted=wanted) for part in parts]
     count = 1
-    for each in ways:
-        count *= len(each)
+    for way in ways:
+        count *= len(way)
         if count > MOST_CONJUNCTIONS:
             raise _TooMany
-    return [tuple(leaf for each in chosen for leaf in each) for chosen in product(*ways)]
+    return [tuple(leaf for way in chosen for leaf in way) for chosen in product(*ways)]
 
 
 def _first(parts: tuple[nodes.Node, ...], wanted: bool) -> list[tuple[Leaf, ...]]:  # noqa: FBT001
-    """Some part is as wanted, and those before it are the opposite without failing."""
+    """Some part has the wanted truth, and those before it have the opposite without failing."""
     found: list[tuple[Leaf, ...]] = []
     before: list[tuple[Leaf, ...]] = [()]
     for part in parts:
@@ -149,7 +149,7 @@ def _has_opaque(node: nodes.Node) -> bool:
         node = node.of
     if type(node) is nodes.Event:
         return False
-    return any(isinstance(each, nodes.Opaque) for each in nodes.walk(node))
+    return any(isinstance(part, nodes.Opaque) for part in nodes.walk(node))
 
 
 def _merged(parts: tuple[nodes.Node, ...]) -> tuple[nodes.Node, ...]:
@@ -159,7 +159,7 @@ def _merged(parts: tuple[nodes.Node, ...]) -> tuple[nodes.Node, ...]:
         known = merged[-1] if merged else None
         together = (*known.parts, part) if isinstance(known, nodes.Or) else (known, part)
         if known is not None and _choice(together) is not None:
-            merged[-1] = nodes.Or(tuple(each for each in together if each is not None))
+            merged[-1] = nodes.Or(tuple(other for other in together if other is not None))
         else:
             merged.append(part)
     return tuple(merged)
@@ -176,10 +176,10 @@ class _Choice(NamedTuple):
 def _choice(parts: tuple[nodes.Node | None, ...]) -> _Choice | None:
     """All equalities of one term, together."""
     found = [_equality(part) for part in parts]
-    kinds = {(each.term, each.domain) for each in found if each is not None}
+    kinds = {(item.term, item.domain) for item in found if item is not None}
     if None in found or len(kinds) != 1:
         return None
-    values = tuple(value for each in found if each is not None for value in each.values)
+    values = tuple(value for item in found if item is not None for value in item.values)
     return _Choice(*kinds.pop(), values)
 
 
@@ -202,7 +202,7 @@ def _equality(node: nodes.Node | None) -> _Choice | None:
 
 
 def _strictly(node: nodes.Applied, *, wanted: bool) -> tuple[nodes.Node, Form | None]:
-    """What a function of another language asks of a term."""
+    """The predicate on a term that a function of another language stands for."""
     found = insight_of(node).asked(node, wanted=wanted)
     return (node, None) if found is None else found
 
@@ -239,7 +239,7 @@ def _is_chain(node: nodes.Node) -> TypeGuard[nodes.Compare]:
 
 
 def _put(predicate: Predicate, found: list[Predicate]) -> None:
-    """One more; two bounds of one term are one interval."""
+    """Add a predicate; two bounds of one term become one interval."""
     if type(predicate.form) is Interval:
         for number, known in enumerate(found):
             if (both := _narrowed(known, predicate)) is not None:

@@ -20,14 +20,22 @@ from polycast.forks import shared_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["ABSENT", "Domain", "Odd", "domain_of", "domain_of_all", "has_foreseen_hash", "loose"]
+__all__ = [
+    "ABSENT",
+    "Domain",
+    "Unindexable",
+    "domain_of",
+    "domain_of_all",
+    "has_foreseen_hash",
+    "loose",
+]
 
 
-class Odd(Exception):
-    """A value that cannot be looked up, because its class decides how it compares."""
+class Unindexable(Exception):
+    """Raised for a value that cannot be looked up, because its class decides how it compares."""
 
 
-class _Absent:
+class _Unordered:
     """Stands for a value that satisfies no comparison: it is missing, or of another kind."""
 
     __slots__ = ()
@@ -42,7 +50,7 @@ class _Absent:
         return False
 
 
-ABSENT: Any = _Absent()
+ABSENT: Any = _Unordered()
 
 
 # Values of these classes never equal a constant of a domain that does not name them, and cannot
@@ -56,10 +64,10 @@ PLAIN = frozenset(
         dict,
         set,
         frozenset,
-        _Absent,
+        _Unordered,
     }
 )
-BUILT_IN = tuple(PLAIN - {type(None), _Absent})
+BUILT_IN = tuple(PLAIN - {type(None), _Unordered})
 ASKED = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__hash__", "__bool__")
 TEXT_ONLY = ("__len__", "startswith")
 EQUALITY = ("__eq__", "__ne__", "__hash__")
@@ -69,7 +77,7 @@ SMALL = 2**53  # ints that a double holds exactly, and so do all below
 
 
 class Domain:
-    """Constants that are ordered among themselves, and equal only what is of their own kind.
+    """A set of constants with an order, which equal only values of their own kind.
 
     There is one object for each; those of enums are made when they are needed.
     """
@@ -92,7 +100,7 @@ class Domain:
         self._usable = usable
 
     def coerce(self, value: Any) -> Any:
-        """The value to look up: itself, or ABSENT if it cannot be meant. Others are Odd."""
+        """The value to look up: itself, or ABSENT if no constant equals it; else Unindexable."""
         kind = type(value)
         if kind in self.exact:
             return value if self._usable is None or self._usable(value) else ABSENT
@@ -100,10 +108,10 @@ class Domain:
             return ABSENT
         if kind not in PLAIN:
             return self.coerce(_plain(value, self))
-        raise Odd
+        raise Unindexable
 
     def place(self, value: Any) -> Any:
-        """What values are sorted by; members of an enum are singletons."""
+        """The sort key of a value; members of an enum are singletons."""
         return value if self.ordered else id(value)
 
     def __repr__(self) -> str:
@@ -136,7 +144,7 @@ def _plain(value: Any, domain: Domain) -> Any:
         _bases[kind] = next((base for base in _PLAIN_VALUE if _behaves_as(base, kind)), None)
     base = _bases[kind]
     if base is None:
-        raise Odd
+        raise Unindexable
     return _PLAIN_VALUE[base](value)
 
 
@@ -146,7 +154,7 @@ def _of_numpy(name: str, value: Any) -> Any:
         return float.__add__(value, 0.0)
     if name in _NUMPY and abs(int(value)) <= SMALL:
         return int(value)
-    raise Odd
+    raise Unindexable
 
 
 def _behaves_as(base: type, kind: type) -> bool:
@@ -177,11 +185,11 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_comparable(value: Any) -> bool:
-    """A Decimal compares with floats exactly, unless somebody wants to be told."""
+    """A Decimal compares with floats exactly, unless the context traps that."""
     if type(value) is not decimal.Decimal:
         return True
     if decimal.getcontext().traps[decimal.FloatOperation]:
-        raise Odd
+        raise Unindexable
     return not value.is_nan()
 
 
@@ -216,7 +224,7 @@ class _Times(Domain):
         if type(value) is datetime.datetime and value.tzinfo is not None:
             if type(value.tzinfo) in (datetime.timezone, zoneinfo.ZoneInfo):
                 return ABSENT
-            raise Odd
+            raise Unindexable
         return super().coerce(value)
 
 
@@ -267,12 +275,12 @@ def domain_of_all(constants: Collection[Any]) -> tuple[Domain | None, tuple[Any,
         return TEXTS, tuple(constants)
     if kinds == _WHOLE and min(constants) >= -SMALL and max(constants) <= SMALL:
         return NUMBERS, tuple(constants)
-    found = [domain_of(each) for each in constants]
-    known = [each for each in found if each is not None]
+    found = [domain_of(constant) for constant in constants]
+    known = [item for item in found if item is not None]
     if len(known) < len(found):
         return None
     first = known[0][0] if known else None
-    others = [each for each, _ in known if each is not first]
+    others = [domain for domain, _ in known if domain is not first]
     return None if others else first, tuple([value for _, value in known])
 
 
@@ -289,7 +297,7 @@ def _of_subclass(constant: Any) -> tuple[Domain, Any] | None:
         return None
     try:
         return domain_of(_plain(constant, TEXTS))
-    except Odd:
+    except Unindexable:
         return None
 
 
@@ -305,7 +313,7 @@ def _of_enum(kind: type) -> Domain:
 
 
 def has_foreseen_hash(value: Any) -> bool:
-    """Whether somebody could choose many such values that have one hash."""
+    """Whether an attacker could choose many such values with the same hash."""
     kind = type(value)
     if kind is int:
         return not -WIDE <= value <= WIDE
@@ -315,7 +323,7 @@ def has_foreseen_hash(value: Any) -> bool:
 
 
 def loose(value: Any) -> Any:
-    """A value to ask for its truth and for `!=`, if that cannot fail. Others are Odd."""
+    """A value whose truth and `!=` cannot fail; others raise Unindexable."""
     kind = type(value)
     if kind in PLAIN or is_plain_enum(kind):
         return value

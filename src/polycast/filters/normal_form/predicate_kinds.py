@@ -1,4 +1,4 @@
-"""What an index can ask of the value of a term."""
+"""The predicates that an index can look up by the value of a term."""
 
 from __future__ import annotations
 

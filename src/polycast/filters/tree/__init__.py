@@ -1,1 +1,1 @@
-"""The expression tree of filters: its nodes, its text, and what can be told of it alone."""
+"""The expression tree of filters: its nodes, its text, and what follows from the tree alone."""

@@ -1,4 +1,4 @@
-"""One form for trees that mean the same in an obvious way, as lifting and reading text give it."""
+"""The canonical form of trees: lifting and parsing give the same tree for the same meaning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def canonical(tree: nodes.Node) -> nodes.Node:
 
 
 def made_canonical(tree: nodes.Node, below: set[type[nodes.Node]]) -> nodes.Node:
-    """The same, if it is known which kinds of nodes are below the tree."""
+    """The canonical form, given the types of the nodes below the root."""
     if CHANGED.isdisjoint(below) and (type(tree) not in CHANGED or _is_flat(tree)):
         return tree
     return _canonical(tree)
@@ -55,14 +55,14 @@ def _canonical(node: nodes.Node) -> nodes.Node:
 
 
 def on_topic(node: nodes.Node, topic: str | None) -> nodes.Node:
-    """With the topic given to the parts that ask for it."""
+    """The tree with the topic bound in the parts that ask for it."""
     if isinstance(node, nodes.Opaque):
         return node.on(topic)
     return rebuilt(node, lambda part: on_topic(part, topic))
 
 
 def _constant(display: nodes.Display, kind: type, elements: tuple[nodes.Node, ...]) -> nodes.Node:
-    values = [each.value for each in elements if isinstance(each, nodes.Constant)]
+    values = [element.value for element in elements if isinstance(element, nodes.Constant)]
     if len(values) < len(elements):
         return display
     try:

@@ -11,14 +11,13 @@ import decimal
 import enum
 import uuid
 import zoneinfo
-from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
-from polycast.filters.lifting.ast_translator import Translator, Unliftable
+from polycast.filters.lifting.ast_translator import ExpressionTranslator, Unliftable
 from polycast.filters.tree import nodes
 from polycast.filters.tree.constants import constant
-from polycast.filters.tree.function_registry import VOCABULARIES
+from polycast.filters.tree.language_registry import languages
 from polycast.filters.tree.operators import BUILTINS, reach
 from polycast.typesystem import Registry, wire_name
 
@@ -34,147 +33,81 @@ NAMES = {**BUILTINS, "any": any, "all": all, "isinstance": isinstance, "reach": 
 
 def render(node: nodes.Node, depth: int = 0) -> str:
     """The text of a tree, or of a part inside so many quantifiers."""
-    return _text(node, depth)
+    rule = _RULES.get(type(node))
+    if rule is None:
+        raise FilterError(f"{type(node).__name__} has no text")
+    return rule(node, depth)
 
 
-@singledispatch
-def _text(node: nodes.Node, depth: int) -> str:
-    raise FilterError(f"{type(node).__name__} has no text")
-
-
-@_text.register
-def _(node: nodes.Event, depth: int) -> str:
-    return "event"
-
-
-@_text.register
-def _(node: nodes.Variable, depth: int) -> str:
-    return f"each{depth - node.depth}"
-
-
-@_text.register
-def _(node: nodes.Constant, depth: int) -> str:
-    return _literal(node.value)
-
-
-@_text.register
-def _(node: nodes.Opaque, depth: int) -> str:
-    return f"opaque({node.why!r})"
-
-
-@_text.register
-def _(node: nodes.Attribute, depth: int) -> str:
-    return f"{_owner(node.of, depth)}.{node.name}"
-
-
-@_text.register
-def _(node: nodes.Call, depth: int) -> str:
-    return f"{_owner(node.of, depth)}.{node.method}({_list(node.arguments, depth)})"
-
-
-@_text.register
-def _(node: nodes.Reach, depth: int) -> str:
-    return f"reach({_text(node.of, depth)}, {node.name!r})"
-
-
-@_text.register
-def _(node: nodes.Function, depth: int) -> str:
-    return f"{node.name}({_list(node.arguments, depth)})"
-
-
-@_text.register
-def _(node: nodes.Applied, depth: int) -> str:
-    return f"{node.language}.{node.name}({_list(node.arguments, depth)})"
-
-
-@_text.register
-def _(node: nodes.Item, depth: int) -> str:
-    return f"{_owner(node.of, depth)}[{_text(node.key, depth)}]"
-
-
-@_text.register
-def _(node: nodes.Display, depth: int) -> str:
-    parts = "".join(f"{_text(each, depth)}, " for each in node.elements).rstrip(" ")
+def _display(node: nodes.Display, depth: int) -> str:
+    parts = "".join(f"{render(element, depth)}, " for element in node.elements).rstrip(" ")
     if node.kind is tuple:
         return f"({parts})"
     return f"[{parts}]" if node.kind is list else f"{{{parts}}}"
 
 
-@_text.register
-def _(node: nodes.Compare, depth: int) -> str:
+def _compare(node: nodes.Compare, depth: int) -> str:
     rest = " ".join(f"{sign} {_operand(operand, depth)}" for sign, operand in node.rest)
     return f"{_operand(node.first, depth)} {rest}"
 
 
-@_text.register
-def _(node: nodes.And, depth: int) -> str:
-    return " and ".join(_operand(part, depth) for part in node.parts)
-
-
-@_text.register
-def _(node: nodes.Or, depth: int) -> str:
-    return " or ".join(_operand(part, depth) for part in node.parts)
-
-
-@_text.register
-def _(node: nodes.Not, depth: int) -> str:
-    return f"not {_operand(node.operand, depth)}"
-
-
-@_text.register
-def _(node: nodes.Arithmetic, depth: int) -> str:
-    return f"{_operand(node.left, depth)} {node.operator} {_operand(node.right, depth)}"
-
-
-@_text.register
-def _(node: nodes.Sign, depth: int) -> str:
-    return f"{node.operator}{_operand(node.operand, depth)}"
-
-
-@_text.register
-def _(node: nodes.InstanceOf, depth: int) -> str:
+def _instance_of(node: nodes.InstanceOf, depth: int) -> str:
     classes = ", ".join(f"kind({wire_name(cls)!r})" for cls in node.classes)
     inner = classes if len(node.classes) == 1 else f"({classes})"
-    return f"isinstance({_text(node.of, depth)}, {inner})"
+    return f"isinstance({render(node.of, depth)}, {inner})"
 
 
-@_text.register
-def _(node: nodes.Quantified, depth: int) -> str:
+def _quantified(node: nodes.Quantified, depth: int) -> str:
     over, inner = _operand(node.over, depth), depth + 1
-    conditions = "".join(f" if {_operand(each, inner)}" for each in node.conditions)
-    return f"{node.kind}({_text(node.each, inner)} for each{inner} in {over}{conditions})"
+    conditions = "".join(f" if {_operand(condition, inner)}" for condition in node.conditions)
+    return f"{node.kind}({render(node.each, inner)} for each{inner} in {over}{conditions})"
 
 
-_SIMPLE = (
-    nodes.Event,
-    nodes.Variable,
-    nodes.Attribute,
-    nodes.Call,
-    nodes.Applied,
-    nodes.Function,
-    nodes.Reach,
-    nodes.Item,
-    nodes.Display,
-    nodes.InstanceOf,
-    nodes.Quantified,
-    nodes.Opaque,
-)
+_RULES: dict[type, Callable[[Any, int], str]] = {
+    nodes.Event: lambda node, depth: "event",
+    nodes.Variable: lambda node, depth: f"each{depth - node.depth}",
+    nodes.Constant: lambda node, depth: _literal(node.value),
+    nodes.Opaque: lambda node, depth: f"opaque({node.why!r})",
+    nodes.Attribute: lambda node, depth: f"{_owner(node.of, depth)}.{node.name}",
+    nodes.Call: lambda node, depth: (
+        f"{_owner(node.of, depth)}.{node.method}({_list(node.arguments, depth)})"
+    ),
+    nodes.Reach: lambda node, depth: f"reach({render(node.of, depth)}, {node.name!r})",
+    nodes.Function: lambda node, depth: f"{node.name}({_list(node.arguments, depth)})",
+    nodes.Applied: lambda node, depth: (
+        f"{node.language}.{node.name}({_list(node.arguments, depth)})"
+    ),
+    nodes.Item: lambda node, depth: f"{_owner(node.of, depth)}[{render(node.key, depth)}]",
+    nodes.Display: _display,
+    nodes.Compare: _compare,
+    nodes.And: lambda node, depth: " and ".join(_operand(part, depth) for part in node.parts),
+    nodes.Or: lambda node, depth: " or ".join(_operand(part, depth) for part in node.parts),
+    nodes.Not: lambda node, depth: f"not {_operand(node.operand, depth)}",
+    nodes.Arithmetic: lambda node, depth: (
+        f"{_operand(node.left, depth)} {node.operator} {_operand(node.right, depth)}"
+    ),
+    nodes.Sign: lambda node, depth: f"{node.operator}{_operand(node.operand, depth)}",
+    nodes.InstanceOf: _instance_of,
+    nodes.Quantified: _quantified,
+}
+_COMPOUND = {nodes.Compare, nodes.And, nodes.Or, nodes.Not, nodes.Arithmetic, nodes.Sign}
 
 
 def _operand(node: nodes.Node, depth: int) -> str:
-    text = _text(node, depth)
-    simple = isinstance(node, _SIMPLE) or (isinstance(node, nodes.Constant) and text[0] != "-")
-    return text if simple else f"({text})"
+    text = render(node, depth)
+    negative = isinstance(node, nodes.Constant) and text[0] == "-"
+    return f"({text})" if negative or type(node) in _COMPOUND else text
 
 
 def _owner(node: nodes.Node, depth: int) -> str:
     """What stands before a dot or a bracket: `(3).real`."""
-    text = _text(node, depth)
-    return text if isinstance(node, _SIMPLE) else f"({text})"
+    text = render(node, depth)
+    alone = isinstance(node, nodes.Constant) or type(node) in _COMPOUND
+    return f"({text})" if alone else text
 
 
 def _list(arguments: tuple[nodes.Node, ...], depth: int) -> str:
-    return ", ".join(_text(each, depth) for each in arguments)
+    return ", ".join(render(argument, depth) for argument in arguments)
 
 
 # -- constants -------------------------------------------------------------------------------------
@@ -196,7 +129,7 @@ def _literal(value: Any) -> str:
 
 
 def _container(value: Any, kind: type) -> str:
-    parts = [_literal(each) for each in value]
+    parts = [_literal(element) for element in value]
     if kind in (set, frozenset):
         return f"{kind.__name__}([{', '.join(sorted(parts))}])"
     if kind is tuple:
@@ -205,7 +138,7 @@ def _container(value: Any, kind: type) -> str:
 
 
 def _written_time(value: Any) -> str:
-    """With its zone by name, if that has one: the offset alone is not the zone."""
+    """A time with the name of its zone, if it has one: the offset alone is not the zone."""
     zone = value.tzinfo.key if isinstance(value.tzinfo, zoneinfo.ZoneInfo) else None
     plain = value.replace(tzinfo=None) if zone else value
     named = f", {zone!r}" if zone else ""
@@ -282,7 +215,7 @@ def parse(text: str, class_named: Callable[[str], type | None] = _class_here) ->
     try:
         expression = ast.parse(text.strip(), mode="eval").body
         expression = _Constants(class_named).visit(expression)
-        return Translator("event", _meaning, None).translate(expression)
+        return ExpressionTranslator("event", _meaning, None).translate(expression)
     except SyntaxError as error:
         raise FilterError(_pointed(text.strip(), error)) from None
     except (
@@ -301,8 +234,8 @@ def parse(text: str, class_named: Callable[[str], type | None] = _class_here) ->
 def _meaning(name: str) -> object:
     if name in NAMES:
         return NAMES[name]
-    if name in VOCABULARIES:
-        return VOCABULARIES[name]
+    if name in languages():
+        return languages()[name]
     raise Unliftable(f"{name}: only `event` and {', '.join(sorted(NAMES))} are known")
 
 
@@ -315,7 +248,7 @@ def _pointed(text: str, error: SyntaxError) -> str:
 
 
 class _Constants(ast.NodeTransformer):
-    """Replaces the written form of a constant by the constant."""
+    """Replaces calls that write a constant, such as `date(...)`, by the constant."""
 
     def __init__(self, class_named: Callable[[str], type | None]) -> None:
         self._class_named = class_named
@@ -335,13 +268,13 @@ class _Constants(ast.NodeTransformer):
         name = call.func.id if isinstance(call.func, ast.Name) else ""
         if name not in self._read or call.keywords:
             return call
-        value = self._read[name](*(_plain(each) for each in call.args))
+        value = self._read[name](*(_plain(argument) for argument in call.args))
         return ast.copy_location(ast.Constant(value), call)
 
 
 def _plain(expression: ast.expr) -> object:
     """A constant argument, containers included."""
-    node = Translator("event", _meaning, None).translate(expression)
+    node = ExpressionTranslator("event", _meaning, None).translate(expression)
     if not isinstance(node, nodes.Constant):
         raise ValueError(f"{ast.unparse(expression)} is no constant")
     return constant(node.value)

@@ -1,4 +1,4 @@
-"""What is known of a filter once the class of the events is known: fewer things to ask.
+"""Constant folding: a filter for events of exactly one class has less to evaluate.
 
 `isinstance(event, C)` is decided for events of exactly one class, and `and`, `or`, `not` and
 comparisons of constants with it. What is left means the same for these events.
@@ -8,73 +8,53 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
-from functools import singledispatch
 from typing import Any
 
 from polycast.filters.backends.interpreter import evaluate
 from polycast.filters.tree import nodes
-from polycast.filters.tree.function_registry import insight_of
+from polycast.filters.tree.language_registry import insight_of
 
 __all__ = ["folded"]
 
 
 def folded(node: nodes.Node, cls: type) -> nodes.Node:
     """The same expression for events of exactly that class."""
-    return _fold(node, cls)
-
-
-@singledispatch
-def _fold(node: nodes.Node, cls: type) -> nodes.Node:
+    match node:
+        case nodes.InstanceOf(nodes.Event(), classes) if _is_plain(cls, classes):
+            return nodes.Constant(issubclass(cls, classes))
+        case nodes.Not(operand):
+            return _negated(folded(operand, cls))
+        case nodes.Compare():
+            return _compared(node)
+        case nodes.Applied(_, _, arguments):
+            new = tuple(folded(argument, cls) for argument in arguments)
+            same = all(map(operator.is_, new, arguments))
+            return insight_of(node).folded(node if same else replace(node, arguments=new), cls)
+        case nodes.And(parts):
+            return _joined(nodes.And, [folded(part, cls) for part in parts], ends=False)
+        case nodes.Or(parts):
+            return _joined(nodes.Or, [folded(part, cls) for part in parts], ends=True)
     return node
 
 
-@_fold.register
-def _(node: nodes.InstanceOf, cls: type) -> nodes.Node:
-    if isinstance(node.of, nodes.Event) and _is_plain(cls, node.classes):
-        return nodes.Constant(issubclass(cls, node.classes))
-    return node
-
-
-@_fold.register
-def _(node: nodes.Not, cls: type) -> nodes.Node:
-    operand = _fold(node.operand, cls)
+def _negated(operand: nodes.Node) -> nodes.Node:
     if isinstance(operand, nodes.Constant):
         return nodes.Constant(not operand.value)
     return nodes.Not(operand)
 
 
-@_fold.register
-def _(node: nodes.Compare, cls: type) -> nodes.Node:
-    parts = (node.first, *(operand for _, operand in node.rest))
-    if not all(isinstance(part, nodes.Constant) for part in parts):
+def _compared(node: nodes.Compare) -> nodes.Node:
+    if not all(isinstance(part, nodes.Constant) for part in node.children()):
         return node
     try:
-        found = evaluate(node, None, ())
+        verdict = evaluate(node, None, ())
     except Exception:  # it fails for every event
         return node
-    return nodes.Constant(found) if isinstance(found, bool) else node
-
-
-@_fold.register
-def _(node: nodes.Applied, cls: type) -> nodes.Node:
-    arguments = tuple(_fold(each, cls) for each in node.arguments)
-    same = all(map(operator.is_, arguments, node.arguments))
-    applied = node if same else replace(node, arguments=arguments)
-    return insight_of(node).folded(applied, cls)
-
-
-@_fold.register
-def _(node: nodes.And, cls: type) -> nodes.Node:
-    return _joined(nodes.And, [_fold(part, cls) for part in node.parts], ends=False)
-
-
-@_fold.register
-def _(node: nodes.Or, cls: type) -> nodes.Node:
-    return _joined(nodes.Or, [_fold(part, cls) for part in node.parts], ends=True)
+    return nodes.Constant(verdict) if isinstance(verdict, bool) else node
 
 
 def _joined(kind: type[Any], parts: list[nodes.Node], *, ends: bool) -> nodes.Node:
-    """Without constants that decide nothing, and without what comes after one that decides."""
+    """Drop constants that decide nothing, and everything after one that decides."""
     kept: list[nodes.Node] = []
     for number, part in enumerate(parts):
         if isinstance(part, nodes.Constant):
@@ -88,6 +68,6 @@ def _joined(kind: type[Any], parts: list[nodes.Node], *, ends: bool) -> nodes.No
 
 
 def _is_plain(cls: type, classes: tuple[type, ...]) -> bool:
-    """Whether `isinstance` asks nobody's own code."""
+    """Whether `isinstance` runs no code of a user."""
     own = any("__class__" in vars(base) for base in cls.__mro__ if base is not object)
-    return not own and all(type(each) is type for each in classes)
+    return not own and all(type(tested) is type for tested in classes)

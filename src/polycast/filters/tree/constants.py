@@ -39,8 +39,8 @@ def constant(value: object) -> object:
     if kind in SCALARS or isinstance(value, enum.Enum):
         return value
     if kind in (tuple, list, set, frozenset):
-        elements: list[Any] = [constant(each) for each in value]  # type: ignore[attr-defined]
-        if any(type(each) is float and each != each for each in elements):
+        elements: list[Any] = [constant(element) for element in value]  # type: ignore[attr-defined]
+        if any(type(element) is float and element != element for element in elements):
             raise TypeError("a NaN in a container is found by its identity")
         return kind(elements)
     raise TypeError(f"a {kind.__name__} is no constant")

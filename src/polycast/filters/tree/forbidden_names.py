@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["DOORS", "leads_out"]
+__all__ = ["FORBIDDEN_NAMES", "leads_out"]
 
 # From an object to the frame it runs in, and to all that is known there.
-DOORS = frozenset(
+FORBIDDEN_NAMES = frozenset(
     {
         *("gi_frame", "gi_code", "gi_yieldfrom", "cr_frame", "cr_code", "cr_await", "cr_origin"),
         *("ag_frame", "ag_code", "ag_await", "tb_frame", "tb_next", "f_back", "f_builtins"),
@@ -15,5 +15,5 @@ DOORS = frozenset(
 
 
 def leads_out(name: str) -> bool:
-    """Whether a filter from outside may not name it."""
-    return name.startswith("__") or name in DOORS
+    """Whether an untrusted filter may not name it."""
+    return name.startswith("__") or name in FORBIDDEN_NAMES

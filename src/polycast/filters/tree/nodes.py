@@ -101,14 +101,14 @@ def _check_name(name: str) -> None:
 
 
 def typed_key(value: object) -> object:
-    """What two constants have in common if and only if they are the same constant."""
+    """A key that is equal for two constants if and only if they are the same constant."""
     kind = type(value)
     if kind in _SAME_IF_EQUAL:
         return (kind, value)
     if isinstance(value, (tuple, list)):
-        return (kind, tuple(typed_key(each) for each in value))
+        return (kind, tuple(typed_key(element) for element in value))
     if isinstance(value, (set, frozenset)):
-        return (kind, frozenset(typed_key(each) for each in value))
+        return (kind, frozenset(typed_key(element) for element in value))
     if isinstance(value, enum.Enum):
         return (kind, id(value))  # members are singletons, and may say that they are equal
     if isinstance(value, float):
@@ -123,7 +123,7 @@ def typed_key(value: object) -> object:
 
 
 def _hash_of(value: object) -> int:
-    """One that nobody can foresee: those who send constants could choose many of one hash."""
+    """A hash that senders of constants cannot foresee, so that they cannot choose collisions."""
     kind = type(value)
     if kind in _KEYED:
         return hash(value)
@@ -149,7 +149,7 @@ _EVENTS: dict[type[Event], Event] = {}
 
 @dataclass(frozen=True, slots=True)
 class Event(Node):
-    """The event itself: one object, because there are very many trees."""
+    """The event itself: a singleton, because there are very many trees."""
 
     def __new__(cls) -> Event:
         """The one."""
@@ -228,7 +228,7 @@ class Function(Node):
 
 @dataclass(frozen=True, slots=True)
 class Applied(Node):
-    """A function of another filter language, by its name in `vocabularies`: `etcl.less(a, b)`."""
+    """A function of another filter language: `etcl.less(a, b)`."""
 
     language: str
     name: str
@@ -338,7 +338,7 @@ class Opaque(Node):
             return hash(self.why)
 
     def on(self, topic: str | None) -> Opaque:
-        """The same for events of one topic."""
+        """The same part with the topic bound."""
         if not self.topical:
             return self
         return Opaque(partial(_asked, self.function, topic), self.why, (self._identity(), topic))

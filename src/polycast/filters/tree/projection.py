@@ -1,15 +1,15 @@
-"""What a filter looks at in an event: some of its attributes, or all of it."""
+"""The attributes of the event that a filter reads."""
 
 from __future__ import annotations
 
-from polycast.filters.tree.function_registry import insight_of
+from polycast.filters.tree.language_registry import insight_of
 from polycast.filters.tree.nodes import Applied, Attribute, Event, Node, Opaque, Reach
 
-__all__ = ["attributes_asked"]
+__all__ = ["attributes_read"]
 
 
-def attributes_asked(tree: Node) -> frozenset[str] | None:
-    """The attributes of the event itself that a tree asks for; None if it may ask for anything.
+def attributes_read(tree: Node) -> frozenset[str] | None:
+    """The attributes of the event itself that a tree reads; None if it may read any.
 
     Whoever takes the event as a whole may ask for anything: a comparison with it, `isinstance`, a
     method of it, a function that nobody can look into, and names that belong to Python.
@@ -22,7 +22,9 @@ def attributes_asked(tree: Node) -> frozenset[str] | None:
             if node.name.startswith("__"):
                 return None
             names.add(node.name)
-        elif isinstance(node, Applied) and any(isinstance(each, Event) for each in node.arguments):
+        elif isinstance(node, Applied) and any(
+            isinstance(argument, Event) for argument in node.arguments
+        ):
             asked = insight_of(node).attributes(node)
             if asked is None:
                 return None

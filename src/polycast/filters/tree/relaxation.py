@@ -1,4 +1,4 @@
-"""A filter that lets pass all that another does, and asks less.
+"""Relaxed filters: they match every event that another filter matches, and evaluate less.
 
 Where a part cannot be asked, the rest still keeps most events away; the part itself is asked by
 who can.
@@ -15,7 +15,7 @@ from polycast.filters.tree.nodes import And, Constant, Node, Opaque, Or, walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["EVERYTHING", "all_open", "is_open", "weakened"]
+__all__ = ["EVERYTHING", "all_open", "is_open", "relaxed"]
 
 TRUE = Constant(True)
 EVERYTHING: Filter[Any] = Filter(TRUE)
@@ -23,16 +23,16 @@ EVERYTHING: Filter[Any] = Filter(TRUE)
 
 def is_open(node: Node) -> bool:
     """Whether a tree has no opaque part."""
-    return not any(isinstance(each, Opaque) for each in walk(node))
+    return not any(isinstance(part, Opaque) for part in walk(node))
 
 
 def all_open(filters: Iterable[Filter[Any] | None]) -> bool:
-    """Whether none of them has an opaque part, which is a function that may do anything."""
+    """Whether no filter has an opaque part, which is a function that may do anything."""
     return all(where is None or is_open(where.tree) for where in filters)
 
 
-def weakened(tree: Node, can_ask: Callable[[Node], bool]) -> Node:
-    """What is left of a tree if only some of its parts can be asked; it matches no less."""
+def relaxed(tree: Node, can_ask: Callable[[Node], bool]) -> Node:
+    """The tree without the parts that cannot be evaluated; it matches at least the same events."""
     if not isinstance(tree, And):
         return _more(tree, can_ask)
     # What fails here does not match, and did not match before.
@@ -40,7 +40,7 @@ def weakened(tree: Node, can_ask: Callable[[Node], bool]) -> Node:
 
 
 def _more(node: Node, can_ask: Callable[[Node], bool]) -> Node:
-    """What is true wherever the node is, and fails nowhere else.
+    """A condition that is true wherever the node is, and fails nowhere else.
 
     Of what is joined by `and` only the beginning is left: what came after the missing part was not
     asked unless that was true, and might fail.

@@ -1,4 +1,4 @@
-"""Where the value of a term just stands in events of one class, so that nothing has to be called.
+"""Slots: where events of one class hold the value of a term, so that nothing has to be called.
 
 It is an attribute; or a key, and the attributes whose dictionaries are asked for it in turn: none,
 if the event itself is the dictionary. Who looks there has to ask the term itself if such an
@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.filters.tree.function_registry import insight_of
+from polycast.filters.tree.language_registry import insight_of
 from polycast.filters.tree.nodes import Applied, Attribute, Constant, Event, Item
 
 if TYPE_CHECKING:
     from polycast.filters.tree.nodes import Node
 
-__all__ = ["Seat", "seat_of"]
+__all__ = ["Slot", "slot_of"]
 
-Seat = str | tuple[str, ...]
+Slot = str | tuple[str, ...]
 
 
-def seat_of(term: Node, cls: type) -> Seat | None:
-    """Where the value of a term stands in events of exactly one class; None if that is not told."""
+def slot_of(term: Node, cls: type) -> Slot | None:
+    """The slot of a term in events of exactly one class; None if it has none."""
     match term:
         case Attribute(Event(), name):
             return name
@@ -30,5 +30,5 @@ def seat_of(term: Node, cls: type) -> Seat | None:
         case Item(Event(), Constant(key)) if type(key) is str and cls is dict:
             return (key,)
         case Applied(_, _, (Event(), *_)):
-            return insight_of(term).seat(term, cls)
+            return insight_of(term).slot(term, cls)
     return None

@@ -1,4 +1,4 @@
-"""What a filter may ask for that came as text: from a store, a wire, another process.
+"""What an untrusted filter may do: one that came as text from a store, a wire, another process.
 
 Nothing in a text is run by reading it, but a filter is run for each event. So it must not reach the
 program behind the event, change anything, make something much bigger than the event, or take more
@@ -7,23 +7,21 @@ than a bounded number of steps for each byte of it (polycast.filters.cost).
 
 from __future__ import annotations
 
-from functools import singledispatch
-
 from polycast.errors import FilterError, FilterTooCostlyError
 from polycast.filters.cost import cost_of, is_plain
 from polycast.filters.tree import nodes
 from polycast.filters.tree.forbidden_names import leads_out
-from polycast.filters.tree.function_registry import insight_of
+from polycast.filters.tree.language_registry import insight_of
 
-__all__ = ["check_outside"]
+__all__ = ["check_untrusted"]
 
 MOST_STEPS = 1_000_000  # for each event, however small
 MOST_GROWTH = 20  # bits: how much bigger than what the event holds a value may become
 YES_OR_NO = (nodes.Compare, nodes.Not, nodes.InstanceOf, nodes.Quantified)
 
 
-def check_outside(tree: nodes.Node) -> None:
-    """Raise FilterError if a tree asks for more than a filter from outside may."""
+def check_untrusted(tree: nodes.Node) -> None:
+    """Raise FilterError if a tree does more than an untrusted filter may."""
     for node in reversed(list(nodes.walk(tree))):  # what is below first
         _check(node)
     if not is_plain(tree) and cost_of(tree).constant > MOST_STEPS:
@@ -32,23 +30,18 @@ def check_outside(tree: nodes.Node) -> None:
         )
 
 
-@singledispatch
 def _check(node: nodes.Node) -> None:
     """Most nodes are harmless by themselves."""
+    match node:
+        case nodes.Attribute(_, name) | nodes.Reach(_, name) | nodes.Call(_, name):
+            _check_name(name)
+        case nodes.Arithmetic():
+            _check_arithmetic(node)
+        case nodes.Applied():
+            insight_of(node).check(node)
 
 
-@_check.register
-def _(node: nodes.Attribute | nodes.Reach) -> None:
-    _check_name(node.name)
-
-
-@_check.register
-def _(node: nodes.Call) -> None:
-    _check_name(node.method)
-
-
-@_check.register
-def _(node: nodes.Arithmetic) -> None:
+def _check_arithmetic(node: nodes.Arithmetic) -> None:
     if node.operator in ("**", "<<"):
         power = node.right.value if isinstance(node.right, nodes.Constant) else None
         if type(power) is not int or not 0 <= power <= MOST_GROWTH:
@@ -60,18 +53,13 @@ def _(node: nodes.Arithmetic) -> None:
         )
 
 
-@_check.register
-def _(node: nodes.Applied) -> None:
-    insight_of(node).check(node)
-
-
 def _check_name(name: str) -> None:
     if leads_out(name):
         raise FilterError(f"{name}: leads out of the event")
 
 
 def _growth(node: nodes.Node) -> int:
-    """How many times bigger than the event's own values its value may be, in bits."""
+    """The factor, in bits, by which its value may be bigger than the values of the event."""
     if isinstance(node, nodes.Constant):
         return _bits(node.value)
     if isinstance(node, YES_OR_NO):
@@ -90,7 +78,7 @@ def _growth(node: nodes.Node) -> int:
 
 
 def _bits(value: object) -> int:
-    """What a factor adds: an int may repeat a text, a float cannot."""
+    """The bits that a factor adds: an int may repeat a text, a float cannot."""
     if isinstance(value, int):
         return value.bit_length()
     return len(value).bit_length() if isinstance(value, str | bytes | list | tuple) else 0

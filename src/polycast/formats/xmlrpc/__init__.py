@@ -1,4 +1,4 @@
-"""Events as XML-RPC values and as XML (API 4.3): what other systems read, and filters look at."""
+"""Events as XML-RPC values and as XML (API 4.3), for other systems and for XPath filters."""
 
 from polycast.formats.xmlrpc.event_reader import from_xmlrpc
 from polycast.formats.xmlrpc.event_writer import filterable_xml, to_xmlrpc

@@ -44,7 +44,7 @@ def from_xmlrpc(source: Any, *, of: Any = None) -> Any:
 
 
 def _whole(event: dict[str, Any]) -> Any:
-    """What a level-3 event says in its parts, in one."""
+    """Merge the parts of a level-3 event into one value."""
     found = event[FILTERABLE]
     if OPAQUE in event:
         found = _merged(found, event[OPAQUE], OPAQUE)

@@ -72,7 +72,7 @@ def _value(value: Any, path: str, depth: int, *, whole: bool = False) -> Any:
 
 
 def _hidden(value: Any, path: str, depth: int) -> Any:
-    """What is opaque in a value, where it would stand; None if nothing is."""
+    """The opaque parts of a value, in its structure; None if there are none."""
     kind, plain = _form(value, path, depth)
     if kind == "struct":
         found = {
@@ -85,7 +85,7 @@ def _hidden(value: Any, path: str, depth: int) -> Any:
         return found or None
     if kind == "array":
         items = [_hidden(part, f"{path}[{n}]", depth + 1) for n, part in enumerate(items_of(plain))]
-        return items if any(each is not None for each in items) else None
+        return items if any(item is not None for item in items) else None
     return None
 
 

@@ -1,4 +1,4 @@
-"""Attributes that filters of other systems do not see (API 4.3.2: the opaque part of an event)."""
+"""Opaque attributes: filters of other systems do not see them (API 4.3.2)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def opaque_names(cls: type) -> frozenset[str]:
     found = _known.get(cls)
     if found is None:
         attributes = describe(cls).attributes
-        found = frozenset(each.name for each in attributes if _is_marked(each.type))
+        found = frozenset(attribute.name for attribute in attributes if _is_marked(attribute.type))
         _known[cls] = found
     return found
 

@@ -91,7 +91,7 @@ def _items(value: Any, arguments: tuple[Any, ...], *, exact: bool) -> Iterable[A
         hints = list(arguments)
     else:
         raise ValueError(f"it has {len(value)} items, not {len(arguments)}")
-    return [_at(n, *each, exact=exact) for n, each in enumerate(zip(value, hints, strict=True))]
+    return [_at(n, *pair, exact=exact) for n, pair in enumerate(zip(value, hints, strict=True))]
 
 
 def _one_of(hints: tuple[Any, ...], value: Any, *, exact: bool) -> Any:
@@ -101,8 +101,8 @@ def _one_of(hints: tuple[Any, ...], value: Any, *, exact: bool) -> Any:
         found, problems = _tried(hints, value, exact=False)
     if not found:
         raise ValueError("; ".join(problems))
-    if any(type(each) is not type(found[0]) or each != found[0] for each in found[1:]):
-        kinds = " or ".join(type(each).__name__ for each in found)
+    if any(type(item) is not type(found[0]) or item != found[0] for item in found[1:]):
+        kinds = " or ".join(type(item).__name__ for item in found)
         raise ValueError(f"{value!r:.60} may have been {kinds}")
     return found[0]
 

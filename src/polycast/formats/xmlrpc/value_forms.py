@@ -51,7 +51,7 @@ MISSING: Any = type("Missing", (), {"__slots__": ()})()
 
 
 class NoForm(Exception):
-    """A value that XML-RPC has nothing for, and why."""
+    """Raised for a value that XML-RPC cannot express."""
 
     def __init__(self, value: object, why: str) -> None:
         self.value, self.why = value, why
@@ -62,7 +62,7 @@ class NoForm(Exception):
 
 
 def is_level_3(event: object) -> bool:
-    """Whether an event says itself which part of it is filterable: a dict with that member."""
+    """Whether an event is a level-3 event: a dict with the member `filterable`."""
     return isinstance(event, dict) and FILTERABLE in event
 
 
@@ -146,7 +146,9 @@ def scalar_text(value: Any) -> str:
     """The text in the element of a value that is no array and no struct."""
     write = _TEXTS.get(type(value))
     if write is None:
-        write = next((each for kind, each in _TEXTS.items() if isinstance(value, kind)), _wire_text)
+        write = next(
+            (writer for kind, writer in _TEXTS.items() if isinstance(value, kind)), _wire_text
+        )
     try:
         return write(value)
     except ValueError as error:  # an int of very many digits, a timedelta of centuries
@@ -206,7 +208,7 @@ def items_of(value: Any) -> list[Any] | tuple[Any, ...]:
     """The items of an array; those of a set in an order that does not depend on the process."""
     if isinstance(value, list | tuple):
         return value
-    return sorted(value, key=lambda each: (type(each).__name__, repr(each)))
+    return sorted(value, key=lambda item: (type(item).__name__, repr(item)))
 
 
 def item_at(value: Any, number: int) -> Any:
@@ -277,7 +279,7 @@ def is_seen(cls: type, name: str) -> bool:
     return shape is not None and name in shape.seen
 
 
-class _Shape:
+class _AttributeForm:
     """How the attributes of the objects of a class are found."""
 
     __slots__ = ("_anatomy", "hidden", "seen")
@@ -285,7 +287,7 @@ class _Shape:
     def __init__(self, anatomy: Anatomy, hidden: frozenset[str]) -> None:
         self._anatomy, self.hidden = anatomy, hidden
         declared = frozenset(anatomy.names) | anatomy.slots
-        self.seen = frozenset(each for each in declared - hidden if _is_there(each, None))
+        self.seen = frozenset(name for name in declared - hidden if _is_there(name, None))
         """The filterable attributes that are declared: they need not look at the others."""
 
     def members(self, value: Any) -> dict[str, Any]:
@@ -307,10 +309,10 @@ def _is_there(name: str, value: Any) -> bool:
 
 
 # Of classes that are structs, until they are gone; a WeakKeyDictionary takes twice as long.
-_shapes: dict[ref[type], _Shape] = {}
+_shapes: dict[ref[type], _AttributeForm] = {}
 
 
-def _shape_of(cls: type) -> _Shape | None:
+def _shape_of(cls: type) -> _AttributeForm | None:
     """How the objects of a class are structs; None if they have another form, or none."""
     shape = _shapes.get(ref(cls))
     if shape is None:
@@ -320,7 +322,7 @@ def _shape_of(cls: type) -> _Shape | None:
         if _plain_base(cls) is not None:
             return None
         try:
-            shape = _Shape(anatomy_of(cls), opaque_names(cls))
+            shape = _AttributeForm(anatomy_of(cls), opaque_names(cls))
         except UnencodableError:
             return None
         _shapes[ref(cls, _shapes.pop)] = shape

@@ -1,4 +1,4 @@
-"""XML-RPC as text: values from XML, and nothing else that XML can do."""
+"""The parser of XML-RPC, which accepts no other XML."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_xml(source: str | bytes) -> Any:
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     if len(data) > LONGEST:
         raise NotDecodableError(WHAT, why=f"it is longer than {LONGEST} bytes")
-    reader = _Reader()
+    reader = _XmlRpcReader()
     # A text says itself what it is; bytes may begin with a declaration.
     parser = expat.ParserCreate("utf-8" if isinstance(source, str) else None)
     parser.buffer_text = True
@@ -66,7 +66,7 @@ class _Element:
         self.parts: list[tuple[str, Any]] = []
 
     def only(self, *names: str, text: bool = False) -> None:
-        """Refuse anything else below, and text, unless it is all there is and may be."""
+        """Refuse other children, and text beside the expected child."""
         for name, _ in self.parts:
             if name not in names:
                 raise NotDecodableError(WHAT, why=f"<{name:.60}> cannot be in <{self.name}>")
@@ -74,8 +74,8 @@ class _Element:
             raise NotDecodableError(WHAT, why=f"<{self.name}> has text beside elements")
 
 
-class _Reader:
-    """Makes values of elements as they end."""
+class _XmlRpcReader:
+    """Builds values from elements as they end."""
 
     def __init__(self) -> None:
         self._open: list[_Element] = []

@@ -1,4 +1,4 @@
-"""Where the value of a component just stands: most are a member, a property or a variable."""
+"""The slots of components: most are a member, a property or a variable of the event."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from polycast.events.structured_event import StructuredEvent
 from polycast.languages.etcl.structures import UNTYPED, WELL_KNOWN, fields_of
 
 if TYPE_CHECKING:
-    from polycast.languages.etcl.components import Path
+    from polycast.languages.etcl.components import EtclPath
 
-__all__ = ["seat_of_path"]
+__all__ = ["slot_of_path"]
 
 _HEADERS = ("$.header", "$header")
-_FIXED_HEADERS = (*(f"{each}.fixed_header" for each in _HEADERS), "$fixed_header")
-_EVENT_TYPES = (*(f"{each}.event_type" for each in _FIXED_HEADERS), "$event_type")
+_FIXED_HEADERS = (*(f"{header}.fixed_header" for header in _HEADERS), "$fixed_header")
+_EVENT_TYPES = (*(f"{header}.event_type" for header in _FIXED_HEADERS), "$event_type")
 _ATTRIBUTES = {
-    **{f"{each}.{name}": name for each in _EVENT_TYPES for name in ("domain_name", "type_name")},
-    **{f"{each}.event_name": "event_name" for each in _FIXED_HEADERS},
+    **{
+        f"{event_type}.{name}": name
+        for event_type in _EVENT_TYPES
+        for name in ("domain_name", "type_name")
+    },
+    **{f"{header}.event_name": "event_name" for header in _FIXED_HEADERS},
     **{f"${name}": name for name in ("domain_name", "type_name", "event_name")},
 }
 """The fixed header of a structured event, by the texts of paths."""
 _DICTIONARIES = {
-    **{f"{each}.variable_header": "variable_header" for each in _HEADERS},
+    **{f"{header}.variable_header": "variable_header" for header in _HEADERS},
     "$variable_header": "variable_header",
     **dict.fromkeys(("$.filterable_data", "$filterable_data"), "filterable_data"),
 }
@@ -30,8 +34,8 @@ _DICTIONARIES = {
 _VARIABLES = ("variable_header", "filterable_data")  # in which `$name` is looked up
 
 
-def seat_of_path(path: Path, cls: type) -> str | tuple[str, ...] | None:
-    """Where it leads to in events of exactly one class, if that is just a look-up there."""
+def slot_of_path(path: EtclPath, cls: type) -> str | tuple[str, ...] | None:
+    """The slot of a path in events of exactly one class, if following it is a single look-up."""
     if not path.steps or path.asks_time:
         return None
     *before, last = path.steps

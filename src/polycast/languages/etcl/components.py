@@ -9,14 +9,14 @@ from polycast.config import SystemClock
 from polycast.errors import FilterError
 from polycast.languages.etcl import structures
 from polycast.languages.etcl.scanner import DIGITS, Scanner, quoted, written_name
-from polycast.languages.etcl.values import Character, Label, NoneSuch
+from polycast.languages.etcl.values import AbsentError, Character, EnumLabel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.config import Clock
 
-__all__ = ["Path", "Step", "path_of", "scan_path"]
+__all__ = ["EtclPath", "EtclStep", "path_of", "scan_path"]
 
 ACCEPTED = "a member, a position, a tag in parentheses, _d, _length, _type_id or _repos_id"
 LONGEST = 2_000  # characters
@@ -31,8 +31,8 @@ LAST = {
 CLOCK = SystemClock()
 
 
-class Step(NamedTuple):
-    """One part of a path."""
+class EtclStep(NamedTuple):
+    """One step of a path."""
 
     kind: str  # "variable", "member", "position", "element", "property", "tag", "default", or last
     argument: Any = None
@@ -41,19 +41,19 @@ class Step(NamedTuple):
         return _WRITTEN[self.kind](self.argument) if self.kind in _WRITTEN else f".{self.kind}"
 
 
-class Path:
+class EtclPath:
     """A way into an event; equal ways have equal texts."""
 
     __slots__ = ("_read", "steps", "text")
 
-    def __init__(self, steps: tuple[Step, ...]) -> None:
+    def __init__(self, steps: tuple[EtclStep, ...]) -> None:
         self.steps = steps
         self.text = f"${''.join(map(str, steps))}"
         self._read: Callable[[Any], Any] | None = None
 
     @property
     def read(self) -> Callable[[Any], Any]:
-        """What follows it in an event, or raises; made when it is first needed."""
+        """A function that follows the path in an event, or raises; built on first use."""
         if self._read is None:
             self._read = self.by(CLOCK)
         return self._read
@@ -61,16 +61,16 @@ class Path:
     @property
     def asks_time(self) -> bool:
         """Whether it begins with `$curtime`."""
-        return self.steps[:1] == (Step("variable", "curtime"),)
+        return self.steps[:1] == (EtclStep("variable", "curtime"),)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of members that it goes through."""
+        """The names of the members on the way."""
         named = ("variable", "member", "property")
-        return tuple(each.argument for each in self.steps if each.kind in named)
+        return tuple(step.argument for step in self.steps if step.kind in named)
 
     def by(self, clock: Clock) -> Callable[[Any], Any]:
-        """The same by another clock."""
+        """The same function, reading another clock."""
         read = _reader(self.steps, clock)
         read.__qualname__ = self.text  # as an explanation calls it; a store knows it again by it
         return read
@@ -94,8 +94,8 @@ _FOLLOWED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _reader(steps: tuple[Step, ...], clock: Clock) -> Callable[[Any], Any]:
-    if steps[:1] == (Step("variable", "curtime"),):
+def _reader(steps: tuple[EtclStep, ...], clock: Clock) -> Callable[[Any], Any]:
+    if steps[:1] == (EtclStep("variable", "curtime"),):
         rest = _reader(steps[1:], clock)
         return lambda _: rest(structures.time_told(clock))
     if len(steps) == 1:
@@ -118,7 +118,7 @@ def _reader(steps: tuple[Step, ...], clock: Clock) -> Callable[[Any], Any]:
 
 
 def _written_tag(tag: Any) -> str:
-    if isinstance(tag, Label):
+    if isinstance(tag, EnumLabel):
         return f".({written_name(tag.name)})"
     if isinstance(tag, bool):
         return f".({str(tag).upper()})"
@@ -141,7 +141,7 @@ _WRITTEN: dict[str, Callable[[Any], str]] = {
 
 
 @lru_cache(PATHS_KEPT)
-def path_of(text: str) -> Path:
+def path_of(text: str) -> EtclPath:
     """The path of a text; FilterError if it is none."""
     if not isinstance(text, str):
         raise FilterError(f"{text!r:.40} is no path")
@@ -152,8 +152,8 @@ def path_of(text: str) -> Path:
     return path
 
 
-def scan_path(scanner: Scanner) -> Path:
-    """The path that comes next, taken."""
+def scan_path(scanner: Scanner) -> EtclPath:
+    """Parse the path that comes next."""
     scanner.expect("$", accepted="a component, which begins with $")
     begin = scanner.at
     steps = _beginning(scanner)
@@ -165,48 +165,48 @@ def scan_path(scanner: Scanner) -> Path:
             accepted = f"at most {LONGEST} characters"
             scanner.wrong(begin, "the component is too long", accepted=accepted)
         if step is None:
-            return Path(tuple(steps))
+            return EtclPath(tuple(steps))
         if last in LAST:
             scanner.wrong(at, f"nothing can follow {last}", accepted="an operator")
         steps.append(step)
 
 
-def _beginning(scanner: Scanner) -> list[Step]:
+def _beginning(scanner: Scanner) -> list[EtclStep]:
     """`$name`; a keyword there belongs to what comes after `$`, the event."""
     name = scanner.peek_name()
     if name is None or name.keyword:
         return []
     scanner.name()
     last = name.text in LAST and not name.escaped
-    return [Step(name.text) if last else Step("variable", name.text)]
+    return [EtclStep(name.text) if last else EtclStep("variable", name.text)]
 
 
-def _step(scanner: Scanner) -> Step | None:
-    """One more part of a path; None at its end."""
+def _step(scanner: Scanner) -> EtclStep | None:
+    """Parse one more step of a path; None at its end."""
     sign = scanner.take(".", "[", "(")
     if sign == "[":
         place = scanner.place(accepted="the number of an element, from 0")
         scanner.expect("]", accepted="]")
-        return Step("element", place)
+        return EtclStep("element", place)
     if sign == "(":
         found = _plain_name(scanner, accepted="the name of a property")
         scanner.expect(")", accepted=")")
-        return Step("property", found)
+        return EtclStep("property", found)
     return None if sign is None else _after_dot(scanner)
 
 
-def _after_dot(scanner: Scanner) -> Step:
+def _after_dot(scanner: Scanner) -> EtclStep:
     first = scanner.space()
     if first == "(":
         scanner.at += 1
         return _tag(scanner)
     if first in DIGITS:
-        return Step("position", scanner.place(accepted=ACCEPTED))
+        return EtclStep("position", scanner.place(accepted=ACCEPTED))
     name = scanner.peek_name()
     if name is not None and name.text in LAST and not name.escaped:
         scanner.name()
-        return Step(name.text)
-    return Step("member", _plain_name(scanner, accepted=ACCEPTED))
+        return EtclStep(name.text)
+    return EtclStep("member", _plain_name(scanner, accepted=ACCEPTED))
 
 
 def _plain_name(scanner: Scanner, *, accepted: str) -> str:
@@ -219,10 +219,10 @@ def _plain_name(scanner: Scanner, *, accepted: str) -> str:
     return name.text
 
 
-def _tag(scanner: Scanner) -> Step:
+def _tag(scanner: Scanner) -> EtclStep:
     """What stands in `.(...)`, whose opening parenthesis is taken."""
     if scanner.take(")"):
-        return Step("default")
+        return EtclStep("default")
     text = scanner.string()
     found: Any
     if text is not None:
@@ -231,13 +231,13 @@ def _tag(scanner: Scanner) -> Step:
         scanner.name()
         found = name.keyword == "true"
     elif name is not None:
-        found = Label(_plain_name(scanner, accepted="a tag"))
+        found = EnumLabel(_plain_name(scanner, accepted="a tag"))
     else:
         sign = scanner.take("-", "+")
         place = scanner.place(accepted="a number, a character, TRUE, FALSE, a label, or nothing")
         found = -place if sign == "-" else place
     scanner.expect(")", accepted=")")
-    return Step("tag", found)
+    return EtclStep("tag", found)
 
 
 def component(event: Any, text: str, /) -> Any:
@@ -258,5 +258,5 @@ def default(event: Any, text: str, /) -> bool:
     """`default $.u._d`: whether the union has a default member, and that is active."""
     path = path_of(text)
     if not path.steps or path.steps[-1].kind != "_d":
-        raise NoneSuch("not the discriminator of a union")
+        raise AbsentError("not the discriminator of a union")
     return path.is_default(event)

@@ -1,4 +1,4 @@
-"""The functions of ETCL by the names they have in a tree, and what is known of them beforehand."""
+"""The functions of ETCL by their names in a tree, and how an index and generated code use them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from polycast.errors import FilterError
 from polycast.filters.normal_form.predicate_kinds import Form, Interval, Others, Points
 from polycast.filters.tree import nodes
 from polycast.filters.tree.forbidden_names import leads_out
+from polycast.filters.tree.language_registry import Insight
 from polycast.languages.etcl import components as paths
 from polycast.languages.etcl import values
-from polycast.languages.etcl.component_slots import seat_of_path
-from polycast.languages.etcl.components import Path, Step, path_of
+from polycast.languages.etcl.component_slots import slot_of_path
+from polycast.languages.etcl.components import EtclPath, EtclStep, path_of
 from polycast.languages.etcl.ordered_values import BOOLEANS, CHARACTERS, LABELS, constant_of
 from polycast.languages.etcl.structures import AT_EVENT, UNTYPED, fields_of
 from polycast.languages.etcl.wildcards import fits
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.config import Clock
-    from polycast.filters.backends.python import Writer
+    from polycast.filters.backends.python import SourceWriter
     from polycast.filters.normal_form.ordered_domains import Domain
 
-__all__ = ["COMPARED", "FUNCTIONS", "Etcl", "path_in", "told_time"]
+__all__ = ["COMPARED", "FUNCTIONS", "EtclInsight", "path_in", "with_clock"]
 
 COMPARED = {"equal": "==", "differs": "!=", **values.ORDERED}
 PATHS: dict[str, Callable[..., Any]] = {
@@ -55,7 +56,7 @@ _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _NUMBERS = values.NUMBERS
 
 
-def path_in(node: nodes.Applied) -> Path | None:
+def path_in(node: nodes.Applied) -> EtclPath | None:
     """The path that a component follows; None if it is no component."""
     if node.language != "etcl" or node.name not in PATHS:
         return None
@@ -65,11 +66,11 @@ def path_in(node: nodes.Applied) -> Path | None:
     raise FilterError(f"etcl.{node.name} takes the event and a path")
 
 
-class Etcl:
-    """What is known of these functions for those who run filters fast."""
+class EtclInsight(Insight):
+    """How an index and generated code use these functions."""
 
     def asked(self, node: nodes.Applied, *, wanted: bool) -> tuple[nodes.Node, Form] | None:
-        """A strict comparison of a term with a constant, or a term that has to be a boolean."""
+        """The predicate of a strict comparison with a constant, or of a term that is a boolean."""
         if node.name == "truth":
             return node.arguments[0], Points(BOOLEANS, (wanted,))
         if node.name not in COMPARED:
@@ -83,8 +84,8 @@ class Etcl:
         form = _form(sign if wanted else _NEGATED[sign], *known, negated=not wanted)
         return None if form is None else (left, form)
 
-    def written(self, node: nodes.Applied, writer: Writer) -> str | None:
-        """A path is followed by a function of its own; a plain attribute is compared in place."""
+    def written(self, node: nodes.Applied, writer: SourceWriter) -> str | None:
+        """Follow a path by a function of its own; compare a plain attribute in place."""
         if node.name == "component":
             path = path_in(node)
             return None if path is None else _reading(node.arguments[0], path, writer)
@@ -94,7 +95,7 @@ class Etcl:
         return None if place is None else _in_place(node, place, writer)
 
     def folded(self, node: nodes.Applied, cls: type) -> nodes.Node:
-        """A field of the class is an attribute, and the path goes on from there."""
+        """Turn the first step into an attribute if the class has such a field."""
         if node.name != "component" or not isinstance(node.arguments[0], nodes.Event):
             return node
         path = path_in(node)
@@ -104,25 +105,25 @@ class Etcl:
         certain = kind == "member" or (kind == "variable" and name not in UNTYPED)
         if not certain or name not in fields_of(cls):
             return node
-        attribute, rest = _attribute(name), Path(path.steps[1:])
+        attribute, rest = _attribute(name), EtclPath(path.steps[1:])
         if attribute is None:
             return node
         return attribute if not rest.steps else _component(attribute, rest)
 
-    def seat(self, node: nodes.Applied, cls: type) -> str | tuple[str, ...] | None:
+    def slot(self, node: nodes.Applied, cls: type) -> str | tuple[str, ...] | None:
         """Most components are a member, a property or a variable."""
         path = path_in(node) if node.name == "component" else None
-        return None if path is None else seat_of_path(path, cls)
+        return None if path is None else slot_of_path(path, cls)
 
     def attributes(self, node: nodes.Applied) -> frozenset[str] | None:
-        """The first part of a path tells."""
+        """The attribute that the first step of a path reads."""
         path = path_in(node)
         if path is None or not path.steps or not isinstance(node.arguments[0], nodes.Event):
             return None
         return _attributes(path, path.steps[0])
 
     def check(self, node: nodes.Applied) -> None:
-        """Names must not lead out of the event, and literals must be literals."""
+        """Raise FilterError if a name leads out of the event, or a literal takes no text."""
         path = path_in(node)
         for name in () if path is None else path.names:
             if leads_out(name):
@@ -131,20 +132,20 @@ class Etcl:
             raise FilterError(f"etcl.{node.name} takes a text")
 
 
-def _reading(of: nodes.Node, path: Path, writer: Writer) -> str:
-    """By a function, unless it is known where to look."""
+def _reading(of: nodes.Node, path: EtclPath, writer: SourceWriter) -> str:
+    """Source that reads a component: from its slot if it has one, else by a function."""
     start = writer.write(of)
     found = f"{writer.reference(path.read)}({start})"
     cls = writer.cls if isinstance(of, nodes.Event) else None
-    seat = None if cls is None else seat_of_path(path, cls)
-    if seat is None:
+    slot = None if cls is None else slot_of_path(path, cls)
+    if slot is None:
         return found
-    if isinstance(seat, str):
-        attribute = _attribute(seat)
+    if isinstance(slot, str):
+        attribute = _attribute(slot)
         return found if attribute is None else writer.write(attribute)
-    key, *dictionaries = seat
+    key, *dictionaries = slot
     key = writer.reference(key)
-    for place in [f"{start}.{each}" for each in reversed(dictionaries)] or [start]:
+    for place in [f"{start}.{dictionary}" for dictionary in reversed(dictionaries)] or [start]:
         name = writer.local() if dictionaries else None
         first = place if name is None else f"({name} := {place})"
         found = f"({name or place}[{key}] if {key} in {first} else {found})"
@@ -152,18 +153,18 @@ def _reading(of: nodes.Node, path: Path, writer: Writer) -> str:
 
 
 def _attribute(name: str) -> nodes.Attribute | None:
-    """One of the event, if the name may stand in source."""
+    """The attribute of the event, if the name may stand in source."""
     try:
         return nodes.Attribute(nodes.Event(), name)
     except FilterError:
         return None
 
 
-def _component(of: nodes.Node, path: Path) -> nodes.Node:
+def _component(of: nodes.Node, path: EtclPath) -> nodes.Node:
     return nodes.Applied("etcl", "component", (of, nodes.Constant(path.text)))
 
 
-def _attributes(path: Path, first: Step) -> frozenset[str] | None:
+def _attributes(path: EtclPath, first: EtclStep) -> frozenset[str] | None:
     kind, name = first
     if path.asks_time or kind in ("_type_id", "_repos_id"):
         return frozenset()
@@ -200,8 +201,8 @@ class _Place(NamedTuple):
     guards: tuple[str, ...] = ()  # that all on the way is as declared; else it is not there
 
 
-def _place(term: nodes.Node, writer: Writer) -> _Place | None:
-    """A field of the event or of what its fields hold, or anything that can be given a name."""
+def _place(term: nodes.Node, writer: SourceWriter) -> _Place | None:
+    """Where generated code finds a term: a field, a field of a field, or a local name."""
     if isinstance(term, nodes.Attribute) and isinstance(term.of, nodes.Event):
         return _Place(writer.write(term), _declared(writer.cls, term.name))
     path = path_in(term) if isinstance(term, nodes.Applied) else None
@@ -210,13 +211,13 @@ def _place(term: nodes.Node, writer: Writer) -> _Place | None:
     return _followed(term.arguments[0], path, writer) or _named(term, writer)  # type: ignore[attr-defined]
 
 
-def _named(term: nodes.Node, writer: Writer) -> _Place | None:
+def _named(term: nodes.Node, writer: SourceWriter) -> _Place | None:
     found = writer.local()
     return None if found is None else _Place(found, read=f"{found} := {writer.write(term)}")
 
 
-def _followed(first: nodes.Node, path: Path, writer: Writer) -> _Place | None:
-    """Through fields of classes that are known; None if one is not."""
+def _followed(first: nodes.Node, path: EtclPath, writer: SourceWriter) -> _Place | None:
+    """Follow a path through fields of known classes; None if a class is not known."""
     place = _place(first, writer) if isinstance(first, nodes.Attribute) else None
     for kind, name in path.steps:
         owner = None if place is None else place.declared
@@ -249,19 +250,19 @@ def _is_plain(node: nodes.Applied) -> bool:
     return type(node.arguments[1].value) in (*_NUMBERS, str)
 
 
-def _in_place(node: nodes.Applied, place: _Place, writer: Writer) -> str:
+def _in_place(node: nodes.Applied, place: _Place, writer: SourceWriter) -> str:
     """`event.price` compared at once if all is of the usual classes, else by the function."""
-    value, others = place.value, [writer.write(each) for each in node.arguments[1:]]
+    value, others = place.value, [writer.write(argument) for argument in node.arguments[1:]]
     kind = f"{writer.reference(type)}({place.read or value})"
     guard = " and ".join((*place.guards, f"{kind} {_usual(node, place, writer)}"))
     again = writer.write(node.arguments[0]) if place.guards else value
     slow = f"{writer.reference(FUNCTIONS[node.name])}({', '.join((again, *others))})"
-    fast = " ".join((value, *(f"{COMPARED[node.name]} {each}" for each in others)))
+    fast = " ".join((value, *(f"{COMPARED[node.name]} {other}" for other in others)))
     return f"({fast} if {guard} else {slow})"
 
 
-def _usual(node: nodes.Applied, place: _Place, writer: Writer) -> str:
-    """What is asked of the class of the value, so that Python compares it as ETCL does."""
+def _usual(node: nodes.Applied, place: _Place, writer: SourceWriter) -> str:
+    """The test of the value's class under which Python compares it as ETCL does."""
     if node.name == "truth":
         return f"is {writer.reference(bool)}"
     [_, constant] = node.arguments
@@ -272,8 +273,8 @@ def _usual(node: nodes.Applied, place: _Place, writer: Writer) -> str:
     return f"in {writer.reference(_NUMBERS)}"
 
 
-def told_time(node: nodes.Node, clock: Clock) -> nodes.Node:
-    """A path that begins with `$curtime`, by a clock; any other node as it is."""
+def with_clock(node: nodes.Node, clock: Clock) -> nodes.Node:
+    """Bind a path that begins with `$curtime` to a clock; return any other node as it is."""
     if not isinstance(node, nodes.Applied):
         return node
     path = path_in(node)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical import rebuilt
-from polycast.languages.etcl.components import Path, Step, scan_path
-from polycast.languages.etcl.functions import told_time
+from polycast.languages.etcl.components import EtclPath, EtclStep, scan_path
+from polycast.languages.etcl.functions import with_clock
 from polycast.languages.etcl.scanner import Scanner
 from polycast.languages.etcl.static_types import (
-    Kind,
+    ExpressionKind,
     Typed,
     compares,
     computed,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.languages.etcl.scanner import Name
 
-__all__ = ["OPERATORS", "Operator", "by_clock", "parse_etcl"]
+__all__ = ["OPERATORS", "Operator", "parse_etcl"]
 
 DEEPEST = 50  # expressions in each other, and parentheses; their text can be read again
 OPERAND = "a value: a number, a string, TRUE, FALSE, a component such as $.a, a label, ( or not"
@@ -43,8 +43,8 @@ class Operator(NamedTuple):
 
 
 OPERATORS = {
-    each.sign: each
-    for each in (
+    operator.sign: operator
+    for operator in (
         Operator("or", 1, True, ""),
         Operator("and", 2, True, ""),
         Operator("==", 3, False, "equal"),
@@ -62,7 +62,7 @@ OPERATORS = {
         Operator("%", 7, True, "remainder"),
     )
 }
-HIGHEST = max(each.level for each in OPERATORS.values())
+HIGHEST = max(operator.level for operator in OPERATORS.values())
 SIGNS = tuple(sign for sign in OPERATORS if not sign.isalpha())  # the longer ones first
 JOINTS: dict[str, Callable[[tuple[nodes.Node, ...]], nodes.Node]] = {
     "and": nodes.And,
@@ -70,9 +70,15 @@ JOINTS: dict[str, Callable[[tuple[nodes.Node, ...]], nodes.Node]] = {
 }
 
 
-def parse_etcl(text: str) -> nodes.Node:
+def parse_etcl(text: str, clock: Clock | None = None) -> nodes.Node:
+    """The tree of a constraint, in which `$curtime` is that of the clock."""
+    tree = _tree(text)
+    return tree if clock is None else _by_clock(tree, clock)
+
+
+def _tree(text: str) -> nodes.Node:
     """The tree of a constraint; an empty one is true."""
-    parser = _Parser(text)
+    parser = _EtclParser(text)
     if not parser.scanner.space():
         return nodes.Constant(True)
     found = parser.expression(1)
@@ -81,14 +87,14 @@ def parse_etcl(text: str) -> nodes.Node:
     return parser.boolean(found, "the whole filter").node
 
 
-def by_clock(tree: nodes.Node, clock: Clock) -> nodes.Node:
-    """The same tree, told the time by a clock."""
-    found = told_time(tree, clock)
-    return rebuilt(tree, lambda part: by_clock(part, clock)) if found is tree else found
+def _by_clock(tree: nodes.Node, clock: Clock) -> nodes.Node:
+    """The same tree with `$curtime` bound to a clock."""
+    found = with_clock(tree, clock)
+    return rebuilt(tree, lambda part: _by_clock(part, clock)) if found is tree else found
 
 
-class _Parser:
-    """One text that is being read."""
+class _EtclParser:
+    """A recursive descent parser of one text."""
 
     def __init__(self, text: str) -> None:
         self.scanner = Scanner(text)
@@ -97,7 +103,7 @@ class _Parser:
     # -- operators ---------------------------------------------------------------------------------
 
     def expression(self, lowest: int) -> Typed:
-        """What comes next, with operators that bind at least so tightly."""
+        """Parse an expression whose operators bind at least as tightly as the given level."""
         left, highest = self._negation(), HIGHEST
         while True:
             operator = self._operator(lowest, highest)
@@ -137,23 +143,23 @@ class _Parser:
         while more is not None:
             parts.append(self.boolean(self.expression(operator.level + 1), operator.sign))
             more = self._operator(operator.level, operator.level)
-        node = JOINTS[operator.sign](tuple(each.node for each in parts))
-        return self._made(node, Kind.BOOLEAN, *parts)
+        node = JOINTS[operator.sign](tuple(part.node for part in parts))
+        return self._made(node, ExpressionKind.BOOLEAN, *parts)
 
     def _applied(self, operator: Operator, left: Typed, right: Typed) -> Typed:
-        kind = Kind.BOOLEAN
+        kind = ExpressionKind.BOOLEAN
         if operator.level > 5:
             kind = self._computed(operator, left, right)
         elif operator.sign == "~":
-            for each in (left, right):
-                self._wants(each, "~", "strings", fits=is_text(each.kind))
+            for operand in (left, right):
+                self._wants(operand, "~", "strings", fits=is_text(operand.kind))
         elif operator.sign != "in":
             self._check_comparison(operator, left, right)
         node = nodes.Applied("etcl", operator.function, (left.node, right.node))
         return self._made(node, kind, left, right)
 
     def refuse_more(self, end: str) -> NoReturn:
-        """Say that an expression cannot go on like this; an operator was not to be repeated."""
+        """Raise: an expression cannot continue like this, or an operator was repeated."""
         begin = self.scanner.at
         again = self._operator(1, HIGHEST)
         self.scanner.at = begin
@@ -172,11 +178,13 @@ class _Parser:
             accepted = "two numbers, two strings, or with == and != a label"
             self.scanner.mistyped(right.begin, problem, accepted=accepted)
 
-    def _computed(self, operator: Operator, left: Typed, right: Typed) -> Kind:
-        for each in (left, right):
-            self._wants(each, operator.sign, "numbers", fits=is_number(each.kind))
+    def _computed(self, operator: Operator, left: Typed, right: Typed) -> ExpressionKind:
+        for operand in (left, right):
+            self._wants(operand, operator.sign, "numbers", fits=is_number(operand.kind))
             if operator.sign == "%":
-                self._wants(each, "%", "whole numbers", fits=each.kind is not Kind.FLOAT)
+                self._wants(
+                    operand, "%", "whole numbers", fits=operand.kind is not ExpressionKind.FLOAT
+                )
         return computed(left.kind, right.kind)
 
     def _wants(self, given: Typed, sign: str, wanted: str, *, fits: bool) -> None:
@@ -186,18 +194,18 @@ class _Parser:
 
     def boolean(self, given: Typed, sign: str) -> Typed:
         """An operand that has to be a boolean: a component is asked when there is an event."""
-        if given.kind is Kind.UNKNOWN:
+        if given.kind is ExpressionKind.UNKNOWN:
             node = nodes.Applied("etcl", "truth", (given.node,))
-            return self._made(node, Kind.BOOLEAN, given)
-        if given.kind is not Kind.BOOLEAN:
+            return self._made(node, ExpressionKind.BOOLEAN, given)
+        if given.kind is not ExpressionKind.BOOLEAN:
             problem = f"{sign} is to be a boolean, and this is {given.kind.value}"
             if sign in ("and", "or", "not"):
                 problem = f"{sign} does not take {given.kind.value}"
             self.scanner.mistyped(given.begin, problem, accepted="a boolean")
         return given
 
-    def _made(self, node: nodes.Node, kind: Kind, *parts: Typed) -> Typed:
-        depth = 1 + max(each.depth for each in parts)
+    def _made(self, node: nodes.Node, kind: ExpressionKind, *parts: Typed) -> Typed:
+        depth = 1 + max(part.depth for part in parts)
         if depth > DEEPEST:
             accepted = f"at most {DEEPEST} in each other"
             self.scanner.wrong(parts[-1].begin, "too many expressions", accepted=accepted)
@@ -215,7 +223,7 @@ class _Parser:
             accepted = "not (not ...), or a value"
             self.scanner.wrong(again.begin, "not cannot follow not", accepted=accepted)
         operand = self.boolean(self._factor(), "not")
-        return self._made(nodes.Not(operand.node), Kind.BOOLEAN, operand)
+        return self._made(nodes.Not(operand.node), ExpressionKind.BOOLEAN, operand)
 
     def _factor(self) -> Typed:
         first = self.scanner.space()
@@ -227,7 +235,7 @@ class _Parser:
         if (text := self.scanner.string()) is not None:
             return _literal(text, begin)
         if (number := self._number()) is not None:
-            kind = Kind.INTEGER if isinstance(number, int) else Kind.FLOAT
+            kind = ExpressionKind.INTEGER if isinstance(number, int) else ExpressionKind.FLOAT
             return Typed(nodes.Constant(number), kind, begin)
         name = self.scanner.peek_name()
         if name is None or name.keyword in ("and", "or", "in", "not"):
@@ -258,15 +266,15 @@ class _Parser:
     def _word(self, name: Name) -> Typed:
         """A keyword that is an operand, or the label of an enumeration."""
         if name.keyword in ("true", "false"):
-            return Typed(nodes.Constant(name.keyword == "true"), Kind.BOOLEAN, name.begin)
+            return Typed(nodes.Constant(name.keyword == "true"), ExpressionKind.BOOLEAN, name.begin)
         if name.keyword == "exist":
             return self._component("exists", self._path("exist"), name.begin)
         if name.keyword == "default":
             return self._component("default", self._default(), name.begin)
         label = nodes.Applied("etcl", "label", (nodes.Constant(name.text),))
-        return Typed(label, Kind.LABEL, name.begin, 2)
+        return Typed(label, ExpressionKind.LABEL, name.begin, 2)
 
-    def _path(self, word: str) -> Path:
+    def _path(self, word: str) -> EtclPath:
         """A component, or the bare name of a variable."""
         if self.scanner.space() == "$":
             return scan_path(self.scanner)
@@ -274,9 +282,9 @@ class _Parser:
         if name is None or name.keyword:
             self.scanner.unexpected(accepted=f"a component after {word}, such as $.a")
         self.scanner.name()
-        return Path((Step("variable", name.text),))
+        return EtclPath((EtclStep("variable", name.text),))
 
-    def _default(self) -> Path:
+    def _default(self) -> EtclPath:
         self.scanner.space()
         begin, path = self.scanner.at, scan_path(self.scanner)
         if not path.steps or path.steps[-1].kind != "_d":
@@ -284,15 +292,15 @@ class _Parser:
             self.scanner.wrong(begin, "default asks for a discriminator", accepted=accepted)
         return path
 
-    def _component(self, function: str, path: Path, begin: int) -> Typed:
+    def _component(self, function: str, path: EtclPath, begin: int) -> Typed:
         node = _following(function, path.text)
-        kind = Kind.UNKNOWN if function == "component" else Kind.BOOLEAN
+        kind = ExpressionKind.UNKNOWN if function == "component" else ExpressionKind.BOOLEAN
         return Typed(node, kind, begin, 2)
 
 
 @lru_cache(COMPONENTS_KEPT)
 def _following(function: str, path: str) -> nodes.Node:
-    """One node for all texts that ask for the same component."""
+    """The node of a component, shared by all texts that name it."""
     return nodes.Applied("etcl", function, (EVENT, nodes.Constant(path)))
 
 
@@ -300,5 +308,7 @@ def _literal(text: str, begin: int) -> Typed:
     """A string; of one character, it is a character, too."""
     constant = nodes.Constant(text)
     if len(text) != 1:
-        return Typed(constant, Kind.TEXT, begin)
-    return Typed(nodes.Applied("etcl", "character", (constant,)), Kind.CHARACTER, begin, 2)
+        return Typed(constant, ExpressionKind.TEXT, begin)
+    return Typed(
+        nodes.Applied("etcl", "character", (constant,)), ExpressionKind.CHARACTER, begin, 2
+    )

@@ -1,6 +1,7 @@
 """Which values of events may be looked up among the constants of strict comparisons.
 
-Others do not compare, so that nothing is true of them; a value that its class explains is Odd.
+Others do not compare, so that nothing is true of them; values that compare in their own way raise
+`Unindexable`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import decimal
 import enum
 from typing import Any
 
-from polycast.filters.normal_form.ordered_domains import ABSENT, SMALL, Domain, Odd
+from polycast.filters.normal_form.ordered_domains import ABSENT, SMALL, Domain, Unindexable
 from polycast.filters.tree import nodes
 
 __all__ = ["BOOLEANS", "constant_of"]
@@ -24,7 +25,7 @@ class _Strict(Domain):
             return value
         if kind in self.never or issubclass(kind, enum.Enum):
             return ABSENT
-        raise Odd
+        raise Unindexable
 
 
 class _Labels(_Strict):

@@ -1,4 +1,4 @@
-"""ETCL character by character: names, numbers, strings, and the errors that show the place."""
+"""The scanner of ETCL: names, numbers, strings, and errors that show the position."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Name(NamedTuple):
 
 
 class Scanner:
-    """A place in a text."""
+    """A position in a text."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -42,19 +42,19 @@ class Scanner:
             self.wrong(LONGEST, "the filter is too long", accepted=f"at most {LONGEST} characters")
 
     def wrong(self, at: int, problem: str, *, accepted: str) -> NoReturn:
-        """Say that the text is no filter, and where."""
+        """Raise FilterSyntaxError for a position."""
         raise FilterSyntaxError(
             self.text, language=LANGUAGE, position=at, problem=problem, accepted=accepted
         )
 
     def mistyped(self, at: int, problem: str, *, accepted: str) -> NoReturn:
-        """Say that something there can never go together."""
+        """Raise FilterTypeError for a position."""
         raise FilterTypeError(
             self.text, language=LANGUAGE, position=at, problem=problem, accepted=accepted
         )
 
     def unexpected(self, *, accepted: str) -> NoReturn:
-        """Say that something else should stand here."""
+        """Raise FilterSyntaxError: something else should stand here."""
         self.space()
         name = self.peek_name() if self.text[self.at : self.at + 1] != "\\" else None
         here = self.text[self.at : self.at + 1] if name is None else name.text[:40]
@@ -62,7 +62,7 @@ class Scanner:
         self.wrong(self.at, problem, accepted=accepted)
 
     def space(self) -> str:
-        """Go on to what comes next, and tell its first character; nothing at the end."""
+        """Skip white space and return the next character; "" at the end."""
         text, at = self.text, self.at
         first = text[at : at + 1]
         while first in SPACE:
@@ -72,7 +72,7 @@ class Scanner:
         return first
 
     def take(self, *signs: str) -> str | None:
-        """The first of these signs that comes next, taken."""
+        """Take one of the signs if it comes next; the first that matches."""
         self.space()
         if not self.text.startswith(signs, self.at):
             return None
@@ -95,7 +95,7 @@ class Scanner:
         return found
 
     def name(self) -> Name | None:
-        """The name that comes next, taken; None if there is none."""
+        """Take the name that comes next; None if there is none."""
         first = self.space()
         begin, text = self.at, self.text
         escaped = first == "\\"
@@ -114,7 +114,7 @@ class Scanner:
     # -- literals ----------------------------------------------------------------------------------
 
     def digits(self) -> str:
-        """The digits that come next."""
+        """Take the digits that come next."""
         begin = self.at
         while self.text[self.at : self.at + 1] in DIGITS:
             self.at += 1
@@ -130,7 +130,7 @@ class Scanner:
         return int(found)
 
     def number(self) -> int | float | None:
-        """A number without a sign; None if there is none."""
+        """Take a number without a sign; None if there is none."""
         self.space()
         begin, text = self.at, self.text
         whole = self.digits()
@@ -168,7 +168,7 @@ class Scanner:
         return False
 
     def string(self) -> str | None:
-        """A text in quotes, taken; None if there is none."""
+        """Take a text in quotes; None if there is none."""
         if self.space() != "'":
             return None
         begin, text = self.at, self.text

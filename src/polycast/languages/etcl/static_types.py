@@ -1,4 +1,4 @@
-"""What can be known of the type of an ETCL expression before there is an event."""
+"""Static types of ETCL expressions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from polycast.filters.tree.nodes import Node
 
-__all__ = ["Kind", "Typed", "compares", "computed", "is_number", "is_text"]
+__all__ = ["ExpressionKind", "Typed", "compares", "computed", "is_number", "is_text"]
 
 
-class Kind(enum.Enum):
+class ExpressionKind(enum.Enum):
     """Kinds of expressions, as an error message calls them."""
 
     BOOLEAN = "a boolean"
@@ -28,37 +28,37 @@ class Typed(NamedTuple):
     """An expression, what is known of its type, where it stands, and how deep it is."""
 
     node: Node
-    kind: Kind
+    kind: ExpressionKind
     begin: int
     depth: int = 1
 
 
-WHOLE = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.CHARACTER})
-NUMBERS = WHOLE | {Kind.FLOAT, Kind.NUMBER}
-TEXTS = frozenset({Kind.TEXT, Kind.CHARACTER})
+WHOLE = frozenset({ExpressionKind.BOOLEAN, ExpressionKind.INTEGER, ExpressionKind.CHARACTER})
+NUMBERS = WHOLE | {ExpressionKind.FLOAT, ExpressionKind.NUMBER}
+TEXTS = frozenset({ExpressionKind.TEXT, ExpressionKind.CHARACTER})
 
 
-def is_number(kind: Kind) -> bool:
+def is_number(kind: ExpressionKind) -> bool:
     """Whether it may be a number."""
-    return kind is Kind.UNKNOWN or kind in NUMBERS
+    return kind is ExpressionKind.UNKNOWN or kind in NUMBERS
 
 
-def is_text(kind: Kind) -> bool:
+def is_text(kind: ExpressionKind) -> bool:
     """Whether it may be a text."""
-    return kind is Kind.UNKNOWN or kind in TEXTS
+    return kind is ExpressionKind.UNKNOWN or kind in TEXTS
 
 
-def compares(left: Kind, right: Kind, *, ordered: bool) -> bool:
+def compares(left: ExpressionKind, right: ExpressionKind, *, ordered: bool) -> bool:
     """Whether two kinds may be compared; labels have no order."""
     kinds = {left, right}
-    if Kind.LABEL in kinds:
-        return not ordered and kinds <= {Kind.LABEL, Kind.UNKNOWN}
-    return Kind.UNKNOWN in kinds or kinds <= NUMBERS or kinds <= TEXTS
+    if ExpressionKind.LABEL in kinds:
+        return not ordered and kinds <= {ExpressionKind.LABEL, ExpressionKind.UNKNOWN}
+    return ExpressionKind.UNKNOWN in kinds or kinds <= NUMBERS or kinds <= TEXTS
 
 
-def computed(left: Kind, right: Kind) -> Kind:
+def computed(left: ExpressionKind, right: ExpressionKind) -> ExpressionKind:
     """The kind of what arithmetic makes of two numbers."""
     kinds = {left, right}
-    if Kind.FLOAT in kinds:
-        return Kind.FLOAT
-    return Kind.INTEGER if kinds <= WHOLE else Kind.NUMBER
+    if ExpressionKind.FLOAT in kinds:
+        return ExpressionKind.FLOAT
+    return ExpressionKind.INTEGER if kinds <= WHOLE else ExpressionKind.NUMBER

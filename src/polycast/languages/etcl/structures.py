@@ -16,7 +16,7 @@ from weakref import ref
 from msgspec import UNSET
 
 from polycast.events.structured_event import StructuredEvent, TaggedUnion
-from polycast.languages.etcl.values import Character, Mismatch, NoneSuch, elements_of, equal
+from polycast.languages.etcl.values import AbsentError, Character, Mismatch, elements_of, equal
 from polycast.typesystem import wire_name
 from polycast.typesystem.attributes import declared_defaults
 
@@ -54,7 +54,7 @@ SCALARS = (
 FORMAL = 122_192_928_000_000_000  # hundreds of nanoseconds from 1582-10-15 to 1970-01-01
 
 
-class View:
+class StructView:
     """A part of a structured event that has no object of its own in Python: a small struct."""
 
     __slots__ = ("fields", "repository", "type_name")
@@ -72,28 +72,30 @@ class Properties:
     def __init__(self, pairs: dict[str, Any]) -> None:
         self.pairs = pairs
 
-    def __etcl_elements__(self) -> tuple[View, ...]:
+    def __etcl_elements__(self) -> tuple[StructView, ...]:
         pairs = self.pairs.items()
-        return tuple(View("Property", {"name": name, "value": value}) for name, value in pairs)
+        return tuple(
+            StructView("Property", {"name": name, "value": value}) for name, value in pairs
+        )
 
 
 # -- structured events -----------------------------------------------------------------------------
 
 
-def _event_type(event: StructuredEvent) -> View:
+def _event_type(event: StructuredEvent) -> StructView:
     fields = {"domain_name": event.domain_name, "type_name": event.type_name}
-    return View("EventType", fields)
+    return StructView("EventType", fields)
 
 
-def _fixed_header(event: StructuredEvent) -> View:
+def _fixed_header(event: StructuredEvent) -> StructView:
     fields = {"event_type": _event_type(event), "event_name": event.event_name}
-    return View("FixedEventHeader", fields)
+    return StructView("FixedEventHeader", fields)
 
 
-def _header(event: StructuredEvent) -> View:
+def _header(event: StructuredEvent) -> StructView:
     properties = Properties(event.variable_header)
     fields = {"fixed_header": _fixed_header(event), "variable_header": properties}
-    return View("EventHeader", fields)
+    return StructView("EventHeader", fields)
 
 
 TOP: dict[str, Callable[[StructuredEvent], Any]] = {
@@ -116,7 +118,7 @@ AT_EVENT = ("domain_name", "type_name", "event_name", "variable_header")
 UNTYPED = {
     "domain_name": "",
     "type_name": "%ANY",
-    "event_type": View("EventType", {"domain_name": "", "type_name": "%ANY"}),
+    "event_type": StructView("EventType", {"domain_name": "", "type_name": "%ANY"}),
 }
 """What an event of any other form is said to be, if it does not say so itself."""
 
@@ -133,18 +135,18 @@ def variable(event: Any, name: str) -> Any:
         for properties in (event.variable_header, event.filterable_data):
             if name in properties:
                 return properties[name]
-        raise NoneSuch(f"no variable {name}")
+        raise AbsentError(f"no variable {name}")
     try:
         return member(event, name)
-    except (NoneSuch, Mismatch):
+    except (AbsentError, Mismatch):
         pass
     try:
         return property_named(event, name)
-    except (NoneSuch, Mismatch):
+    except (AbsentError, Mismatch):
         pass
     if name in UNTYPED:
         return UNTYPED[name]
-    raise NoneSuch(f"no variable {name}")
+    raise AbsentError(f"no variable {name}")
 
 
 def variable_reader(name: str) -> Callable[[Any], Any]:
@@ -165,17 +167,17 @@ def variable_reader(name: str) -> Callable[[Any], Any]:
     return read
 
 
-def time_told(clock: Clock) -> View:
+def time_told(clock: Clock) -> StructView:
     """`$curtime`: the time of the clock, in the units of the time service."""
     time = round(clock.time() * 1_000_000) * 10 + FORMAL
     fields = {"time": time, "inacclo": 0, "inacchi": 0, "tdf": 0}
-    return View("UtcT", fields, of="IDL:omg.org/TimeBase")
+    return StructView("UtcT", fields, of="IDL:omg.org/TimeBase")
 
 
 # -- structs ---------------------------------------------------------------------------------------
 
 
-class _Shape(NamedTuple):
+class _ClassStructure(NamedTuple):
     """What objects of a class have inside, and how a member of them is read."""
 
     kind: str  # "scalar", "mapping", "struct", "special"
@@ -185,26 +187,26 @@ class _Shape(NamedTuple):
 
 
 # Of classes, until they are gone; a WeakKeyDictionary takes twice as long.
-_shapes: dict[ref[type], _Shape] = {}
+_shapes: dict[ref[type], _ClassStructure] = {}
 
 
-def _shape(cls: type) -> _Shape:
+def _shape(cls: type) -> _ClassStructure:
     try:
         return _shapes[ref(cls)]
     except KeyError:
         return _shapes.setdefault(ref(cls, _shapes.pop), _shape_of(cls))
 
 
-def _shape_of(cls: type) -> _Shape:
+def _shape_of(cls: type) -> _ClassStructure:
     for special, read in _SPECIAL.items():
         if issubclass(cls, special):
-            return _Shape("special", read)
+            return _ClassStructure("special", read)
     if issubclass(cls, Mapping):
-        return _Shape("mapping", lambda value, name: value.get(name, UNSET))
+        return _ClassStructure("mapping", lambda value, name: value.get(name, UNSET))
     fields = tuple(declared_defaults(cls))
     if issubclass(cls, SCALARS) and not (issubclass(cls, tuple) and fields):
-        return _Shape("scalar", _no_member)
-    return _Shape("struct", _attribute, fields, frozenset(fields))
+        return _ClassStructure("scalar", _no_member)
+    return _ClassStructure("struct", _attribute, fields, frozenset(fields))
 
 
 def _no_member(value: Any, name: str) -> NoReturn:
@@ -218,7 +220,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 _SPECIAL: dict[type, Callable[[Any, str], Any]] = {
     StructuredEvent: lambda value, name: TOP[name](value) if name in TOP else UNSET,
-    View: lambda value, name: value.fields.get(name, UNSET),
+    StructView: lambda value, name: value.fields.get(name, UNSET),
     TaggedUnion: lambda value, name: value.value if name == value.member else UNSET,
     Properties: _no_member,
 }
@@ -239,7 +241,7 @@ def member(value: Any, name: str) -> Any:
         known = name in shape.known
         found = getattr(value, name, UNSET) if known else shape.read(value, name)
     if found is UNSET:
-        raise NoneSuch(f"no {name} in a {type(value).__name__}")
+        raise AbsentError(f"no {name} in a {type(value).__name__}")
     return found
 
 
@@ -249,21 +251,21 @@ def position(value: Any, place: int) -> Any:
         names = value.members()
         if place < len(names) and names[place] == value.member:
             return value.value
-        raise NoneSuch(f"member {place} is not active")
+        raise AbsentError(f"member {place} is not active")
     if isinstance(value, Mapping):
         if place >= len(value):
-            raise NoneSuch(f"no member {place}")
+            raise AbsentError(f"no member {place}")
         return next(islice(value.values(), place, None))
     names = _names(value)
     if place >= len(names):
-        raise NoneSuch(f"no member {place}")
+        raise AbsentError(f"no member {place}")
     return member(value, names[place])
 
 
 def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, StructuredEvent):
         return tuple(TOP)
-    if isinstance(value, View):
+    if isinstance(value, StructView):
         return tuple(value.fields)
     shape = _shape(type(value))
     if shape.kind != "struct":
@@ -272,7 +274,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _own_names(value: Any) -> tuple[str, ...]:
-    """Of an object whose class declares nothing: what it was given, in that order."""
+    """The attributes of an object whose class declares none, in the order they were set."""
     slots = [slot for cls in type(value).__mro__[::-1] for slot in _slots(cls)]
     own = dict.fromkeys((*slots, *getattr(value, "__dict__", ())))
     return tuple(name for name in own if not name.startswith("_"))
@@ -296,7 +298,7 @@ def tagged(value: Any, tag: Any) -> Any:
     """`.(3)`: the active member, if its discriminator is exactly that; a number is an ordinal."""
     union = _union(value)
     if union.member is None:
-        raise NoneSuch("no member is active")
+        raise AbsentError("no member is active")
     mine = union.tag
     if isinstance(mine, enum.Enum) and type(tag) is int:
         mine = list(type(mine)).index(mine)
@@ -305,7 +307,7 @@ def tagged(value: Any, tag: Any) -> Any:
             return union.value
     except Mismatch:
         pass
-    raise NoneSuch("another member is active")
+    raise AbsentError("another member is active")
 
 
 def _tag(tag: Any) -> Any:
@@ -316,7 +318,7 @@ def default_member(value: Any, _: None = None) -> Any:
     """`.()`: the default member, if it is active."""
     if active_default(value):
         return _union(value).value
-    raise NoneSuch("the default member is not active")
+    raise AbsentError("the default member is not active")
 
 
 def active_default(value: Any) -> bool:
@@ -337,7 +339,7 @@ def element(value: Any, place: int) -> Any:
     """`[3]`."""
     elements = elements_of(value)
     if place >= len(elements):
-        raise NoneSuch(f"no element {place}")
+        raise AbsentError(f"no element {place}")
     return elements[place]
 
 
@@ -352,12 +354,12 @@ def property_named(value: Any, name: str) -> Any:
     if isinstance(pairs, Mapping):
         if name in pairs:
             return pairs[name]
-        raise NoneSuch(f"no property {name}")
-    for each in elements_of(pairs):
-        first, second = _pair(each)
+        raise AbsentError(f"no property {name}")
+    for pair in elements_of(pairs):
+        first, second = _pair(pair)
         if isinstance(first, str) and first == name:
             return second
-    raise NoneSuch(f"no property {name}")
+    raise AbsentError(f"no property {name}")
 
 
 def _pair(value: Any) -> tuple[Any, Any]:
@@ -377,7 +379,7 @@ def _pair(value: Any) -> tuple[Any, Any]:
 
 def type_id(value: Any, _: None = None) -> str:
     """`._type_id`: the name of the type alone."""
-    if isinstance(value, View):
+    if isinstance(value, StructView):
         return value.type_name
     if isinstance(value, TaggedUnion):
         return _known(value.type_id)
@@ -386,7 +388,7 @@ def type_id(value: Any, _: None = None) -> str:
 
 def repository_id(value: Any, _: None = None) -> str:
     """`._repos_id`: the name of the type among all types."""
-    if isinstance(value, View):
+    if isinstance(value, StructView):
         return value.repository
     if isinstance(value, TaggedUnion):
         return _known(value.repos_id)
@@ -397,7 +399,7 @@ def repository_id(value: Any, _: None = None) -> str:
 
 def _known(name: str) -> str:
     if not name:
-        raise NoneSuch("the type of the union is not known")
+        raise AbsentError("the type of the union is not known")
     return name
 
 
@@ -407,5 +409,5 @@ def _class(value: Any) -> type:
     if isinstance(value, enum.Enum):
         return cls
     if _shape(cls).kind != "struct":
-        raise NoneSuch(f"the type of a {cls.__name__} has no name")
+        raise AbsentError(f"the type of a {cls.__name__} has no name")
     return cls

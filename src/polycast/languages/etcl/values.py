@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ORDERED",
+    "AbsentError",
     "Character",
-    "Label",
+    "EnumLabel",
     "Mismatch",
-    "NoneSuch",
     "at_least",
     "at_most",
     "character",
@@ -46,12 +46,12 @@ SEQUENCES = (list, tuple)
 SETS = (set, frozenset)
 
 
-class NoneSuch(LookupError):
-    """A path that leads nowhere: no such member, element, property, or one that is not active."""
+class AbsentError(LookupError):
+    """Raised where a path leads nowhere: a member, element or property is absent or inactive."""
 
 
 class Mismatch(TypeError):
-    """Values that an operator does not take, or a part that such a value does not have."""
+    """Raised for values that an operator does not take, or that have no such part."""
 
 
 class Character(str):
@@ -63,7 +63,7 @@ class Character(str):
     __slots__ = ()
 
 
-class Label:
+class EnumLabel:
     """The label of a member of an enumeration, written as a bare name."""
 
     __slots__ = ("name",)
@@ -72,7 +72,7 @@ class Label:
         self.name = name
 
 
-LABELLED = (enum.Enum, Label)
+LABELLED = (enum.Enum, EnumLabel)
 
 
 def character(text: str, /) -> Character:
@@ -82,11 +82,11 @@ def character(text: str, /) -> Character:
     return Character(text)
 
 
-def label(name: str, /) -> Label:
+def label(name: str, /) -> EnumLabel:
     """The bare name of a member of an enumeration."""
     if type(name) is not str:
         raise Mismatch(f"{name!r:.40} is no label")
-    return Label(name)
+    return EnumLabel(name)
 
 
 # -- kinds -----------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def _same_label(left: Any, right: Any) -> bool:
             raise Mismatch(f"{type(left).__name__} and {type(right).__name__} do not compare")
         return left is right
     sides = left, right
-    if not all(isinstance(each, LABELLED) for each in sides):
+    if not all(isinstance(side, LABELLED) for side in sides):
         raise Mismatch(f"{type(left).__name__} and {type(right).__name__} do not compare")
     return bool(left.name == right.name)
 
@@ -230,8 +230,8 @@ def within(value: Any, several: Any, /) -> bool:
     if not is_simple(value):
         raise Mismatch(f"a {type(value).__name__} is no simple value")
     if isinstance(several, SETS):  # in no order: whatever does not compare is an error
-        return True in [equal(value, each) for each in several]
-    return any(equal(value, each) for each in elements_of(several))
+        return True in [equal(value, item) for item in several]
+    return any(equal(value, element) for element in elements_of(several))
 
 
 def elements_of(value: Any) -> Any:

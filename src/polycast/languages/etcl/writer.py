@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["etcl_text", "written"]
 
-BY_FUNCTION = {each.function: each for each in OPERATORS.values() if each.function}
+BY_FUNCTION = {known.function: known for known in OPERATORS.values() if known.function}
 NEGATION, FACTOR = 8, 9  # levels above those of the binary operators
 
 
@@ -41,9 +41,9 @@ def _written(node: nodes.Node, lowest: int) -> str:
 def _leveled(node: nodes.Node) -> tuple[int, str]:
     match node:
         case nodes.And(parts):
-            return 2, " and ".join(_boolean(each, 3) for each in parts)
+            return 2, " and ".join(_boolean(part, 3) for part in parts)
         case nodes.Or(parts):
-            return 1, " or ".join(_boolean(each, 2) for each in parts)
+            return 1, " or ".join(_boolean(part, 2) for part in parts)
         case nodes.Not(operand):
             return NEGATION, f"not {_boolean(operand, FACTOR)}"
         case nodes.Constant(value):

@@ -8,7 +8,13 @@ that are above it.
 
 from __future__ import annotations
 
-from polycast.languages.xpath.expressions import Expression, Filtered, Path, Step, children
+from polycast.languages.xpath.expressions import (
+    Expression,
+    Filtered,
+    LocationPath,
+    LocationStep,
+    children,
+)
 
 __all__ = ["MOST", "cost", "grows"]
 
@@ -24,29 +30,31 @@ def cost(node: Expression, *, nodes: int = NODES) -> int:
 
 def grows(node: Expression) -> float | None:
     """How many steps each node of an event means; None if that grows with their number."""
-    few, many = (cost(node, nodes=each) for each in (1_000, 10_000))
+    few, many = (cost(node, nodes=size) for size in (1_000, 10_000))
     return None if many > 20 * few else many / 10_000
 
 
-def _cost(node: Expression | Step, times: int, again: int, nodes: int) -> int:
+def _cost(node: Expression | LocationStep, times: int, again: int, nodes: int) -> int:
     """Of so many evaluations, at most `again` of them at one node."""
     match node:
-        case Path(absolute, start, steps):
+        case LocationPath(absolute, start, steps):
             begun = 0 if start is None else _cost(start, times, again, nodes)
             again = times if absolute or start is not None else again
             return begun + _steps(steps, times, again, nodes)
         case Filtered(of, predicates):
-            inner = sum(_cost(each, times * nodes, times, nodes) for each in predicates)
+            inner = sum(_cost(predicate, times * nodes, times, nodes) for predicate in predicates)
             return _cost(of, times, again, nodes) + times * nodes + inner
         case _:
-            return times + sum(_cost(each, times, again, nodes) for each in children(node))
+            return times + sum(_cost(child, times, again, nodes) for child in children(node))
 
 
-def _steps(steps: tuple[Step, ...], times: int, again: int, nodes: int) -> int:
+def _steps(steps: tuple[LocationStep, ...], times: int, again: int, nodes: int) -> int:
     total = 0
     for step in steps:
         reached = again * LEVELS if step.axis.startswith("descendant") else again
         total += reached * nodes
-        total += sum(_cost(each, reached * nodes, reached, nodes) for each in step.predicates)
+        total += sum(
+            _cost(predicate, reached * nodes, reached, nodes) for predicate in step.predicates
+        )
         again = min(reached, times)  # in one evaluation, a node is reached once
     return total

@@ -1,4 +1,4 @@
-"""Any expression over any event: the general way, node by node, as XPath 1.0 says it."""
+"""The evaluation of any expression over any event, node by node, as XPath 1.0 defines it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from polycast.languages.xpath.core_library import (
 )
 from polycast.languages.xpath.expressions import (
     Binary,
-    Call,
+    Connective,
     Expression,
     Filtered,
-    Joined,
+    FunctionCall,
     Literal,
+    LocationPath,
+    LocationStep,
     Negative,
     Number,
-    Path,
-    Step,
 )
-from polycast.languages.xpath.virtual_document import Purse, VirtualNode, document
+from polycast.languages.xpath.virtual_document import StepBudget, VirtualNode, document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ Nodes = list[VirtualNode]
 Value = Nodes | float | str | bool
 
 
-class Context(NamedTuple):
+class EvaluationContext(NamedTuple):
     """Where an expression is evaluated: the node, its place among how many, and the document."""
 
     node: VirtualNode
@@ -53,12 +53,12 @@ def is_true(expression: Expression, event: Any) -> bool:
 
 def evaluate(expression: Expression, event: Any) -> Value:
     """The value of an expression; the context node is the root element."""
-    root = document(event, Purse())
-    return _value(expression, Context(root.children()[0], 1, 1, root))
+    root = document(event, StepBudget())
+    return _value(expression, EvaluationContext(root.children()[0], 1, 1, root))
 
 
-def _value(node: Expression, context: Context) -> Value:
-    context.root.purse.spend(1)
+def _value(node: Expression, context: EvaluationContext) -> Value:
+    context.root.budget.spend(1)
     return _VALUES[type(node)](node, context)
 
 
@@ -88,7 +88,7 @@ def number_of(value: Value) -> float:
 # -- paths -----------------------------------------------------------------------------------------
 
 
-def _path(path: Path, context: Context) -> Nodes:
+def _path(path: LocationPath, context: EvaluationContext) -> Nodes:
     if path.absolute:
         nodes = [context.root]
     elif path.start is None:
@@ -100,26 +100,26 @@ def _path(path: Path, context: Context) -> Nodes:
     return nodes
 
 
-def _set(node: Expression, context: Context) -> Nodes:
+def _set(node: Expression, context: EvaluationContext) -> Nodes:
     found = _value(node, context)
     assert isinstance(found, list)  # the parser knows
     return found
 
 
-def _stepped(step: Step, nodes: Nodes, root: VirtualNode) -> Nodes:
+def _stepped(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
     if step.axis in ("self", "child"):  # these give different nodes for different ones, in order
         reach = _AXES[step.axis]
         several = [_picked(step, reach(node), root) for node in nodes]
-        found = [node for each in several for node in each]
+        found = [node for item in several for node in item]
         return found if step.axis == "self" or len(nodes) < 2 else _in_order(found, nodes)
     if step.positional:
         return _distinct([n for node in nodes for n in _picked(step, _AXES[step.axis](node), root)])
     return _picked(step, _all_below(nodes, _AXES[step.axis]), root)
 
 
-def _picked(step: Step, nodes: Nodes, root: VirtualNode) -> Nodes:
-    """Those that pass the test and the predicates, in the order of the axis."""
-    root.purse.spend(len(nodes))
+def _picked(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
+    """The nodes that pass the test and the predicates, in the order of the axis."""
+    root.budget.spend(len(nodes))
     test = step.test
     if test == "text()":
         nodes = [node for node in nodes if node.name == "#text"]
@@ -136,7 +136,7 @@ def _filtered(predicates: tuple[Expression, ...], nodes: Nodes, root: VirtualNod
         nodes = [
             node
             for place, node in enumerate(nodes, 1)
-            if _passes(_value(predicate, Context(node, place, size, root)), place)
+            if _passes(_value(predicate, EvaluationContext(node, place, size, root)), place)
         ]
     return nodes
 
@@ -148,7 +148,7 @@ def _passes(value: Value, place: int) -> bool:
 
 
 def _all_below(nodes: Nodes, axis: Callable[[VirtualNode], Nodes]) -> Nodes:
-    """What several nodes have below, each once, in order: they are in order themselves."""
+    """The descendants of several ordered nodes, without duplicates and in document order."""
     found: Nodes = []
     seen: set[VirtualNode] = set()
     for node in nodes:
@@ -185,9 +185,11 @@ _AXES: Mapping[str, Callable[[VirtualNode], Nodes]] = {
 # -- operators -------------------------------------------------------------------------------------
 
 
-def _joined(node: Joined, context: Context) -> Value:
+def _joined(node: Connective, context: EvaluationContext) -> Value:
     if node.operator == "|":
-        return _distinct([each for part in node.parts for each in _set(part, context)])
+        return _distinct(
+            [node_in_set for part in node.parts for node_in_set in _set(part, context)]
+        )
     ends = node.operator == "or"
     for part in node.parts:
         if truth_of(_value(part, context)) is ends:
@@ -195,7 +197,7 @@ def _joined(node: Joined, context: Context) -> Value:
     return not ends
 
 
-def _binary(node: Binary, context: Context) -> Value:
+def _binary(node: Binary, context: EvaluationContext) -> Value:
     left, right = _value(node.left, context), _value(node.right, context)
     if node.operator in ARITHMETIC:
         return ARITHMETIC[node.operator](number_of(left), number_of(right))
@@ -207,9 +209,9 @@ def compared(sign: str, left: Value, right: Value) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return _sets_compared(sign, left, right)
     if isinstance(left, list) and not isinstance(right, bool):
-        return any(_scalars_compared(sign, each.string(), right) for each in left)
+        return any(_scalars_compared(sign, item.string(), right) for item in left)
     if isinstance(right, list) and not isinstance(left, bool):
-        return any(_scalars_compared(sign, left, each.string()) for each in right)
+        return any(_scalars_compared(sign, left, other.string()) for other in right)
     return _scalars_compared(sign, _scalar(left), _scalar(right))
 
 
@@ -233,7 +235,7 @@ def _scalars_compared(sign: str, left: Any, right: Any) -> bool:
 
 
 def _sets_compared(sign: str, left: Nodes, right: Nodes) -> bool:
-    """As if each were compared with each, without doing so."""
+    """Compare two node-sets: whether the comparison holds for some pair of nodes."""
     one, other = {node.string() for node in left}, {node.string() for node in right}
     if sign == "=":
         return not one.isdisjoint(other)
@@ -259,17 +261,17 @@ _ORDERS: Mapping[str, Callable[[float, float], object]] = {
 # -- functions -------------------------------------------------------------------------------------
 
 
-def _called(call: Call, context: Context) -> Value:
+def _called(call: FunctionCall, context: EvaluationContext) -> Value:
     name = call.name
     if name in _BY_CONTEXT:
         return _BY_CONTEXT[name](context)
     if call.arguments:
-        values = [_value(each, context) for each in call.arguments]
+        values = [_value(argument, context) for argument in call.arguments]
     else:
         values = [[context.node]]
     if name in TEXTUAL:
-        texts = [string_of(each) for each in values]
-        context.root.purse.spend(sum(map(len, texts)) // 64)
+        texts = [string_of(value) for value in values]
+        context.root.budget.spend(sum(map(len, texts)) // 64)
         found: Value = TEXTUAL[name](*texts)
         return found
     if name in NUMERIC:
@@ -293,7 +295,7 @@ def _sum(nodes: Any) -> float:
     return total
 
 
-_BY_CONTEXT: Mapping[str, Callable[[Context], Value]] = {
+_BY_CONTEXT: Mapping[str, Callable[[EvaluationContext], Value]] = {
     "true": lambda context: True,
     "false": lambda context: False,
     "position": lambda context: float(context.position),
@@ -312,19 +314,19 @@ _OTHERS: Mapping[str, Callable[..., Value]] = {
 }
 
 
-def _negative(node: Negative, context: Context) -> float:
+def _negative(node: Negative, context: EvaluationContext) -> float:
     return -number_of(_value(node.of, context))
 
 
-_VALUES: Mapping[type, Callable[[Any, Context], Value]] = {
+_VALUES: Mapping[type, Callable[[Any, EvaluationContext], Value]] = {
     Number: lambda node, context: node.value,
     Literal: lambda node, context: node.value,
-    Path: _path,
+    LocationPath: _path,
     Filtered: lambda node, context: _filtered(
         node.predicates, _set(node.of, context), context.root
     ),
-    Joined: _joined,
+    Connective: _joined,
     Binary: _binary,
     Negative: _negative,
-    Call: _called,
+    FunctionCall: _called,
 }

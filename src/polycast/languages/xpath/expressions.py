@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import singledispatch
 
 __all__ = [
     "ANYWHERE",
     "BINARY",
     "Binary",
-    "Call",
+    "Connective",
     "Expression",
     "Filtered",
-    "Joined",
+    "FunctionCall",
     "Literal",
+    "LocationPath",
+    "LocationStep",
     "Negative",
     "Number",
-    "Path",
-    "Step",
     "children",
     "depth",
     "literal",
@@ -46,7 +45,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LocationStep:
     """`axis::test[predicate]...`"""
 
     axis: str
@@ -60,13 +59,13 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class LocationPath:
     """Steps from the document, from a node-set, or from the context node."""
 
     absolute: bool
     start: Expression | None
-    steps: tuple[Step, ...]
-    way: tuple[Step, ...] = field(init=False, compare=False, repr=False)
+    steps: tuple[LocationStep, ...]
+    way: tuple[LocationStep, ...] = field(init=False, compare=False, repr=False)
     """The same in fewer steps: `//a` is one along `descendant`."""
 
     def __post_init__(self) -> None:
@@ -82,7 +81,7 @@ class Filtered:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A function of the core library."""
 
     name: str
@@ -90,7 +89,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Connective:
     """`a or b or c`; also `and` and `|`."""
 
     operator: str
@@ -113,7 +112,9 @@ class Negative:
     of: Expression
 
 
-Expression = Number | Literal | Path | Filtered | Call | Joined | Binary | Negative
+Expression = (
+    Number | Literal | LocationPath | Filtered | FunctionCall | Connective | Binary | Negative
+)
 
 # How tightly operators bind.
 BINARY = {
@@ -129,16 +130,16 @@ _QUOTE = """, '"', """
 _INFINITE = float("inf")  # what a literal of very many digits is
 
 
-def children(node: Expression | Step) -> tuple[Expression | Step, ...]:
+def children(node: Expression | LocationStep) -> tuple[Expression | LocationStep, ...]:
     """The expressions and steps right below."""
     match node:
-        case Step(_, _, predicates):
+        case LocationStep(_, _, predicates):
             return predicates
-        case Path(_, start, steps):
+        case LocationPath(_, start, steps):
             return steps if start is None else (start, *steps)
         case Filtered(of, predicates):
             return (of, *predicates)
-        case Call(_, parts) | Joined(_, parts):
+        case FunctionCall(_, parts) | Connective(_, parts):
             return parts
         case Binary(_, left, right):
             return (left, right)
@@ -151,44 +152,44 @@ def children(node: Expression | Step) -> tuple[Expression | Step, ...]:
 def _is_positional(predicate: Expression) -> bool:
     """Whether a predicate may ask for a position; a number always does."""
     match predicate:
-        case Joined() | Path() | Filtered() | Literal():
+        case Connective() | LocationPath() | Filtered() | Literal():
             pass
         case Binary(operator, _, _) if BINARY[operator] <= _COMPARING:
             pass
-        case Call(name, _) if name in _NOT_NUMBERS:
+        case FunctionCall(name, _) if name in _NOT_NUMBERS:
             pass
         case _:
             return True
-    left: list[Expression | Step] = [predicate]
+    left: list[Expression | LocationStep] = [predicate]
     while left:
         node = left.pop()
-        if isinstance(node, Call) and node.name in ("position", "last"):
+        if isinstance(node, FunctionCall) and node.name in ("position", "last"):
             return True
         left += children(node)
     return False
 
 
-def _shortened(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    found: list[Step] = []
+def _shortened(steps: tuple[LocationStep, ...]) -> tuple[LocationStep, ...]:
+    found: list[LocationStep] = []
     for step in steps:
         if found and found[-1] == ANYWHERE and step.axis == "child" and not step.positional:
-            found[-1] = Step("descendant", step.test, step.predicates)
+            found[-1] = LocationStep("descendant", step.test, step.predicates)
         else:
             found.append(step)
     return tuple(found)
 
 
-ANYWHERE = Step("descendant-or-self", "node()")
+ANYWHERE = LocationStep("descendant-or-self", "node()")
 
 
 def depth(node: Expression) -> int:
     """How many expressions stand in each other; found without going deep."""
     deepest = 0
-    left: list[tuple[Expression | Step, int]] = [(node, 1)]
+    left: list[tuple[Expression | LocationStep, int]] = [(node, 1)]
     while left:
-        each, level = left.pop()
+        expression, level = left.pop()
         deepest = max(deepest, level)
-        left += [(child, level + 1) for child in children(each)]
+        left += [(child, level + 1) for child in children(expression)]
     return deepest
 
 
@@ -227,7 +228,7 @@ def _inside(node: Expression, tightness: int) -> str:
 
 def _tightness(node: Expression) -> int:
     match node:
-        case Joined(operator, _):
+        case Connective(operator, _):
             return _JOINED[operator]
         case Binary(operator, _, _):
             return BINARY[operator]
@@ -237,23 +238,28 @@ def _tightness(node: Expression) -> int:
             return _PATH
 
 
-@singledispatch
 def _text(node: Expression) -> str:
-    raise TypeError(f"{type(node).__name__} is no expression")
+    match node:
+        case Number(value):
+            return number(value) if value < _INFINITE else "1" + "0" * 309
+        case Literal(value):
+            return literal(value)
+        case LocationPath():
+            return _path(node)
+        case Filtered(of, predicates):
+            return f"{_primary(of)}{_predicates(predicates)}"
+        case FunctionCall(name, arguments):
+            return f"{name}({', '.join(map(_text, arguments))})"
+        case Connective(operator, parts):
+            return f" {operator} ".join(_inside(part, _JOINED[operator] + 1) for part in parts)
+        case Binary(operator, left, right):
+            tightness = BINARY[operator]
+            return f"{_inside(left, tightness)} {operator} {_inside(right, tightness + 1)}"
+        case Negative(of):
+            return f"-{_inside(of, _SIGN)}"
 
 
-@_text.register
-def _(node: Number) -> str:
-    return number(node.value) if node.value < _INFINITE else "1" + "0" * 309
-
-
-@_text.register
-def _(node: Literal) -> str:
-    return literal(node.value)
-
-
-@_text.register
-def _(node: Path) -> str:
+def _path(node: LocationPath) -> str:
     steps = node.steps
     if node.start is not None:
         return f"{_primary(node.start)}/{_steps(steps, first=False)}"
@@ -264,7 +270,7 @@ def _(node: Path) -> str:
     return _steps(steps, first=True)
 
 
-def _steps(steps: tuple[Step, ...], *, first: bool) -> str:
+def _steps(steps: tuple[LocationStep, ...], *, first: bool) -> str:
     """After a slash, `descendant-or-self::node()/` is another slash; but not at the beginning."""
     parts = [_step(step) for step in steps]
     for place, step in enumerate(steps[:-1]):
@@ -273,45 +279,17 @@ def _steps(steps: tuple[Step, ...], *, first: bool) -> str:
     return "/".join(parts)
 
 
-def _step(step: Step) -> str:
-    if step == Step("self", "node()"):
+def _step(step: LocationStep) -> str:
+    if step == LocationStep("self", "node()"):
         return "."
     axis = "" if step.axis == "child" else f"{step.axis}::"
     return f"{axis}{step.test}{_predicates(step.predicates)}"
 
 
 def _predicates(predicates: tuple[Expression, ...]) -> str:
-    return "".join(f"[{_text(each)}]" for each in predicates)
+    return "".join(f"[{_text(predicate)}]" for predicate in predicates)
 
 
 def _primary(node: Expression) -> str:
-    simple = isinstance(node, Call | Filtered)
+    simple = isinstance(node, FunctionCall | Filtered)
     return _text(node) if simple else f"({_text(node)})"
-
-
-@_text.register
-def _(node: Filtered) -> str:
-    return f"{_primary(node.of)}{_predicates(node.predicates)}"
-
-
-@_text.register
-def _(node: Call) -> str:
-    return f"{node.name}({', '.join(map(_text, node.arguments))})"
-
-
-@_text.register
-def _(node: Joined) -> str:
-    tightness = _JOINED[node.operator]
-    return f" {node.operator} ".join(_inside(part, tightness + 1) for part in node.parts)
-
-
-@_text.register
-def _(node: Binary) -> str:
-    tightness = BINARY[node.operator]
-    left, right = _inside(node.left, tightness), _inside(node.right, tightness + 1)
-    return f"{left} {node.operator} {right}"
-
-
-@_text.register
-def _(node: Negative) -> str:
-    return f"-{_inside(node.of, _SIGN)}"

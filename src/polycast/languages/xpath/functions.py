@@ -1,12 +1,18 @@
-"""What is known of XPath's functions in a tree, for those who run filters fast or read them."""
+"""How generated code uses XPath's functions in a tree, and what they cost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.errors import FilterError
+from polycast.errors import FilterError, FilterTooCostlyError
+from polycast.filters.cost.amounts import Amount, steps
+from polycast.filters.cost.call_costs import FunctionCost
+from polycast.filters.cost.method_costs import BYTE
+from polycast.filters.cost.value_kinds import TEXT
 from polycast.filters.tree import nodes
+from polycast.filters.tree.language_registry import Insight
 from polycast.formats.xmlrpc.value_forms import MISSING, is_seen
+from polycast.languages.xpath.costs import grows
 from polycast.languages.xpath.parser import parse
 from polycast.languages.xpath.terms import (
     DOUBLE,
@@ -19,10 +25,11 @@ from polycast.languages.xpath.terms import (
 )
 
 if TYPE_CHECKING:
-    from polycast.filters.backends.python import Writer
-    from polycast.filters.normal_form.predicate_kinds import Form
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["FUNCTIONS", "Xpath"]
+    from polycast.filters.backends.python import SourceWriter
+
+__all__ = ["COSTS", "FUNCTIONS", "XPathInsight"]
 
 MOST_STEPS = 64
 SMALL = 2**53  # ints that doubles hold exactly, and so do all below
@@ -37,18 +44,16 @@ _USUAL: dict[str, list[tuple[type, tuple[str, ...], str, str]]] = {
 }
 
 
-class Xpath:
-    """What is known of these functions beforehand."""
+class XPathInsight(Insight):
+    """How generated code uses these functions.
 
-    def asked(self, node: nodes.Applied, *, wanted: bool) -> tuple[nodes.Node, Form] | None:
-        """None: an index looks up the comparisons around them, which are Python's."""
-        del node, wanted
-        return None
+    An index looks up the comparisons around them, which are Python's.
+    """
 
-    def written(self, node: nodes.Applied, writer: Writer) -> str | None:
-        """A text is parsed once, not for each event; an attribute of a class is just read."""
+    def written(self, node: nodes.Applied, writer: SourceWriter) -> str | None:
+        """Parse a text once, not for each event; read an attribute of a known class in place."""
         event, *more = node.arguments
-        constants = [each.value for each in more if isinstance(each, nodes.Constant)]
+        constants = [argument.value for argument in more if isinstance(argument, nodes.Constant)]
         if len(constants) < len(more):
             return None
         if node.name == "holds":
@@ -59,18 +64,8 @@ class Xpath:
             return found
         return _in_place(node.name, path[0], kind, found, writer) or found
 
-    def folded(self, node: nodes.Applied, cls: type) -> nodes.Node:
-        """They mean the same for every class."""
-        del cls
-        return node
-
-    def seat(self, node: nodes.Applied, cls: type) -> str | tuple[str, ...] | None:
-        """None: what XPath sees of a value is made of it."""
-        del node, cls
-        return None
-
     def attributes(self, node: nodes.Applied) -> frozenset[str] | None:
-        """A look-up begins at one attribute."""
+        """The attribute at which a look-up begins."""
         if node.name not in LOCATED:
             return None
         match node.arguments:
@@ -79,13 +74,15 @@ class Xpath:
         return None
 
     def check(self, node: nodes.Applied) -> None:
-        """A filter that came as text has paths of constants, and texts that are XPath."""
+        """Raise FilterError unless its paths are constants and its texts are XPath."""
         _check_term(node)
 
 
-def _in_place(name: str, member: str | int, kind: str, slowly: str, writer: Writer) -> str | None:
-    """An attribute, if it is of the usual class; all else is found slowly."""
-    usual = [each for each in _USUAL.get(name, ()) if kind in each[1]]
+def _in_place(
+    name: str, member: str | int, kind: str, slowly: str, writer: SourceWriter
+) -> str | None:
+    """Source that reads an attribute of a usual class in place, and all else by the function."""
+    usual = [way for way in _USUAL.get(name, ()) if kind in way[1]]
     seen = writer.cls is not None and isinstance(member, str) and is_seen(writer.cls, member)
     value = writer.local() if usual and seen else None
     if value is None:
@@ -101,7 +98,9 @@ def _in_place(name: str, member: str | int, kind: str, slowly: str, writer: Writ
 
 def _check_term(term: nodes.Applied) -> None:
     """Raise FilterError unless all but the event are constants that mean something."""
-    values = [each.value for each in term.arguments[1:] if isinstance(each, nodes.Constant)]
+    values = [
+        argument.value for argument in term.arguments[1:] if isinstance(argument, nodes.Constant)
+    ]
     if len(values) < len(term.arguments) - 1:
         raise FilterError(f"xpath.{term.name} takes constants besides the event")
     if term.name == "holds":
@@ -118,5 +117,41 @@ def _is_path(value: object) -> bool:
     return (
         type(value) is tuple
         and len(value) <= MOST_STEPS
-        and all(type(each) in (str, int) for each in value)
+        and all(type(element) in (str, int) for element in value)
     )
+
+
+# -- what they cost --------------------------------------------------------------------------------
+
+DOCUMENT, LETTER = 1_000.0, 2.0  # an event is made into a document, and that into a text
+SCALAR = frozenset(
+    {"string", "int", "double", "boolean", "base64", "dateTime.iso8601", "nil", "i4", "i8"}
+)
+
+
+def _located(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
+    """The cost of reading a value; a whole array or struct is read as one text."""
+    kind = node.arguments[2].value if isinstance(node.arguments[2], nodes.Constant) else ""
+    plain = node.name != "includes_at" and kind in SCALAR
+    return steps(8.0) + sizes[0].times(BYTE if plain or node.name == "kind_at" else 4.0)
+
+
+def _holds(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
+    """The cost of visiting every node of the document a number of times."""
+    text = node.arguments[1].value if isinstance(node.arguments[1], nodes.Constant) else ""
+    times = grows(parse(str(text)))
+    if times is None:
+        why = "it goes over the document again for each of its nodes"
+        accepted = (
+            "paths whose predicates look at what is right below: "
+            '/struct/member[name="topic" and value="news"], //string[. = "news"]'
+        )
+        raise FilterTooCostlyError(f"the XPath {text!r:.80}", why, accepted=accepted)
+    return steps(times + DOCUMENT) + sizes[0].times(times + LETTER)
+
+
+COSTS: Mapping[str, FunctionCost] = {
+    **dict.fromkeys(("string_at", "text_at"), FunctionCost(_located, TEXT, grows=True)),
+    **dict.fromkeys(("differs_at", "includes_at", "number_at", "kind_at"), FunctionCost(_located)),
+    "holds": FunctionCost(_holds),
+}

@@ -1,4 +1,4 @@
-"""The words of an XPath expression."""
+"""The lexer of XPath."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from polycast.errors import FilterSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LANGUAGE", "Token", "mistake", "tokens"]
+__all__ = ["LANGUAGE", "TokenStream", "XPathToken", "mistake"]
 
 LANGUAGE = "XPath"
 _OPERATOR_NAMES = frozenset({"and", "or", "mod", "div"})
@@ -32,8 +32,8 @@ _WORD = re.compile(
 )
 
 
-class Token(NamedTuple):
-    """A word: its kind ("number", "literal", "name", "operator", "symbol", "end") and place."""
+class XPathToken(NamedTuple):
+    """A token: its kind ("number", "literal", "name", "operator", "symbol", "end") and position."""
 
     kind: str
     text: str
@@ -41,18 +41,59 @@ class Token(NamedTuple):
 
 
 def mistake(text: str, position: int, problem: str, accepted: str) -> NoReturn:
-    """Say what is wrong where, and what would be right."""
+    """Raise FilterSyntaxError: what is wrong at a position, and what would be accepted."""
     raise FilterSyntaxError(
         text, language=LANGUAGE, position=position, problem=problem, accepted=accepted
     )
 
 
-def tokens(text: str) -> list[Token]:
-    """All words, with one at the end that says so."""
-    found: list[Token] = []
+class TokenStream:
+    """The tokens of a text, of which one is next."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._tokens = _tokens(text)
+        self._at = 0
+
+    @property
+    def next(self) -> XPathToken:
+        """The token that comes next; at the end, one of the kind "end"."""
+        return self._tokens[self._at]
+
+    def after(self) -> str:
+        """The text of the token after the next one."""
+        return self._tokens[min(self._at + 1, len(self._tokens) - 1)].text
+
+    def take(self) -> XPathToken:
+        """Take the next token."""
+        token = self.next
+        self._at += 1
+        return token
+
+    def is_next(self, *words: str) -> bool:
+        """Whether one of some operators or symbols comes next."""
+        return self.next.text in words and self.next.kind in ("operator", "symbol")
+
+    def accept(self, *words: str) -> XPathToken | None:
+        """Take one of some operators or symbols, if it comes next."""
+        return self.take() if self.is_next(*words) else None
+
+    def expect(self, word: str) -> None:
+        """Take a symbol, which has to come next."""
+        if not self.accept(word):
+            self.wrong(f"a {word} is missing", word)
+
+    def wrong(self, problem: str, accepted: str) -> NoReturn:
+        """Raise FilterSyntaxError for the next token."""
+        mistake(self.text, self.next.position, problem, accepted)
+
+
+def _tokens(text: str) -> list[XPathToken]:
+    """All tokens, the last of the kind "end"."""
+    found: list[XPathToken] = []
     for kind, word, position in _words(text):
-        found.append(Token(_settled(kind, word, found[-1] if found else None), word, position))
-    found.append(Token("end", "", len(text)))
+        found.append(XPathToken(_settled(kind, word, found[-1] if found else None), word, position))
+    found.append(XPathToken("end", "", len(text)))
     return found
 
 
@@ -70,7 +111,7 @@ def _words(text: str) -> Iterator[tuple[str, str, int]]:
             yield kind, word[0], word.start()
 
 
-def _settled(kind: str, word: str, before: Token | None) -> str:
+def _settled(kind: str, word: str, before: XPathToken | None) -> str:
     """After an operand, `*` and a name are operators (XPath 1.0, 3.7)."""
     operand = before is not None and before.kind != "operator" and before.text not in _OPENING
     if word == "*" and kind == "symbol":

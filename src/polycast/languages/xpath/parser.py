@@ -1,4 +1,4 @@
-"""From text to expressions. What kind of value each part has is known, and checked, here."""
+"""The parser of XPath, which checks the type of each part, too."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from polycast.languages.xpath.expressions import (
     ANYWHERE,
     BINARY,
     Binary,
-    Call,
+    Connective,
     Expression,
     Filtered,
-    Joined,
+    FunctionCall,
     Literal,
+    LocationPath,
+    LocationStep,
     Negative,
     Number,
-    Path,
-    Step,
     depth,
     text_of,
 )
-from polycast.languages.xpath.lexer import LANGUAGE, Token, mistake, tokens
+from polycast.languages.xpath.lexer import LANGUAGE, TokenStream, XPathToken, mistake
 from polycast.languages.xpath.signatures import SIGNATURES, kind_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def parse(text: str) -> Expression:
     """The expression of a text; FilterSyntaxError and FilterTypeError say what is wrong where."""
     if len(text) > LONGEST:
         mistake(text[:200], 0, f"it has {len(text)} characters", f"at most {LONGEST}")
-    found = _Parser(text).whole()
+    found = _XPathParser(text).whole()
     if (levels := depth(found)) > DEEPEST:
         mistake(text, 0, f"it nests {levels} expressions in each other", f"at most {DEEPEST}")
     if (effort := cost(found)) > MOST:
@@ -60,57 +60,29 @@ def parse(text: str) -> Expression:
     return found
 
 
-class _Parser:
+class _XPathParser:
+    """A recursive descent parser of one text."""
+
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = tokens(text)
-        self._next = 0
+        self._tokens = TokenStream(text)
         self._depth = 0
 
-    # -- words -------------------------------------------------------------------------------------
-
-    @property
-    def _token(self) -> Token:
-        return self._tokens[self._next]
-
-    def _after(self) -> str:
-        """The word after the next one."""
-        return self._tokens[min(self._next + 1, len(self._tokens) - 1)].text
-
-    def _take(self) -> Token:
-        token = self._token
-        self._next += 1
-        return token
-
-    def _is(self, *words: str) -> bool:
-        return self._token.text in words and self._token.kind in ("operator", "symbol")
-
-    def _accept(self, *words: str) -> Token | None:
-        return self._take() if self._is(*words) else None
-
-    def _expect(self, word: str) -> None:
-        if not self._accept(word):
-            self._wrong(f"a {word} is missing", word)
-
-    def _wrong(self, problem: str, accepted: str) -> NoReturn:
-        mistake(self._text, self._token.position, problem, accepted)
-
     def _unexpected(self, accepted: str) -> NoReturn:
-        token = self._token
+        token = self._tokens.next
         if token.text in _NOT_HERE and token.kind == "symbol":
-            self._wrong(_NOT_HERE[token.text], accepted)
-        what = (
-            "the text ends too early" if token.kind == "end" else f"{token.text[:40]} is too much"
-        )
-        self._wrong(what, accepted)
+            self._tokens.wrong(_NOT_HERE[token.text], accepted)
+        early = token.kind == "end"
+        what = "the text ends too early" if early else f"{token.text[:40]} is too much"
+        self._tokens.wrong(what, accepted)
 
-    def _needs(self, kind: str, found: Expression, position: int, what: str) -> None:
-        if kind_of(found) != kind:
+    def _check_nodes(self, part: Expression, position: int, what: str) -> None:
+        """Raise FilterTypeError unless a part gives nodes."""
+        if kind_of(part) != "node-set":
             raise FilterTypeError(
-                self._text,
+                self._tokens.text,
                 language=LANGUAGE,
                 position=position,
-                problem=f"{what} takes nodes, and this is a {kind_of(found)}",
+                problem=f"{what} takes nodes, and this is a {kind_of(part)}",
                 accepted="a path, or a union of paths",
             )
 
@@ -119,39 +91,34 @@ class _Parser:
     def whole(self) -> Expression:
         """The expression that is all of the text."""
         found = self._expression()
-        if self._token.kind != "end":
+        if self._tokens.next.kind != "end":
             self._unexpected("an operator, or the end")
         return found
 
     def _expression(self) -> Expression:
         self._depth += 1
         if self._depth > DEEPEST:
-            self._wrong("this is nested too deeply", f"at most {DEEPEST} levels")
+            self._tokens.wrong("this is nested too deeply", f"at most {DEEPEST} levels")
         found = self._joined("or", lambda: self._joined("and", self._binary))
         self._depth -= 1
         return found
 
     def _joined(self, operator: str, part: Callable[[], Expression]) -> Expression:
         parts = [part()]
-        while self._accept(operator):
+        while self._tokens.accept(operator):
             parts.append(part())
-        return parts[0] if len(parts) == 1 else Joined(operator, _flat(operator, parts))
+        return parts[0] if len(parts) == 1 else Connective(operator, _flat(operator, parts))
 
     def _binary(self, lowest: int = 1) -> Expression:
-        """What comes next, with operators that bind at least so tightly."""
+        """Parse an expression whose operators bind at least as tightly as the given level."""
         found = self._signed()
-        while (level := self._level()) >= lowest:
-            found = Binary(self._take().text, found, self._binary(level + 1))
+        while (level := _precedence(self._tokens.next)) >= lowest:
+            found = Binary(self._tokens.take().text, found, self._binary(level + 1))
         return found
-
-    def _level(self) -> int:
-        """How tightly the next word binds; 0 if it is no such operator."""
-        token = self._token
-        return BINARY.get(token.text, 0) if token.kind in ("operator", "symbol") else 0
 
     def _signed(self) -> Expression:
         signs = 0
-        while self._accept("-"):
+        while self._tokens.accept("-"):
             signs += 1
         found = self._union()
         for _ in range(signs if signs < 2 else 2 - signs % 2):  # --x is a number, ---x is -x
@@ -159,151 +126,158 @@ class _Parser:
         return found
 
     def _union(self) -> Expression:
-        position = self._token.position
+        position = self._tokens.next.position
         parts = [self._path()]
-        while token := self._accept("|"):
-            self._needs("node-set", parts[-1], position, "|")
+        while token := self._tokens.accept("|"):
+            self._check_nodes(parts[-1], position, "|")
             position = token.position
             parts.append(self._path())
-            self._needs("node-set", parts[-1], position, "|")
-        return parts[0] if len(parts) == 1 else Joined("|", _flat("|", parts))
+            self._check_nodes(parts[-1], position, "|")
+        return parts[0] if len(parts) == 1 else Connective("|", _flat("|", parts))
 
     # -- paths -------------------------------------------------------------------------------------
 
     def _path(self) -> Expression:
         if self._begins_primary():
             return self._continued(self._primary())
-        if self._accept("/"):
-            return Path(True, None, self._steps() if self._begins_step() else ())
-        if self._accept("//"):
-            return Path(True, None, (ANYWHERE, *self._steps()))
+        if self._tokens.accept("/"):
+            return LocationPath(True, None, self._steps() if self._begins_step() else ())
+        if self._tokens.accept("//"):
+            return LocationPath(True, None, (ANYWHERE, *self._steps()))
         if not self._begins_step():
             self._unexpected(_OPERAND)
-        return Path(False, None, self._steps())
+        return LocationPath(False, None, self._steps())
 
     def _begins_primary(self) -> bool:
-        token = self._token
-        if token.kind in ("number", "literal") or self._is("("):
+        token = self._tokens.next
+        if token.kind in ("number", "literal") or self._tokens.is_next("("):
             return True
-        return token.kind == "name" and self._after() == "(" and token.text not in _TESTS
+        return token.kind == "name" and self._tokens.after() == "(" and token.text not in _TESTS
 
     def _begins_step(self) -> bool:
-        return self._token.kind == "name" or self._is(".", "..", "@")
+        return self._tokens.next.kind == "name" or self._tokens.is_next(".", "..", "@")
 
     def _continued(self, found: Expression) -> Expression:
         """Predicates and steps after an expression in parentheses or a function."""
-        position = self._token.position
-        if self._is("[", "/", "//"):
-            self._needs("node-set", found, position, self._token.text)
+        position = self._tokens.next.position
+        if self._tokens.is_next("[", "/", "//"):
+            self._check_nodes(found, position, self._tokens.next.text)
         if predicates := self._predicates():
             if isinstance(found, Filtered):
                 predicates = (*found.predicates, *predicates)
                 found = found.of
             found = Filtered(found, predicates)
-        if self._accept("/"):
-            return Path(False, found, self._steps())
-        if self._accept("//"):
-            return Path(False, found, (ANYWHERE, *self._steps()))
+        if self._tokens.accept("/"):
+            return LocationPath(False, found, self._steps())
+        if self._tokens.accept("//"):
+            return LocationPath(False, found, (ANYWHERE, *self._steps()))
         return found
 
-    def _steps(self) -> tuple[Step, ...]:
+    def _steps(self) -> tuple[LocationStep, ...]:
         steps = [self._step()]
-        while token := self._accept("/", "//"):
+        while token := self._tokens.accept("/", "//"):
             if token.text == "//":
                 steps.append(ANYWHERE)
             steps.append(self._step())
         return tuple(steps)
 
-    def _step(self) -> Step:
-        if self._accept("."):
-            return Step("self", "node()")
-        if self._token.kind != "name":
+    def _step(self) -> LocationStep:
+        if self._tokens.accept("."):
+            return LocationStep("self", "node()")
+        if self._tokens.next.kind != "name":
             self._unexpected("the name of an element, *, text() or node()")
         axis = "child"
-        if self._after() == "::":
+        if self._tokens.after() == "::":
             axis = self._axis()
-        return Step(axis, self._test(), self._predicates())
+        return LocationStep(axis, self._test(), self._predicates())
 
     def _axis(self) -> str:
-        token = self._take()
+        token = self._tokens.take()
         if token.text not in AXES:
             problem = f"there is no axis {token.text[:40]}"
-            mistake(self._text, token.position, problem, _NO_AXIS)
-        self._take()
+            mistake(self._tokens.text, token.position, problem, _NO_AXIS)
+        self._tokens.take()
         return token.text
 
     def _test(self) -> str:
-        token = self._token
+        token = self._tokens.next
         if token.kind != "name":
             self._unexpected("the name of an element, *, text() or node()")
-        self._take()
-        if self._is(":"):
-            self._wrong("XML-RPC has no namespaces", "a name without a prefix")
-        if not self._is("("):
+        self._tokens.take()
+        if self._tokens.is_next(":"):
+            self._tokens.wrong("XML-RPC has no namespaces", "a name without a prefix")
+        if not self._tokens.is_next("("):
             return token.text
         if token.text not in _TESTS:
             problem = f"{token.text[:40]}() is no test of a node"
-            mistake(self._text, token.position, problem, "text() or node()")
-        self._take()
-        self._expect(")")
+            mistake(self._tokens.text, token.position, problem, "text() or node()")
+        self._tokens.take()
+        self._tokens.expect(")")
         return f"{token.text}()"
 
     def _predicates(self) -> tuple[Expression, ...]:
         found: list[Expression] = []
-        while self._accept("["):
+        while self._tokens.accept("["):
             found.append(self._expression())
-            self._expect("]")
+            self._tokens.expect("]")
         return tuple(found)
 
     # -- operands ----------------------------------------------------------------------------------
 
     def _primary(self) -> Expression:
-        token = self._token
+        token = self._tokens.next
         if token.kind == "number":
-            return Number(float(self._take().text))
+            return Number(float(self._tokens.take().text))
         if token.kind == "literal":
-            return Literal(self._take().text[1:-1])
-        if self._accept("("):
+            return Literal(self._tokens.take().text[1:-1])
+        if self._tokens.accept("("):
             found = self._expression()
-            self._expect(")")
+            self._tokens.expect(")")
             return found
         return self._call()
 
     def _call(self) -> Expression:
-        name = self._take()
+        name = self._tokens.take()
         signature = SIGNATURES.get(name.text)
         if signature is None:
             known = ", ".join(sorted(SIGNATURES))
-            mistake(self._text, name.position, f"there is no function {name.text[:40]}", known)
-        self._expect("(")
-        places, arguments = [self._token.position], list[Expression]()
-        if not self._is(")"):
+            mistake(
+                self._tokens.text, name.position, f"there is no function {name.text[:40]}", known
+            )
+        self._tokens.expect("(")
+        places, arguments = [self._tokens.next.position], list[Expression]()
+        if not self._tokens.is_next(")"):
             arguments.append(self._expression())
-            while self._accept(","):
-                places.append(self._token.position)
+            while self._tokens.accept(","):
+                places.append(self._tokens.next.position)
                 arguments.append(self._expression())
-        self._expect(")")
+        self._tokens.expect(")")
         if not signature.least <= len(arguments) <= signature.most:
             problem = f"{name.text} was given {len(arguments)} arguments"
-            mistake(self._text, name.position, problem, signature.arity)
+            mistake(self._tokens.text, name.position, problem, signature.arity)
         if signature.takes_nodes:
             for place, argument in zip(places, arguments, strict=False):
-                self._needs("node-set", argument, place, f"{name.text}()")
-        return _folded(Call(name.text, tuple(arguments)))
+                self._check_nodes(argument, place, f"{name.text}()")
+        return _folded(FunctionCall(name.text, tuple(arguments)))
+
+
+def _precedence(token: XPathToken) -> int:
+    """How tightly a token binds; 0 if it is no binary operator."""
+    return BINARY.get(token.text, 0) if token.kind in ("operator", "symbol") else 0
 
 
 def _flat(operator: str, parts: list[Expression]) -> tuple[Expression, ...]:
     """`(a or b) or c` is `a or b or c`."""
     flat: list[Expression] = []
     for part in parts:
-        same = isinstance(part, Joined) and part.operator == operator
+        same = isinstance(part, Connective) and part.operator == operator
         flat.extend(part.parts if same else (part,))  # type: ignore[union-attr]
     return tuple(flat)
 
 
-def _folded(call: Call) -> Expression:
+def _folded(call: FunctionCall) -> Expression:
     """Strings that are put together are one: there is no other way to write both quotes."""
-    texts = [each.value for each in call.arguments if isinstance(each, Literal)]
+    texts = [argument.value for argument in call.arguments if isinstance(argument, Literal)]
     if call.name != "concat" or len(texts) < len(call.arguments):
         return call
     return Literal("".join(texts))

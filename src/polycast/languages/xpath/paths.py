@@ -1,7 +1,7 @@
 """Paths that lead to one node or to none, whatever the event, or to the items of one array.
 
 The names of members differ, so `/struct/member[name="a"]` is one node or none; so are its children,
-and an item of an array at a place. Any other path is `Elsewhere`.
+and an item of an array at a place. Any other path is `NotLookedUpError`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from polycast.filters.tree import nodes
 from polycast.formats.xmlrpc.value_forms import SCALARS
 from polycast.languages.xpath.expressions import (
     Binary,
+    Connective,
     Expression,
-    Joined,
     Literal,
+    LocationPath,
+    LocationStep,
     Number,
-    Path,
-    Step,
 )
 from polycast.languages.xpath.signatures import kind_of
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
     Truth = Callable[[Expression, "Located"], nodes.Node]
 
-__all__ = ["DOCUMENT", "ROOT", "Elsewhere", "Located", "locate"]
+__all__ = ["DOCUMENT", "ROOT", "Located", "NotLookedUpError", "locate"]
 
 KINDS = SCALARS | {"struct", "array"}
-_SELF = Step("self", "node()")
+_SELF = LocationStep("self", "node()")
 _NAME = (
-    Path(False, None, (Step("child", "name"),)),
-    Path(False, None, (_SELF, Step("child", "name"))),
-    Path(False, None, (Step("child", "name"), Step("child", "text()"))),
+    LocationPath(False, None, (LocationStep("child", "name"),)),
+    LocationPath(False, None, (_SELF, LocationStep("child", "name"))),
+    LocationPath(False, None, (LocationStep("child", "name"), LocationStep("child", "text()"))),
 )
 
 
-class Elsewhere(Exception):
+class NotLookedUpError(Exception):
     """An expression that has to be evaluated node by node."""
 
 
@@ -68,21 +68,21 @@ DOCUMENT = Located("document")
 ROOT = Located("root")  # the context of the whole: the root element, whatever it is
 
 
-def locate(path: Path, context: Located, truth: Truth) -> Located:
+def locate(path: LocationPath, context: Located, truth: Truth) -> Located:
     """Where a path leads from a context; `truth` translates its predicates."""
     if path.start is not None:
-        raise Elsewhere
+        raise NotLookedUpError
     place = DOCUMENT if path.absolute else context
     for step in path.steps:
         place = _stepped(place, step, truth)
     return place
 
 
-def _stepped(place: Located, step: Step, truth: Truth) -> Located:
+def _stepped(place: Located, step: LocationStep, truth: Truth) -> Located:
     if step == _SELF:
         return place
     if step.axis != "child":
-        raise Elsewhere
+        raise NotLookedUpError
     match place.level, step.test:
         case ("root", "member") | ("typed", "member") if place.kind in ("struct", ""):
             return _member(place, step.predicates, truth)
@@ -100,7 +100,7 @@ def _stepped(place: Located, step: Step, truth: Truth) -> Located:
         case "member", ("value" | "name") as test:
             found = place._replace(level=test)
         case _:
-            raise Elsewhere
+            raise NotLookedUpError
     return _narrowed(found, step.predicates, truth)
 
 
@@ -108,7 +108,7 @@ def _narrowed(place: Located, predicates: tuple[Expression, ...], truth: Truth) 
     if not predicates:
         return place
     bare = place._replace(conditions=())
-    more = tuple(_condition(each, bare, truth) for each in predicates)
+    more = tuple(_condition(predicate, bare, truth) for predicate in predicates)
     return place._replace(conditions=(*place.conditions, *more))
 
 
@@ -116,31 +116,31 @@ def _condition(predicate: Expression, place: Located, truth: Truth) -> nodes.Nod
     if isinstance(predicate, Number):
         return nodes.Constant(predicate.value == 1)  # there is no other node
     if kind_of(predicate) == "number":
-        raise Elsewhere
+        raise NotLookedUpError
     return truth(predicate, place)
 
 
 def _member(place: Located, predicates: tuple[Expression, ...], truth: Truth) -> Located:
     """One of the predicates, or of what they join by `and`, says the name of the member."""
     if not predicates:
-        raise Elsewhere
+        raise NotLookedUpError
     first = predicates[0]
-    parts = first.parts if isinstance(first, Joined) and first.operator == "and" else (first,)
+    parts = first.parts if isinstance(first, Connective) and first.operator == "and" else (first,)
     for number, part in enumerate(parts):
         name = _name_in(part)
         if name is not None:
             bare = Located("member", (*place.path, name))
-            rest = [truth(each, bare) for each in (*parts[:number], *parts[number + 1 :])]
+            rest = [truth(condition, bare) for condition in (*parts[:number], *parts[number + 1 :])]
             found = bare._replace(conditions=(*place.conditions, *rest))
             return _narrowed(found, predicates[1:], truth)
-    raise Elsewhere
+    raise NotLookedUpError
 
 
 def _name_in(predicate: Expression) -> str | None:
     match predicate:
-        case Binary("=", Path() as path, Literal(name)) if path in _NAME:
+        case Binary("=", LocationPath() as path, Literal(name)) if path in _NAME:
             pass
-        case Binary("=", Literal(name), Path() as path) if path in _NAME:
+        case Binary("=", Literal(name), LocationPath() as path) if path in _NAME:
             pass
         case _:
             return None
@@ -153,4 +153,4 @@ def _item(place: Located, predicates: tuple[Expression, ...]) -> Located:
             return place._replace(level="items", kind="")
         case (Number(value),) if 1 <= value < 2**31 and value == int(value):
             return place._replace(level="value", path=(*place.path, int(value)), kind="")
-    raise Elsewhere
+    raise NotLookedUpError

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from polycast.languages.xpath.expressions import (
     Binary,
-    Call,
+    Connective,
     Expression,
     Filtered,
-    Joined,
+    FunctionCall,
     Literal,
-    Path,
+    LocationPath,
 )
 
 if TYPE_CHECKING:
@@ -69,15 +69,15 @@ SIGNATURES: Mapping[str, Signature] = {
 def kind_of(node: Expression) -> str:
     """What kind of value an expression always has: a node-set, boolean, number or string."""
     match node:
-        case Path() | Filtered():
+        case LocationPath() | Filtered():
             return "node-set"
-        case Joined(operator, _):
+        case Connective(operator, _):
             return "node-set" if operator == "|" else "boolean"
         case Binary(operator, _, _):
             return "boolean" if operator in COMPARISONS else "number"
         case Literal():
             return "string"
-        case Call(name, _):
+        case FunctionCall(name, _):
             return SIGNATURES[name].gives
         case _:
             return "number"

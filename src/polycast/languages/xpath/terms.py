@@ -138,7 +138,7 @@ def kind_at(event: Any, path: Steps, kind: str) -> str | None:
 
 
 def _looking(path: Steps) -> Callable[[Any], Any]:
-    """What is at a path, as a function of the event."""
+    """A function that returns what is at a path in an event."""
     if not path or type(path[0]) is not str:
         return lambda event: _at(event, path)
     first, rest = member_reader(path[0]), path[1:]
@@ -157,7 +157,7 @@ def _looking(path: Steps) -> Callable[[Any], Any]:
 
 
 def reader(name: str, path: Steps, kind: str, *more: Any) -> Callable[[Any], Any]:
-    """One of these functions, for one path."""
+    """One of these functions, specialised for one path."""
     look, judge = _looking(path), JUDGES[name]
     if name == "text_at" and kind in TEXTUAL:
         return lambda event: value if type(value := look(event)) is str else _text(value, kind)
@@ -197,7 +197,7 @@ JUDGES: Mapping[str, Callable[..., Any]] = {
     "text_at": _text,
 }
 LOCATED: Mapping[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (differs_at, includes_at, kind_at, number_at, string_at, text_at)
+    function.__name__: function
+    for function in (differs_at, includes_at, kind_at, number_at, string_at, text_at)
 }
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {**LOCATED, "holds": holds}

@@ -13,17 +13,17 @@ from polycast.languages.xpath.core_library import number_from, truth_of
 from polycast.languages.xpath.evaluation import evaluate
 from polycast.languages.xpath.expressions import (
     Binary,
-    Call,
+    Connective,
     Expression,
-    Joined,
+    FunctionCall,
     Literal,
+    LocationPath,
     Negative,
     Number,
-    Path,
     text_of,
 )
 from polycast.languages.xpath.parser import parse
-from polycast.languages.xpath.paths import ROOT, Elsewhere, Located, locate
+from polycast.languages.xpath.paths import ROOT, Located, NotLookedUpError, locate
 from polycast.languages.xpath.signatures import COMPARISONS
 
 __all__ = ["tree_of"]
@@ -38,19 +38,19 @@ def tree_of(text: str) -> nodes.Node:
 
 
 def _whole(expression: Expression) -> nodes.Node:
-    """As much as possible as look-ups, the rest part by part as it is."""
+    """Translate as much as possible to look-ups, and keep the rest, part by part, as XPath."""
     match expression:
-        case Joined("and", parts):
+        case Connective("and", parts):
             return nodes.And(tuple(map(_whole, parts)))
-        case Joined("or", parts):
+        case Connective("or", parts):
             return nodes.Or(tuple(map(_whole, parts)))
-        case Call("not", (of,)):
+        case FunctionCall("not", (of,)):
             return nodes.Not(_whole(of))  # also of a constant: `~f` is written so
-        case Call("boolean", (of,)):
+        case FunctionCall("boolean", (of,)):
             return _whole(of)
     try:
         return _truth(expression, ROOT)
-    except Elsewhere:
+    except NotLookedUpError:
         text = nodes.Constant(text_of(expression))
         return nodes.Applied("xpath", "holds", (nodes.Event(), text))
 
@@ -60,22 +60,22 @@ def _truth(expression: Expression, context: Located) -> nodes.Node:
     if _is_constant(expression):
         return nodes.Constant(truth_of(_constant(expression)))
     match expression:
-        case Joined("and" | "or" as operator, parts):
+        case Connective("and" | "or" as operator, parts):
             kind = nodes.And if operator == "and" else nodes.Or
             return kind(tuple(_truth(part, context) for part in parts))
-        case Call("not", (of,)):
+        case FunctionCall("not", (of,)):
             return _negated(_truth(of, context))
-        case Call("boolean", (of,)):
+        case FunctionCall("boolean", (of,)):
             return _truth(of, context)
-        case Call("contains", (text, part)):
+        case FunctionCall("contains", (text, part)):
             return nodes.Compare(_literal(part), (("in", _string(text, context)),))
-        case Call("starts-with", (text, part)):
+        case FunctionCall("starts-with", (text, part)):
             return nodes.Call(_string(text, context), "startswith", (_literal(part),))
-        case Path():
+        case LocationPath():
             return _existence(_located(expression, context))
         case Binary(sign, left, right) if sign in COMPARISONS:
             return _compared(sign, left, right, context)
-    raise Elsewhere
+    raise NotLookedUpError
 
 
 def _negated(node: nodes.Node) -> nodes.Node:
@@ -94,9 +94,9 @@ def _is_constant(expression: Expression) -> bool:
             return _is_constant(of)
         case Binary(_, left, right):
             return _is_constant(left) and _is_constant(right)
-        case Call(name, parts) if name in ("true", "false") or parts:
+        case FunctionCall(name, parts) if name in ("true", "false") or parts:
             return all(map(_is_constant, parts))
-        case Joined("and" | "or", parts):
+        case Connective("and" | "or", parts):
             return all(map(_is_constant, parts))
     return False
 
@@ -108,22 +108,22 @@ def _constant(expression: Expression) -> Any:
 def _literal(expression: Expression) -> nodes.Constant:
     if isinstance(expression, Literal):
         return nodes.Constant(expression.value)
-    raise Elsewhere
+    raise NotLookedUpError
 
 
 # -- paths -----------------------------------------------------------------------------------------
 
 
 def _located(path: Expression, context: Located) -> Located:
-    if not isinstance(path, Path):
-        raise Elsewhere
+    if not isinstance(path, LocationPath):
+        raise NotLookedUpError
     return locate(path, context, _truth)
 
 
 def _existence(place: Located) -> nodes.Node:
     """That there is such a node; a condition on what is below it says so, too."""
     if place.level not in ("typed", "member", "value", "name", "data"):
-        raise Elsewhere
+        raise NotLookedUpError
     if any(_implies(condition, place) for condition in place.conditions):
         return _all(place.conditions)
     return _all((*place.conditions, place.exists()))
@@ -137,7 +137,7 @@ def _implies(condition: nodes.Node, place: Located) -> bool:
             known = True
         case _:
             return False
-    path, kind = (each.value for each in terms[1:3] if isinstance(each, nodes.Constant))
+    path, kind = (term.value for term in terms[1:3] if isinstance(term, nodes.Constant))
     same = path == place.path and place.kind in ("", kind)
     return known and (same or (not place.kind and path[: len(place.path)] == place.path))
 
@@ -150,7 +150,7 @@ def _valued(path: Expression, context: Located) -> Located:
     """A node whose string-value is that of a value."""
     place = _located(path, context)
     if place.level not in ("typed", "value", "text"):
-        raise Elsewhere
+        raise NotLookedUpError
     return place
 
 
@@ -161,28 +161,32 @@ def _compared(sign: str, left: Expression, right: Expression, context: Located) 
     if _is_constant(left):
         sign, left, right = _MIRRORED[sign], right, left
     if not _is_constant(right):
-        raise Elsewhere
+        raise NotLookedUpError
     value = _constant(right)
     match left:
-        case Path() if isinstance(value, bool):
+        case LocationPath() if isinstance(value, bool):
             return _existence_compared(sign, left, value, context)
-        case Path():
+        case LocationPath():
             place = _located(left, context)
             if place.level == "items":
                 return _some_item(sign, place, value)
             return _nodes_compared(sign, _valued(left, context), value)
-        case Call("string" | "number" as name, (Path() as path,)) if not isinstance(value, bool):
+        case FunctionCall("string" | "number" as name, (LocationPath() as path,)) if not isinstance(
+            value, bool
+        ):
             return _value_compared(sign, name, _unconditional(path, context), value)
-        case Call("string-length", (Path() as path,)) if isinstance(value, float | str):
+        case FunctionCall("string-length", (LocationPath() as path,)) if isinstance(
+            value, float | str
+        ):
             length = nodes.Function("len", (_string(path, context),))
             return _ordered(sign, length, _as_number(value))
-    raise Elsewhere
+    raise NotLookedUpError
 
 
 def _existence_compared(sign: str, path: Expression, value: Any, context: Located) -> nodes.Node:
     """Beside a boolean, nodes count as whether there are any."""
     if sign not in ("=", "!="):
-        raise Elsewhere
+        raise NotLookedUpError
     found = _truth(path, context)
     return found if value is (sign == "=") else _negated(found)
 
@@ -191,11 +195,11 @@ def _nodes_compared(sign: str, place: Located, value: float | str) -> nodes.Node
     """Some node compares so; there is one, or none."""
     if isinstance(value, str) and sign in ("=", "!="):
         if place.level == "text" and (sign == "!=" or not value):
-            raise Elsewhere  # of an empty value there is no text
+            raise NotLookedUpError  # of an empty value there is no text
         found = _text_compared(sign, place, value)
     elif sign == "!=":
         if place.level == "text":
-            raise Elsewhere
+            raise NotLookedUpError
         found = place.term("differs_at", _as_number(value))
     else:
         found = _ordered(sign, place.term("number_at"), _as_number(value))
@@ -205,7 +209,7 @@ def _nodes_compared(sign: str, place: Located, value: float | str) -> nodes.Node
 def _some_item(sign: str, place: Located, value: float | str) -> nodes.Node:
     """Some item of an array is that text."""
     if sign != "=" or not isinstance(value, str):
-        raise Elsewhere
+        raise NotLookedUpError
     return _all((*place.conditions, place.term("includes_at", value)))
 
 
@@ -235,7 +239,11 @@ def _as_number(value: float | str) -> float:
 
 def _string(expression: Expression, context: Located) -> nodes.Node:
     """`string()` of a path."""
-    if isinstance(expression, Call) and expression.name == "string" and expression.arguments:
+    if (
+        isinstance(expression, FunctionCall)
+        and expression.name == "string"
+        and expression.arguments
+    ):
         expression = expression.arguments[0]
     return _unconditional(expression, context).term("string_at")
 
@@ -243,5 +251,5 @@ def _string(expression: Expression, context: Located) -> nodes.Node:
 def _unconditional(path: Expression, context: Located) -> Located:
     place = _valued(path, context)
     if place.conditions:
-        raise Elsewhere
+        raise NotLookedUpError
     return place

@@ -1,4 +1,4 @@
-"""The XML-RPC document of an event, without XML: nodes that are made when somebody asks."""
+"""The XML-RPC document of an event, without XML: its nodes are created on demand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polycast.formats.xmlrpc.value_forms import (
     scalar_text,
 )
 
-__all__ = ["MOST_STEPS", "Purse", "TooCostly", "VirtualNode", "document", "string_value"]
+__all__ = ["MOST_STEPS", "StepBudget", "TooCostly", "VirtualNode", "document", "string_value"]
 
 MOST_STEPS = 500_000  # of one evaluation, whatever the event
 MOST_GATHERED = 50_000  # of one look-up; a filter may have hundreds
@@ -23,11 +23,11 @@ CHARACTERS = 64  # of text that cost as much as a step
 
 
 class TooCostly(Exception):
-    """An evaluation that took more steps than one may: it fails, so the event does not match."""
+    """Raised when an evaluation exceeds its budget of steps: the event does not match."""
 
 
-class Purse:
-    """The steps that are left to one evaluation."""
+class StepBudget:
+    """The budget of steps of one evaluation."""
 
     __slots__ = ("left",)
 
@@ -42,25 +42,25 @@ class Purse:
 
 
 class VirtualNode:
-    """The document, an element or a text. What is below is found when it is first needed."""
+    """The document, an element or a text; its children are created on demand."""
 
     __slots__ = (
         "_children",
         "_place",
         "_string",
+        "budget",
         "depth",
         "index",
         "name",
         "parent",
         "payload",
-        "purse",
     )
 
     def __init__(
-        self, name: str, payload: Any, parent: VirtualNode | None, index: int, purse: Purse
+        self, name: str, payload: Any, parent: VirtualNode | None, index: int, budget: StepBudget
     ) -> None:
         self.name, self.payload, self.parent, self.index = name, payload, parent, index
-        self.purse = purse
+        self.budget = budget
         self.depth: int = 0 if parent is None else parent.depth
         self._children: list[VirtualNode] | None = None
         self._string: str | None = None
@@ -76,9 +76,9 @@ class VirtualNode:
         found = self._children
         if found is None:
             parts = self._parts()
-            self.purse.spend(len(parts) + 1)
+            self.budget.spend(len(parts) + 1)
             found = self._children = [
-                VirtualNode(name, payload, self, number, self.purse)
+                VirtualNode(name, payload, self, number, self.budget)
                 for number, (name, payload) in enumerate(parts)
             ]
             if self.name in ("struct", "array"):
@@ -94,7 +94,7 @@ class VirtualNode:
     def _parts(self) -> list[tuple[str, Any]]:
         name, payload = self.name, self.payload
         if name == "struct":
-            return [("member", each) for each in members_of(payload).items()]
+            return [("member", member) for member in members_of(payload).items()]
         if name == "member":
             return [("name", payload[0]), ("value", payload[1])]
         if name in ("value", DOCUMENT):
@@ -102,7 +102,7 @@ class VirtualNode:
         if name == "array":
             return [("data", payload)]
         if name == "data":
-            return [("value", each) for each in items_of(payload)]
+            return [("value", item) for item in items_of(payload)]
         if name == TEXT:
             return []
         text = self.string()
@@ -117,7 +117,7 @@ class VirtualNode:
                 self._string = scalar_text(self.payload)
             else:
                 self._string = self._gathered()
-        self.purse.spend(1 + len(self._string) // CHARACTERS)
+        self.budget.spend(1 + len(self._string) // CHARACTERS)
         return self._string
 
     def _gathered(self) -> str:
@@ -154,13 +154,13 @@ class VirtualNode:
         return place
 
 
-def document(event: Any, purse: Purse) -> VirtualNode:
+def document(event: Any, budget: StepBudget) -> VirtualNode:
     """The document of the filterable part of an event."""
-    return VirtualNode(DOCUMENT, filterable(event), None, 0, purse)
+    return VirtualNode(DOCUMENT, filterable(event), None, 0, budget)
 
 
 def string_value(kind: str, plain: Any) -> str:
     """The text in the element of a value, arrays and structs included."""
     if kind in SCALARS:
         return scalar_text(plain)
-    return VirtualNode(kind, plain, None, 0, Purse(MOST_GATHERED)).string()
+    return VirtualNode(kind, plain, None, 0, StepBudget(MOST_GATHERED)).string()

@@ -14,7 +14,7 @@ from polycast.errors.failures import FAILURES
 from polycast.events.instances import anatomy_of, rebuild
 from polycast.filters.normal_form.ordered_domains import ABSENT
 from polycast.filters.tree import nodes
-from polycast.filters.tree.function_registry import insight_of
+from polycast.filters.tree.language_registry import insight_of
 from polycast.matching.index.index_codegen import read_term
 from polycast.matching.index.thresholds import (
     Ordered,

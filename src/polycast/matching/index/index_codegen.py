@@ -11,8 +11,8 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
-from polycast.filters.backends.compiling import compile_quietly
-from polycast.filters.backends.python import Writer
+from polycast.filters.backends.python import SourceWriter
+from polycast.filters.backends.quiet_compilation import compile_quietly
 from polycast.filters.normal_form.disjunction import (
     Differs,
     Interval,
@@ -54,7 +54,7 @@ class Source:
     """Lines of a function, and the values that they name."""
 
     def __init__(self) -> None:
-        self.writer = Writer("value")
+        self.writer = SourceWriter("value")
         self.names = self.writer.names
         self.names.update(__builtins__={}, FAILURES=FAILURES, ABSENT=ABSENT, type=type)
 

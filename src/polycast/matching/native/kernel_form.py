@@ -21,7 +21,7 @@ from polycast.filters.normal_form.predicate_kinds import (
     Truth,
 )
 from polycast.filters.tree import nodes
-from polycast.filters.tree.slots import seat_of
+from polycast.filters.tree.slots import slot_of
 from polycast.matching.index.index_codegen import term_function
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from polycast.filters.normal_form.disjunction import Conjunction, Predicate
     from polycast.filters.normal_form.predicate_kinds import Form
-    from polycast.filters.tree.slots import Seat
+    from polycast.filters.tree.slots import Slot
 
 __all__ = ["Columns", "Row", "is_attribute"]
 
@@ -164,9 +164,9 @@ class Columns:
         return int(number)
 
 
-def _reading(term: nodes.Node) -> tuple[None, Callable[[Any], Any], Callable[[type], Seat | None]]:
+def _reading(term: nodes.Node) -> tuple[None, Callable[[Any], Any], Callable[[type], Slot | None]]:
     """A function that reads a term, and one that tells where to look instead."""
-    return None, term_function(term), partial(seat_of, term)
+    return None, term_function(term), partial(slot_of, term)
 
 
 def is_attribute(term: nodes.Node) -> TypeGuard[nodes.Attribute]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from polycast.filters.backends.spark import spark_terms
 from polycast.filters.backends.spark.comparisons import SIMPLE, ordered
-from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind
+from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind
 from polycast.filters.backends.spark.numeric import EXACT
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import TRUE, Term, both, case, negated, operate
 from polycast.filters.backends.spark.values import (
     ABSENT,
@@ -43,10 +43,12 @@ def arithmetic(sign: str, left: Value, right: Value) -> Value:
     if kinds & {"never"}:
         return failing()
     if sign not in OPERATIONS:
-        raise Refusal(f"`{sign}` is not Spark's for any int", accepted=" ".join(OPERATIONS))
+        raise NoColumnError(f"`{sign}` is not Spark's for any int", accepted=" ".join(OPERATIONS))
     for value in (left, right):
         if value.kind.name not in ("str", "bytes", "none", *_NUMBERS):
-            raise Refusal(f"`{sign}` of {value.kind} is not Spark's", accepted="numbers, texts")
+            raise NoColumnError(
+                f"`{sign}` of {value.kind} is not Spark's", accepted="numbers, texts"
+            )
     if "none" in kinds:
         return failing()
     made = _numeric(sign, left, right) if kinds <= set(_NUMBERS) else _text(sign, left, right)
@@ -57,7 +59,7 @@ def _text(sign: str, left: Value, right: Value) -> Value:
     if sign == "+" and left.kind.name == right.kind.name:
         return Value(left.kind.without_none(), spark_terms.call("concat", left.term, right.term))
     if sign in ("*", "%"):
-        raise Refusal(f"`{sign}` of a text has no Spark form", accepted="texts joined by +")
+        raise NoColumnError(f"`{sign}` of a text has no Spark form", accepted="texts joined by +")
     return failing()
 
 
@@ -65,7 +67,7 @@ def _numeric(sign: str, left: Value, right: Value) -> Value:
     on_ints, on_floats = OPERATIONS[sign]
     if "float" not in (left.kind.name, right.kind.name):
         if {left.kind.name, right.kind.name} == {"bool"} and sign in _LOGICAL:
-            return Value(Kind("bool"), _LOGICAL[sign](left.term, right.term))
+            return Value(ColumnKind("bool"), _LOGICAL[sign](left.term, right.term))
         return on_ints(as_int(left), as_int(right))
     if on_floats is None:
         return failing()
@@ -84,7 +86,7 @@ def _double(value: Value) -> Term:
 
 
 def _float(term: Term, *, ok: Term = TRUE) -> Value:
-    return Value(Kind("float"), term, ok)
+    return Value(ColumnKind("float"), term, ok)
 
 
 def _is_zero(divisor: Term) -> Term:
@@ -99,10 +101,10 @@ def _bounded(sign: str, left: Value, right: Value, bounds: list[int]) -> Value:
     low, high = min(bounds), max(bounds)
     every = [low, high, left.kind.low, left.kind.high, right.kind.low, right.kind.high]
     if max(map(abs, every)) > WIDEST:
-        raise Refusal("the result may have more than 38 digits", accepted="smaller numbers")
+        raise NoColumnError("the result may have more than 38 digits", accepted="smaller numbers")
     sides = [whole(value, min(every), max(every)) for value in (left, right)]
-    made = Value(Kind("int", low=min(every), high=max(every)), operate(sign, *sides))
-    return Value(Kind("int", low=low, high=high), whole(made, low, high))
+    made = Value(ColumnKind("int", low=min(every), high=max(every)), operate(sign, *sides))
+    return Value(ColumnKind("int", low=low, high=high), whole(made, low, high))
 
 
 def _add(left: Value, right: Value) -> Value:
@@ -126,13 +128,13 @@ def _divide(left: Value, right: Value) -> Value:
     exact = all(-EXACT <= k.low <= k.high <= EXACT for k in (left.kind, right.kind))
     if not exact and not (divisor and abs(divisor) & (abs(divisor) - 1) == 0 and divisor < EXACT):
         why = "an int beyond 2**53 is rounded before Spark divides it, in Python after it"
-        raise Refusal(why, accepted="ints of known size, a power of two below, or floats")
+        raise NoColumnError(why, accepted="ints of known size, a power of two below, or floats")
     return _divide_floats(_double(left), _double(right))
 
 
 def _narrow(left: Value, right: Value) -> None:
     if not all(LOW <= k.low <= k.high <= HIGH for k in (left.kind, right.kind)):
-        raise Refusal("Spark does this with 64 bits only", accepted="ints of 64 bits")
+        raise NoColumnError("Spark does this with 64 bits only", accepted="ints of 64 bits")
 
 
 def _nonzero(value: Value) -> Term:
@@ -147,10 +149,10 @@ def _remainder(left: Value, right: Value) -> Value:
     rest = spark_terms.call("try_mod", left.term, right.term)
     low, high = min(b.low + 1, 0), max(b.high - 1, 0)
     if a.low >= 0 and b.low >= 0:
-        return Value(Kind("int", low=0, high=high), rest, _nonzero(right))
+        return Value(ColumnKind("int", low=0, high=high), rest, _nonzero(right))
     wrong = both(negated(operate("=", rest, _ZERO)), _signs_differ(rest, right.term, _ZERO))
     term = case((wrong, operate("+", rest, right.term)), otherwise=rest)
-    return Value(Kind("int", low=low, high=high), term, _nonzero(right))
+    return Value(ColumnKind("int", low=low, high=high), term, _nonzero(right))
 
 
 def _signs_differ(one: Term, other: Term, zero: Term) -> Term:
@@ -161,8 +163,10 @@ def _floor_divide(left: Value, right: Value) -> Value:
     """Python's goes down, Spark's goes towards zero; the least int by -1 leaves 64 bits."""
     _narrow(left, right)
     a, b = left.kind, right.kind
-    bad = [each for each in (0, -1) if b.low <= each <= b.high]
-    unsafe = spark_terms.one_of(right.term, [spark_terms.literal(each, "bigint") for each in bad])
+    bad = [divisor for divisor in (0, -1) if b.low <= divisor <= b.high]
+    unsafe = spark_terms.one_of(
+        right.term, [spark_terms.literal(divisor, "bigint") for divisor in bad]
+    )
     divisor = case((unsafe, _ONE), otherwise=right.term)
     down = operate("-", spark_terms.call("div", left.term, divisor), _ONE)
     broken = both(
@@ -171,7 +175,7 @@ def _floor_divide(left: Value, right: Value) -> Value:
     )
     term = case((broken, down), otherwise=spark_terms.call("div", left.term, divisor))
     most = max(abs(a.low), abs(a.high))
-    made = Value(Kind("int", low=max(-most - 1, LOW), high=min(most, HIGH)), term)
+    made = Value(ColumnKind("int", low=max(-most - 1, LOW), high=min(most, HIGH)), term)
     if -1 in bad:
         by_minus_one = operate("=", right.term, spark_terms.literal(-1, "bigint"))
         return _either_int(by_minus_one, _negative(left), made).guarded(_nonzero(right))
@@ -189,9 +193,9 @@ def _bitwise(sign: str) -> Callable[[Value, Value], Value]:
         _narrow(left, right)
         a, b = left.kind, right.kind
         low = 0 if sign == "&" and (a.low >= 0 or b.low >= 0) else LOW
-        high = min(each.high for each in (a, b) if each.low >= 0) if low == 0 else HIGH
+        high = min(side.high for side in (a, b) if side.low >= 0) if low == 0 else HIGH
         term = operate(sign, left.term, right.term)
-        return Value(Kind("int", low=low, high=high), term)
+        return Value(ColumnKind("int", low=low, high=high), term)
 
     return made
 
@@ -220,7 +224,7 @@ def _remainder_of_floats(left: Term, right: Term) -> Value:
 
 def _refused(why: str) -> Callable[[Term, Term], Value]:
     def refuse(left: Term, right: Term) -> Value:
-        raise Refusal(why, accepted="`//` of ints, or `/`")
+        raise NoColumnError(why, accepted="`//` of ints, or `/`")
 
     return refuse
 
@@ -252,9 +256,13 @@ def signed(sign: str, value: Value) -> Value:
 def _unary(what: str, value: Value, rules: tuple[Callable[[Value], Value], ...]) -> Value:
     name = value.kind.name
     if name not in SIMPLE and name != "never":
-        raise Refusal(f"{what} of {value.kind} is its class's to say", accepted="ints, floats")
+        raise NoColumnError(
+            f"{what} of {value.kind} is its class's to say", accepted="ints, floats"
+        )
     if name == "decimal":
-        raise Refusal(f"{what} of a Decimal rounds as its context says", accepted="comparisons")
+        raise NoColumnError(
+            f"{what} of a Decimal rounds as its context says", accepted="comparisons"
+        )
     if name not in _NUMBERS:
         return failing()
     on_ints, *on_floats = rules
@@ -294,7 +302,7 @@ def _absolute_int(value: Value) -> Value:
     found = _either_int(below, _negative(value), _same(value))
     low, high = value.kind.low, value.kind.high
     least = 0 if low <= 0 <= high else min(abs(low), abs(high))
-    return Value(Kind("int", low=least, high=max(abs(low), abs(high))), found.term)
+    return Value(ColumnKind("int", low=least, high=max(abs(low), abs(high))), found.term)
 
 
 def extreme(sign: str, values: tuple[Value, ...]) -> Value:
@@ -308,7 +316,7 @@ def extreme(sign: str, values: tuple[Value, ...]) -> Value:
             return failing()
         found = pick([(beyond.term, value)], best)
         if found is None:
-            raise Refusal("the result is of either type", accepted="values of one type")
+            raise NoColumnError("the result is of either type", accepted="values of one type")
         return Value(found[0].without_none(), found[1], both(best.ok, beyond.ok))
 
     oks = both(*(value.ok for value in values))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from unicodedata import category
 
 from polycast.filters.backends.spark import spark_terms
-from polycast.filters.backends.spark.kinds import Kind
+from polycast.filters.backends.spark.kinds import ColumnKind
 from polycast.filters.backends.spark.spark_terms import Term, literal
 from polycast.filters.backends.spark.values import Value
 
@@ -42,7 +42,7 @@ def mapped(name: str, value: Value) -> Value:
     found = spark_terms.call(
         "translate", term, _text("".join(single)), _text("".join(single.values()))
     )
-    return Value(Kind("str"), found)
+    return Value(ColumnKind("str"), found)
 
 
 def _text(value: str) -> Term:
@@ -55,13 +55,17 @@ def _replaced(term: Term, change: tuple[str, str]) -> Term:
 
 @functools.cache
 def _letters() -> list[str]:
-    """What may be mapped, or looked at: nine code points of ten mean nothing, to Python as well."""
-    return [each for each in map(chr, range(sys.maxunicode + 1)) if category(each) not in NO_LETTER]
+    """The characters that mapping may change or inspect: one code point of ten is assigned."""
+    return [
+        character
+        for character in map(chr, range(sys.maxunicode + 1))
+        if category(character) not in NO_LETTER
+    ]
 
 
 @functools.cache
 def _tables(name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """What each letter that changes becomes: those that become one letter, and the others."""
+    """What each changing letter becomes: the letters that become one letter, and the others."""
     change = MAPPINGS[name]
     changed = {letter: change(letter) for letter in _letters() if change(letter) != letter}
     single = {letter: other for letter, other in changed.items() if len(other) == 1}

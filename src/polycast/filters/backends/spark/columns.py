@@ -6,7 +6,6 @@ exact form is refused with `NoSparkFormError`. Compiling needs no session; only 
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.backends import interpreter
@@ -16,13 +15,13 @@ from polycast.filters.backends.spark.comparisons import SIMPLE, among, compare
 from polycast.filters.backends.spark.items import element_of, item, quantified
 from polycast.filters.backends.spark.kinds import (
     CLASSES,
-    Kind,
+    ColumnKind,
     attribute_kind,
     members,
     subclasses,
 )
 from polycast.filters.backends.spark.methods import METHODS, call_function, call_method
-from polycast.filters.backends.spark.refusals import Refusal, no_form
+from polycast.filters.backends.spark.refusals import NoColumnError, no_form
 from polycast.filters.backends.spark.spark_terms import FALSE, TRUE, Term, both, either, negated
 from polycast.filters.backends.spark.values import (
     Value,
@@ -36,7 +35,7 @@ from polycast.filters.tree import nodes
 from polycast.filters.tree.constants import constant as checked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column
 
@@ -56,12 +55,12 @@ def column(tree: nodes.Node, cls: type) -> Column:
 
 
 def compiled(tree: nodes.Node, cls: type) -> Term:
-    """The same before it is a column; this finds out what is refused without a session."""
-    event = Value(Kind("event", cls=cls), spark_terms.NULL)
+    """The expression of the column, which needs no session; NoSparkFormError if it is not exact."""
+    event = Value(ColumnKind("event", cls=cls), spark_terms.NULL)
     try:
         _check_size(sum(1 for _ in nodes.walk(tree)), 1)
         return _limited(_holds(tree, (event,)))
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         raise no_form(tree, why=refusal.why, accepted=refusal.accepted) from None
     except RecursionError:
         raise no_form(tree, why="it is nested too deeply", accepted="fewer levels") from None
@@ -79,9 +78,14 @@ def value_of(node: nodes.Node, scope: Scope) -> Value:
     """The value of an expression; NoSparkFormError if it has no exact form."""
     try:
         value = _known(node)
-        value = _value(node, scope) if value is None else value
+        if value is None:
+            rule = _RULES.get(type(node))
+            if rule is None:
+                why = f"{type(node).__name__} has no Spark form"
+                raise NoColumnError(why, accepted="the other nodes")
+            value = rule(node, scope)
         _limited(value.term, value.ok)
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         raise no_form(node, why=refusal.why, accepted=refusal.accepted) from None
     return value
 
@@ -94,7 +98,7 @@ def _limited(*made: Term) -> Term:
 def _check_size(size: int, depth: int) -> None:
     if size > LARGEST or depth > DEEPEST:
         why = f"it would take more than {LARGEST} operations, or {DEEPEST} in each other"
-        raise Refusal(why, accepted="a smaller filter, or one that uses its parts less often")
+        raise NoColumnError(why, accepted="a smaller filter, or one that uses its parts less often")
 
 
 # -- what does not depend on the event -------------------------------------------------------------
@@ -124,7 +128,7 @@ def _is_safe(node: nodes.Node) -> bool:
 
 
 def _is_small(node: nodes.Arithmetic) -> bool:
-    """Whether the result is one that nobody has to wait for."""
+    """Whether the result is cheap to compute."""
     parts = [part.value for part in nodes.walk(node) if isinstance(part, nodes.Constant)]
     if node.operator in ("*", "%"):
         return all(type(part) in (bool, int, float) for part in parts)
@@ -135,34 +139,10 @@ def _is_small(node: nodes.Arithmetic) -> bool:
 # -- leaves and attributes -------------------------------------------------------------------------
 
 
-@singledispatch
-def _value(node: nodes.Node, scope: Scope) -> Value:
-    raise Refusal(f"{type(node).__name__} has no Spark form", accepted="the other nodes")
-
-
-@_value.register
-def _(node: nodes.Event, scope: Scope) -> Value:
-    return scope[-1]
-
-
-@_value.register
-def _(node: nodes.Variable, scope: Scope) -> Value:
-    return scope[node.depth]
-
-
-@_value.register
-def _(node: nodes.Constant, scope: Scope) -> Value:
-    return constant(node.value)
-
-
-@_value.register
-def _(node: nodes.Opaque, scope: Scope) -> Value:
-    raise Refusal(f"it cannot be looked into: {node.why}", accepted="expressions over the event")
-
-
-@_value.register
-def _(node: nodes.Attribute, scope: Scope) -> Value:
-    return _attribute(value_of(node.of, scope), node.name)
+def _opaque(node: nodes.Opaque, scope: Scope) -> Value:
+    raise NoColumnError(
+        f"it cannot be looked into: {node.why}", accepted="expressions over the event"
+    )
 
 
 def _attribute(of: Value, name: str) -> Value:
@@ -172,7 +152,7 @@ def _attribute(of: Value, name: str) -> Value:
         return failing()
     if of.kind.cls is None:
         why = f"what {name!r} of {of.kind} is, Spark does not know"
-        raise Refusal(why, accepted="declared attributes of classes")
+        raise NoColumnError(why, accepted="declared attributes of classes")
     kind = attribute_kind(of.kind.cls, name)
     term = spark_terms.named(name) if of.kind.name == "event" else spark_terms.field(of.term, name)
     return Value(kind, term).guarded(of.ok, present(of))
@@ -183,78 +163,55 @@ def _of_member(of: Value, name: str) -> Value:
     try:
         values = [constant(checked(getattr(member, name))) for member in members(of.kind)]
     except (AttributeError, TypeError):
-        raise Refusal(f"{name!r} of an enum's member", accepted="plain values") from None
+        raise NoColumnError(f"{name!r} of an enum's member", accepted="plain values") from None
     labels = [spark_terms.literal(member.name, "string") for member in members(of.kind)]
     tests = [spark_terms.operate("=", of.term, label) for label in labels]
     found = pick(list(zip(tests, values, strict=True))[:-1], values[-1])
     if found is None:
-        raise Refusal(f"{name!r} is of several types", accepted="values of one type")
+        raise NoColumnError(f"{name!r} is of several types", accepted="values of one type")
     return Value(*found).guarded(of.ok, present(of))
 
 
-@_value.register
-def _(node: nodes.Reach, scope: Scope) -> Value:
+def _reach(node: nodes.Reach, scope: Scope) -> Value:
     of = value_of(node.of, scope)
     if (of.kind.name, node.name) in METHODS:
         return call_method(of, node.name, ())
     found = _attribute(of, node.name)
     classes = () if found.kind.cls is None else tuple(subclasses(found.kind.cls))
     if any("__call__" in vars(base) for cls in classes for base in cls.__mro__):
-        raise Refusal("what it reaches may be called", accepted="attributes that are data")
+        raise NoColumnError("what it reaches may be called", accepted="attributes that are data")
     return found
 
 
-@_value.register
-def _(node: nodes.Call, scope: Scope) -> Value:
+def _call(node: nodes.Call, scope: Scope) -> Value:
     of = value_of(node.of, scope)
-    return call_method(of, node.method, tuple(value_of(each, scope) for each in node.arguments))
+    return call_method(
+        of, node.method, tuple(value_of(argument, scope) for argument in node.arguments)
+    )
 
 
-@_value.register
-def _(node: nodes.Function, scope: Scope) -> Value:
-    return call_function(node.name, tuple(value_of(each, scope) for each in node.arguments))
-
-
-@_value.register
-def _(node: nodes.Applied, scope: Scope) -> Value:
-    raise Refusal(
+def _applied(node: nodes.Applied, scope: Scope) -> Value:
+    raise NoColumnError(
         f"{node.language}.{node.name} follows the rules of another language than Spark's",
         accepted="filters written in Python",
     )
 
 
-@_value.register
-def _(node: nodes.Item, scope: Scope) -> Value:
-    return item(value_of(node.of, scope), value_of(node.key, scope))
-
-
 # -- operators -------------------------------------------------------------------------------------
 
 
-@_value.register
-def _(node: nodes.Arithmetic, scope: Scope) -> Value:
-    return arithmetic(node.operator, value_of(node.left, scope), value_of(node.right, scope))
+def _display(node: nodes.Display, scope: Scope) -> Value:
+    raise NoColumnError("Spark has no such containers", accepted="`x in (a, b)`")
 
 
-@_value.register
-def _(node: nodes.Sign, scope: Scope) -> Value:
-    return signed(node.operator, value_of(node.operand, scope))
-
-
-@_value.register
-def _(node: nodes.Display, scope: Scope) -> Value:
-    raise Refusal("Spark has no such containers", accepted="`x in (a, b)`")
-
-
-@_value.register
-def _(node: nodes.Compare, scope: Scope) -> Value:
+def _compare(node: nodes.Compare, scope: Scope) -> Value:
     left = value_of(node.first, scope)
     links: list[Value] = []
     for sign, operand in node.rest:
         if isinstance(operand, nodes.Display) and sign in ("in", "not in"):
-            elements = [value_of(each, scope) for each in operand.elements]
+            elements = [value_of(element, scope) for element in operand.elements]
             links.append(_among(sign, left, elements))
-            left = Value(Kind("other"), spark_terms.NULL)
+            left = Value(ColumnKind("other"), spark_terms.NULL)
         else:
             right = value_of(operand, scope)
             links.append(compare(sign, left, right))
@@ -268,19 +225,13 @@ def _among(sign: str, needle: Value, elements: list[Value]) -> Value:
         return failing()
     plain = (*SIMPLE, "enum")
     if not all(value.kind.name in plain for value in elements):
-        raise Refusal("not all elements are plain values", accepted=", ".join(plain))
+        raise NoColumnError("not all elements are plain values", accepted=", ".join(plain))
     found = among(needle, elements)
     oks = both(needle.ok, *(value.ok for value in elements))
-    return Value(Kind("bool"), negated(found) if sign == "not in" else found, oks)
+    return Value(ColumnKind("bool"), negated(found) if sign == "not in" else found, oks)
 
 
-@_value.register
-def _(node: nodes.And, scope: Scope) -> Value:
-    return _all_of([value_of(part, scope) for part in node.parts])
-
-
-@_value.register
-def _(node: nodes.Or, scope: Scope) -> Value:
+def _or(node: nodes.Or, scope: Scope) -> Value:
     parts = [value_of(part, scope) for part in node.parts]
     truths = [truth(part) for part in parts]
     return _first(parts, truths, either(*truths))
@@ -288,22 +239,22 @@ def _(node: nodes.Or, scope: Scope) -> Value:
 
 def _all_of(parts: list[Value]) -> Value:
     truths = [truth(part) for part in parts]
-    return _first(parts, [negated(each) for each in truths], both(*truths))
+    return _first(parts, [negated(condition) for condition in truths], both(*truths))
 
 
 def _first(parts: Sequence[Value], stops: Sequence[Term], told: Term) -> Value:
-    """The first part at which it stops, else the last; a part after it may fail."""
+    """The first part that decides, else the last; parts after the deciding one may fail."""
     ok = _ok(parts, stops)
-    if all(part.kind == Kind("bool") for part in parts):
-        return Value(Kind("bool"), told, ok)
+    if all(part.kind == ColumnKind("bool") for part in parts):
+        return Value(ColumnKind("bool"), told, ok)
     found = pick(list(zip(stops, parts, strict=True))[:-1], parts[-1])
     if found is None:
-        return Value(Kind("mixed"), told, ok, told=told)
+        return Value(ColumnKind("mixed"), told, ok, told=told)
     return Value(*found, ok, told=told)
 
 
 def _ok(parts: Sequence[Value], stops: Sequence[Term]) -> Term:
-    """Whether all goes well in the first half, and in the second if the first does not stop."""
+    """Whether the first half does not fail, nor the second where the first does not decide."""
     if len(parts) == 1:
         return parts[0].ok
     half = len(parts) // 2
@@ -311,23 +262,21 @@ def _ok(parts: Sequence[Value], stops: Sequence[Term]) -> Term:
     return both(_ok(parts[:half], stops[:half]), either(*stops[:half], after))
 
 
-@_value.register
-def _(node: nodes.Not, scope: Scope) -> Value:
+def _not(node: nodes.Not, scope: Scope) -> Value:
     operand = value_of(node.operand, scope)
-    return Value(Kind("bool"), negated(truth(operand)), operand.ok)
+    return Value(ColumnKind("bool"), negated(truth(operand)), operand.ok)
 
 
-@_value.register
-def _(node: nodes.InstanceOf, scope: Scope) -> Value:
+def _instance_of(node: nodes.InstanceOf, scope: Scope) -> Value:
     of = value_of(node.of, scope)
     verdict = TRUE if _is_instance(of.kind, node.classes) else FALSE
     if of.kind.nullable:
         none = TRUE if isinstance(None, node.classes) else FALSE
         verdict = spark_terms.case((spark_terms.is_null(of.term), none), otherwise=verdict)
-    return Value(Kind("bool"), verdict, of.ok)
+    return Value(ColumnKind("bool"), verdict, of.ok)
 
 
-def _is_instance(kind: Kind, classes: tuple[type, ...]) -> bool:
+def _is_instance(kind: ColumnKind, classes: tuple[type, ...]) -> bool:
     if kind.name == "never":
         return False
     possible: Any = CLASSES.get(kind.name, () if kind.cls is None else (kind.cls,))
@@ -335,16 +284,42 @@ def _is_instance(kind: Kind, classes: tuple[type, ...]) -> bool:
     below = kind.name in ("event", "object") and verdicts == {False}  # a subclass may be one
     if len(verdicts) != 1 or below:
         why = "a row does not tell its class, only what was declared"
-        raise Refusal(why, accepted="isinstance that the declared type decides for all rows")
+        raise NoColumnError(why, accepted="isinstance that the declared type decides for all rows")
     return verdicts.pop()
 
 
-@_value.register
-def _(node: nodes.Quantified, scope: Scope) -> Value:
+def _quantified(node: nodes.Quantified, scope: Scope) -> Value:
     over = value_of(node.over, scope)
     if over.kind.name in ("none", "never"):
         return failing()
     element = element_of(over)
     inner = (element, *scope)
-    tests = [value_of(each, inner) for each in node.conditions]
+    tests = [value_of(condition, inner) for condition in node.conditions]
     return quantified(node.kind, over, element, tests, value_of(node.each, inner))
+
+
+_RULES: dict[type, Callable[[Any, Scope], Value]] = {
+    nodes.Event: lambda node, scope: scope[-1],
+    nodes.Variable: lambda node, scope: scope[node.depth],
+    nodes.Constant: lambda node, scope: constant(node.value),
+    nodes.Opaque: _opaque,
+    nodes.Attribute: lambda node, scope: _attribute(value_of(node.of, scope), node.name),
+    nodes.Reach: _reach,
+    nodes.Call: _call,
+    nodes.Function: lambda node, scope: call_function(
+        node.name, tuple(value_of(argument, scope) for argument in node.arguments)
+    ),
+    nodes.Applied: _applied,
+    nodes.Item: lambda node, scope: item(value_of(node.of, scope), value_of(node.key, scope)),
+    nodes.Arithmetic: lambda node, scope: arithmetic(
+        node.operator, value_of(node.left, scope), value_of(node.right, scope)
+    ),
+    nodes.Sign: lambda node, scope: signed(node.operator, value_of(node.operand, scope)),
+    nodes.Display: _display,
+    nodes.Compare: _compare,
+    nodes.And: lambda node, scope: _all_of([value_of(part, scope) for part in node.parts]),
+    nodes.Or: _or,
+    nodes.Not: _not,
+    nodes.InstanceOf: _instance_of,
+    nodes.Quantified: _quantified,
+}

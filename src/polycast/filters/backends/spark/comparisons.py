@@ -6,9 +6,9 @@ import enum
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.backends.spark import spark_terms
-from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind, members
+from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, members
 from polycast.filters.backends.spark.numeric import NUMBERS, is_nan, numbers
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import (
     FALSE,
     TRUE,
@@ -46,7 +46,7 @@ def compare(sign: str, left: Value, right: Value) -> Value:
 
 
 def _bool(term: Term, *, ok: Term = TRUE) -> Value:
-    return Value(Kind("bool"), term, ok)
+    return Value(ColumnKind("bool"), term, ok)
 
 
 # -- enums: few values, so Python itself is asked about each ---------------------------------------
@@ -77,13 +77,13 @@ def _table(value: Value, test: Callable[[Any], Any]) -> Value:
 
 
 def _outcome(test: Callable[[Any], Any], member: Any) -> bool | None:
-    """What the test says; None if it fails."""
+    """The result of the test; None if it fails."""
     try:
         result = test(member)
     except Exception:
         return None
     if not isinstance(result, bool):
-        raise Refusal("this enum's comparison gives no bool", accepted="comparisons that do")
+        raise NoColumnError("this enum's comparison gives no bool", accepted="comparisons that do")
     return result
 
 
@@ -150,19 +150,19 @@ def _alike(left: Value, right: Value) -> Term:
     raise _no_equality(left, right)
 
 
-def _is_by_identity(kind: Kind) -> bool:
+def _is_by_identity(kind: ColumnKind) -> bool:
     cls: Any = kind.cls
     return kind.name == "enum" and cls.__eq__ is object.__eq__
 
 
-def _has_plain_elements(kind: Kind) -> bool:
+def _has_plain_elements(kind: ColumnKind) -> bool:
     # A NaN in a list is equal to itself if it is the same object, which no row can tell.
     return kind.element is not None and kind.element.name in (*ALIKE, "bool", "int")
 
 
-def _no_equality(left: Value, right: Value) -> Refusal:
+def _no_equality(left: Value, right: Value) -> NoColumnError:
     why = f"whether {left.kind} and {right.kind} are equal is for their classes to say"
-    return Refusal(why, accepted=f"== between {', '.join(SIMPLE)}; `is None`")
+    return NoColumnError(why, accepted=f"== between {', '.join(SIMPLE)}; `is None`")
 
 
 def ordered(sign: str, left: Value, right: Value) -> Value:
@@ -171,7 +171,7 @@ def ordered(sign: str, left: Value, right: Value) -> Value:
     names = (left.kind.name, right.kind.name)
     if not all(name in SIMPLE for name in names):
         why = f"the order of {left.kind} and {right.kind} is for their classes to say"
-        raise Refusal(why, accepted=f"an order of {', '.join(SIMPLE)}")
+        raise NoColumnError(why, accepted=f"an order of {', '.join(SIMPLE)}")
     there = both(present(left), present(right))
     if there is FALSE:
         return failing()
@@ -208,7 +208,7 @@ def contained(needle: Value, container: Value) -> Value:
     if container.constant is not ABSENT and isinstance(
         container.constant, tuple | list | set | frozenset
     ):
-        return _bool(among(needle, [constant(each) for each in container.constant]))
+        return _bool(among(needle, [constant(value) for value in container.constant]))
     name = container.kind.name
     if name in SIMPLE and name != "bytes" and needle.kind.name in SIMPLE:
         return _contained_in_text(needle, container)
@@ -219,7 +219,7 @@ def contained(needle: Value, container: Value) -> Value:
         element = Value(container.kind.element, spark_terms.variable())
         found = spark_terms.exists(container.term, element.term, among(needle, [element]))
         return _bool(found, ok=present(container))
-    raise Refusal(
+    raise NoColumnError(
         f"`in` {container.kind}", accepted="`in` a str, list, tuple, set, or dict[str, X]"
     )
 
@@ -233,15 +233,17 @@ def _contained_in_text(needle: Value, container: Value) -> Value:
 
 def among(needle: Value, elements: list[Value]) -> Term:
     """Whether the needle is, or is equal to, one of the elements."""
-    if any(_may_be_nan(needle) and _may_be_nan(each) for each in elements):
+    if any(_may_be_nan(needle) and _may_be_nan(element) for element in elements):
         why = "a NaN is in a container if it is the same object, which no row can tell"
-        raise Refusal(why, accepted="a float that is no NaN, or elements that are not")
+        raise NoColumnError(why, accepted="a float that is no NaN, or elements that are not")
     if needle.kind.name not in (*SIMPLE, "enum"):
-        raise Refusal(f"{needle.kind} in a container", accepted=", ".join(SIMPLE))
-    listed = [each for each in elements if _is_listed(needle, each)]
-    rest = [each for each in elements if not _is_listed(needle, each)]
-    found = both(present(needle), spark_terms.one_of(needle.term, [each.term for each in listed]))
-    return either(found, *(equal(needle, each) for each in rest))
+        raise NoColumnError(f"{needle.kind} in a container", accepted=", ".join(SIMPLE))
+    listed = [element for element in elements if _is_listed(needle, element)]
+    rest = [element for element in elements if not _is_listed(needle, element)]
+    found = both(
+        present(needle), spark_terms.one_of(needle.term, [element.term for element in listed])
+    )
+    return either(found, *(equal(needle, element) for element in rest))
 
 
 def _may_be_nan(value: Value) -> bool:
@@ -268,7 +270,9 @@ def _identical(left: Value, right: Value) -> Term:
         if isinstance(other.constant, bool) and value.kind.name == "bool":
             return both(present(value), operate("=", value.term, other.term))
     why = "whether two values are one object is lost in a row"
-    raise Refusal(why, accepted="`is` with None, an enum's member, or of a bool with True or False")
+    raise NoColumnError(
+        why, accepted="`is` with None, an enum's member, or of a bool with True or False"
+    )
 
 
 COMPARERS: dict[str, Callable[[str, Value, Value], Value]] = {

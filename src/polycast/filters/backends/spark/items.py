@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from polycast.filters.backends.spark import spark_terms
 from polycast.filters.backends.spark.comparisons import SIMPLE
-from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind
+from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind
 from polycast.filters.backends.spark.methods import text_at
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import (
     FALSE,
     TRUE,
@@ -26,7 +26,9 @@ def item(of: Value, key: Value) -> Value:
     for value in (of, key):
         known = (*SIMPLE, "list", "tuple", "set", "frozenset", "dict", "never")
         if value.kind.name not in known or of.kind.name == "bytes":
-            raise Refusal(f"{value.kind} in a subscript", accepted="lists, texts, dict[str, X]")
+            raise NoColumnError(
+                f"{value.kind} in a subscript", accepted="lists, texts, dict[str, X]"
+            )
     return _found(of, key).guarded(of.ok, key.ok, present(of), present(key))
 
 
@@ -38,7 +40,7 @@ def _found(of: Value, key: Value) -> Value:
         return failing()
     index = as_int(key)
     if not LOW <= index.kind.low <= index.kind.high <= HIGH:
-        raise Refusal("an index beyond 64 bits", accepted="an int of 64 bits")
+        raise NoColumnError("an index beyond 64 bits", accepted="an int of 64 bits")
     if of.kind.name == "str":
         return text_at(of, index)
     if of.kind.is_sequence and of.kind.element is not None:
@@ -46,7 +48,7 @@ def _found(of: Value, key: Value) -> Value:
     return failing()
 
 
-def _at(of: Value, element: Kind, index: Value) -> Value:
+def _at(of: Value, element: ColumnKind, index: Value) -> Value:
     size = spark_terms.cast(spark_terms.call("size", of.term), "bigint")
     from_end = operate("<", index.term, literal(0, "bigint"))
     place = spark_terms.case((from_end, operate("+", index.term, size)), otherwise=index.term)
@@ -63,7 +65,9 @@ def element_of(over: Value) -> Value:
     """What the variable of a quantifier stands for."""
     if not over.kind.is_array or over.kind.element is None:
         why = f"the elements of {over.kind} are not those of an array"
-        raise Refusal(why, accepted="any and all over a list, tuple, set or frozenset attribute")
+        raise NoColumnError(
+            why, accepted="any and all over a list, tuple, set or frozenset attribute"
+        )
     return Value(over.kind.element, spark_terms.variable())
 
 
@@ -82,11 +86,11 @@ def quantified(kind: str, over: Value, element: Value, tests: list[Value], each:
         found, fine = spark_terms.exists(over.term, element.term, decides), TRUE
     elif not over.kind.is_sequence:
         why = "a set has no order in Spark, and an element that fails may come first"
-        raise Refusal(why, accepted="tests that cannot fail, or a list")
+        raise NoColumnError(why, accepted="tests that cannot fail, or a list")
     else:
         found, fine = _in_order(over.term, element.term, ok, decides)
     result = found if kind == "any" else negated(found)
-    return Value(Kind("bool"), result, fine).guarded(over.ok, present(over))
+    return Value(ColumnKind("bool"), result, fine).guarded(over.ok, present(over))
 
 
 def _unless(reached: Term, ok: Term) -> Term:

@@ -12,7 +12,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.typesystem import wire_name
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of as kind_of_class
@@ -22,13 +22,22 @@ from polycast.typesystem.type_hints import hints_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CLASSES", "HIGH", "LOW", "Kind", "attribute_kind", "kind_of", "members", "subclasses"]
+__all__ = [
+    "CLASSES",
+    "HIGH",
+    "LOW",
+    "ColumnKind",
+    "attribute_kind",
+    "kind_of",
+    "members",
+    "subclasses",
+]
 
 LOW, HIGH = -(2**63), 2**63 - 1  # what a 64-bit column holds
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ColumnKind:
     """A Python type as far as rows can hold it."""
 
     name: str
@@ -36,7 +45,7 @@ class Kind:
     low: int = LOW  # bounds of an int
     high: int = HIGH
     cls: type | None = None  # of an enum or an object
-    element: Kind | None = None  # of a container, of a dict its values
+    element: ColumnKind | None = None  # of a container, of a dict its values
 
     def __str__(self) -> str:
         return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name}"
@@ -51,12 +60,12 @@ class Kind:
         """Whether it is an array."""
         return self.name in ("list", "tuple", "set", "frozenset")
 
-    def or_none(self) -> Kind:
-        """The same, and None."""
+    def or_none(self) -> ColumnKind:
+        """The same kind, or None."""
         return replace(self, nullable=True)
 
-    def without_none(self) -> Kind:
-        """The same, never None."""
+    def without_none(self) -> ColumnKind:
+        """The same kind without None."""
         return replace(self, nullable=False)
 
 
@@ -90,32 +99,32 @@ _ACCEPTED = (
 )
 
 
-def kind_of(hint: object) -> Kind:
-    """The kind of an annotation; Refusal if no column can hold its values exactly."""
+def kind_of(hint: object) -> ColumnKind:
+    """The kind of an annotation; NoColumnError if no column can hold its values exactly."""
     classes = {wire_name(cls): cls for cls in classes_in(hint)}
     return _kind(expression_of(hint), classes)
 
 
-def _kind(expression: TypeExpression, classes: dict[str, type]) -> Kind:
+def _kind(expression: TypeExpression, classes: dict[str, type]) -> ColumnKind:
     if expression.form in ("union", "literal"):
         return _union(expression, classes)
     if expression.form != "class":
-        raise Refusal(f"{expression} does not say which values there are", accepted=_ACCEPTED)
+        raise NoColumnError(f"{expression} does not say which values there are", accepted=_ACCEPTED)
     name = _BY_NAME.get(expression.name)
     if name in _CONTAINERS:
-        return Kind(name, element=_element(expression, classes))
-    return Kind(name) if name else _own_class(expression, classes)
+        return ColumnKind(name, element=_element(expression, classes))
+    return ColumnKind(name) if name else _own_class(expression, classes)
 
 
-def _union(expression: TypeExpression, classes: dict[str, type]) -> Kind:
+def _union(expression: TypeExpression, classes: dict[str, type]) -> ColumnKind:
     parts = [part for part in expression.arguments if part.form != "none"]
     if len(parts) != 1:
-        raise Refusal(f"{expression} is of several types", accepted=_ACCEPTED)
+        raise NoColumnError(f"{expression} is of several types", accepted=_ACCEPTED)
     found = _kind(parts[0], classes)
     return found if len(expression.arguments) == 1 else found.or_none()
 
 
-def _element(expression: TypeExpression, classes: dict[str, type]) -> Kind:
+def _element(expression: TypeExpression, classes: dict[str, type]) -> ColumnKind:
     arguments = expression.arguments
     name = _BY_NAME[expression.name]
     if name == "dict":
@@ -125,46 +134,46 @@ def _element(expression: TypeExpression, classes: dict[str, type]) -> Kind:
     else:
         fits = len(arguments) == 1
     if not fits:
-        raise Refusal(f"{expression} has no one type of elements", accepted=_ACCEPTED)
+        raise NoColumnError(f"{expression} has no one type of elements", accepted=_ACCEPTED)
     return _kind(arguments[1 if name == "dict" else 0], classes)
 
 
-def _own_class(expression: TypeExpression, classes: dict[str, type]) -> Kind:
+def _own_class(expression: TypeExpression, classes: dict[str, type]) -> ColumnKind:
     cls = classes.get(expression.name)
     kind = kind_of_class(cls) if cls is not None else ""
     if kind == "enum":
-        return Kind("enum", cls=cls)
+        return ColumnKind("enum", cls=cls)
     if kind in _WITH_ATTRIBUTES and cls is not None and declared_defaults(cls):
-        return Kind("object", cls=cls)
-    raise Refusal(f"{expression} has no form as columns", accepted=_ACCEPTED)
+        return ColumnKind("object", cls=cls)
+    raise NoColumnError(f"{expression} has no form as columns", accepted=_ACCEPTED)
 
 
 # -- attributes ------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=4096)
-def attribute_kind(cls: type, name: str) -> Kind:
-    """The kind of a declared attribute; Refusal if it is none, or not plain."""
+def attribute_kind(cls: type, name: str) -> ColumnKind:
+    """The kind of a declared attribute; NoColumnError if it is not declared, or not plain."""
     declared = declared_defaults(cls)
     accepted = f"the declared attributes of {cls.__name__}: {', '.join(declared) or 'none'}"
     if name not in declared:
-        raise Refusal(f"{cls.__name__} declares no attribute {name!r}", accepted=accepted)
+        raise NoColumnError(f"{cls.__name__} declares no attribute {name!r}", accepted=accepted)
     if not _is_plain(cls, name):
-        raise Refusal(f"{name!r} is computed, not kept in a column", accepted=accepted)
+        raise NoColumnError(f"{name!r} is computed, not kept in a column", accepted=accepted)
     for other in declared:
         if other != name and other.upper().lower() == name.upper().lower():
             why = f"{name!r} and {other!r} differ by case alone, and a session may not care"
-            raise Refusal(why, accepted="names that differ by more than case")
+            raise NoColumnError(why, accepted="names that differ by more than case")
     hint = hints_of(cls).get(name, Any)
     try:
         return kind_of(hint)
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         why = f"attribute {name!r}: {refusal.why}"
-        raise Refusal(why, accepted=refusal.accepted) from None
+        raise NoColumnError(why, accepted=refusal.accepted) from None
 
 
 def _is_plain(cls: type, name: str) -> bool:
-    """Whether reading the attribute runs nobody's code."""
+    """Whether reading the attribute runs no code of the class."""
     getters = (vars(base).get("__getattribute__") for base in cls.__mro__)
     if any(isinstance(getter, types.FunctionType) for getter in getters):
         return False
@@ -173,14 +182,14 @@ def _is_plain(cls: type, name: str) -> bool:
 
 
 def subclasses(cls: type) -> Iterator[type]:
-    """A class and all that this process knows below it."""
+    """A class and every subclass in this process."""
     yield cls
     below: list[type] = type.__subclasses__(cls)
-    for each in below:
-        yield from subclasses(each)
+    for subclass in below:
+        yield from subclasses(subclass)
 
 
-def members(kind: Kind) -> list[enum.Enum]:
+def members(kind: ColumnKind) -> list[enum.Enum]:
     """The members of an enum, without aliases."""
     assert kind.cls is not None
     assert issubclass(kind.cls, enum.Enum)

@@ -10,8 +10,8 @@ from polycast.filters.backends.spark import spark_terms
 from polycast.filters.backends.spark.arithmetic import absolute, extreme
 from polycast.filters.backends.spark.case_mapping import MAPPINGS, mapped
 from polycast.filters.backends.spark.comparisons import SIMPLE
-from polycast.filters.backends.spark.kinds import Kind
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.kinds import ColumnKind
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import Term, both, either, literal
 from polycast.filters.backends.spark.values import Value, constant, failing, present
 
@@ -27,22 +27,22 @@ Arguments = tuple[Value, ...]
 def call_method(value: Value, name: str, arguments: Arguments) -> Value:
     """`value.name(*arguments)`."""
     kind = value.kind.name
-    if "never" in (kind, *(each.kind.name for each in arguments)):
+    if "never" in (kind, *(argument.kind.name for argument in arguments)):
         return failing()
     rule = METHODS.get((kind, name))
     if rule is not None:
-        oks = [each.ok for each in (value, *arguments)]
+        oks = [taken.ok for taken in (value, *arguments)]
         return rule(value, arguments).guarded(*oks, present(value))
     if kind == "none":
         return failing()
     known = ", ".join(f"{of}.{method}" for of, method in METHODS)
-    raise Refusal(f"Spark does not know the code of {name}()", accepted=known)
+    raise NoColumnError(f"Spark does not know the code of {name}()", accepted=known)
 
 
 def call_function(name: str, arguments: Arguments) -> Value:
     """`len(x)` and the like."""
     if name not in FUNCTIONS:
-        raise Refusal(f"{name}() has no Spark form", accepted=", ".join(FUNCTIONS))
+        raise NoColumnError(f"{name}() has no Spark form", accepted=", ".join(FUNCTIONS))
     return FUNCTIONS[name](arguments)
 
 
@@ -53,12 +53,16 @@ def _affix(function: str) -> Callable[[Value, Arguments], Value]:
     def test(value: Value, arguments: Arguments) -> Value:
         [part] = _exactly(1, arguments)
         if isinstance(part.constant, tuple):
-            parts = [constant(each) for each in part.constant]
-            if not all(each.kind.name == "str" for each in parts):
-                raise Refusal("not all of them are texts", accepted="a tuple of texts")
-            found = either(*(spark_terms.call(function, value.term, each.term) for each in parts))
-            return Value(Kind("bool"), found)
-        return _with_text(Kind("bool"), part, spark_terms.call(function, value.term, part.term))
+            parts = [constant(value_in_it) for value_in_it in part.constant]
+            if not all(option.kind.name == "str" for option in parts):
+                raise NoColumnError("not all of them are texts", accepted="a tuple of texts")
+            found = either(
+                *(spark_terms.call(function, value.term, option.term) for option in parts)
+            )
+            return Value(ColumnKind("bool"), found)
+        return _with_text(
+            ColumnKind("bool"), part, spark_terms.call(function, value.term, part.term)
+        )
 
     return test
 
@@ -66,14 +70,14 @@ def _affix(function: str) -> Callable[[Value, Arguments], Value]:
 def _find(value: Value, arguments: Arguments) -> Value:
     [part] = _exactly(1, arguments)
     place = spark_terms.cast(spark_terms.call("instr", value.term, part.term), "bigint")
-    kind = Kind("int", low=-1, high=LONGEST)
+    kind = ColumnKind("int", low=-1, high=LONGEST)
     return _with_text(kind, part, spark_terms.operate("-", place, literal(1, "bigint")))
 
 
-def _with_text(kind: Kind, part: Value, term: Term) -> Value:
+def _with_text(kind: ColumnKind, part: Value, term: Term) -> Value:
     """What a method gives that takes one text and fails with anything else."""
     if part.kind.name not in SIMPLE:
-        raise Refusal(f"an argument that is {part.kind}", accepted="a text")
+        raise NoColumnError(f"an argument that is {part.kind}", accepted="a text")
     if part.kind.name != "str":
         return failing()
     return Value(kind, term, present(part))
@@ -83,9 +87,11 @@ def _strip(function: str) -> Callable[[Value, Arguments], Value]:
     def strip(value: Value, arguments: Arguments) -> Value:
         letters = arguments[0].constant if arguments else None
         if len(arguments) > 1 or not (letters is None or isinstance(letters, str)):
-            raise Refusal("which letters are stripped", accepted="a constant text, or nothing")
+            raise NoColumnError(
+                "which letters are stripped", accepted="a constant text, or nothing"
+            )
         found = literal(_spaces() if letters is None else letters, "string")
-        return Value(Kind("str"), spark_terms.call(function, value.term, found))
+        return Value(ColumnKind("str"), spark_terms.call(function, value.term, found))
 
     return strip
 
@@ -106,7 +112,7 @@ def _spaces() -> str:
 
 def _exactly(count: int, arguments: Arguments) -> Arguments:
     if len(arguments) != count:
-        raise Refusal(f"it has {len(arguments)} arguments", accepted=f"with {count} of them")
+        raise NoColumnError(f"it has {len(arguments)} arguments", accepted=f"with {count} of them")
     return arguments
 
 
@@ -125,7 +131,7 @@ def text_at(value: Value, index: Value) -> Value:
         spark_terms.operate("<", index.term, length),
         spark_terms.operate(">=", index.term, spark_terms.operate("negate", length)),
     )
-    return Value(Kind("str"), found, inside)
+    return Value(ColumnKind("str"), found, inside)
 
 
 # -- dicts -----------------------------------------------------------------------------------------
@@ -134,7 +140,7 @@ def text_at(value: Value, index: Value) -> Value:
 def _get(value: Value, arguments: Arguments) -> Value:
     [key] = _exactly(1, arguments)
     if key.kind.name != "str" or value.kind.element is None:
-        raise Refusal(f"a key that is {key.kind}", accepted="a text")
+        raise NoColumnError(f"a key that is {key.kind}", accepted="a text")
     found = spark_terms.call("try_element_at", value.term, key.term)
     return Value(value.kind.element.or_none(), found)
 
@@ -156,12 +162,14 @@ def _len(arguments: Arguments) -> Value:
     [value] = _exactly(1, arguments)
     name = value.kind.name
     if name in ("object", "enum", "mixed", "other"):
-        raise Refusal(f"the length of {value.kind} is its class's to say", accepted="texts, lists")
+        raise NoColumnError(
+            f"the length of {value.kind} is its class's to say", accepted="texts, lists"
+        )
     function = "size" if value.kind.is_array or name == "dict" else "length"
     if name not in ("str", "bytes") and function == "length":
         return failing()
     length = spark_terms.cast(spark_terms.call(function, value.term), "bigint")
-    return Value(Kind("int", low=0, high=LONGEST), length).guarded(value.ok, present(value))
+    return Value(ColumnKind("int", low=0, high=LONGEST), length).guarded(value.ok, present(value))
 
 
 def _extreme(sign: str, function: str) -> Callable[[Arguments], Value]:
@@ -172,7 +180,9 @@ def _extreme(sign: str, function: str) -> Callable[[Arguments], Value]:
         element = value.kind.element
         plain = element is not None and not element.nullable and element.name in _SORTED
         if not value.kind.is_array or element is None or not plain:
-            raise Refusal("the order of its elements", accepted=f"lists of {', '.join(_SORTED)}")
+            raise NoColumnError(
+                "the order of its elements", accepted=f"lists of {', '.join(_SORTED)}"
+            )
         there = spark_terms.operate(">", spark_terms.call("size", value.term), literal(0, "int"))
         made = Value(element, spark_terms.call(function, value.term))
         return made.guarded(value.ok, present(value), there)

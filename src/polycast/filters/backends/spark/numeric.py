@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from polycast.filters.backends.spark import spark_terms
-from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import FALSE, TRUE, Term, both, negated, operate
 from polycast.filters.backends.spark.values import ABSENT, Value, as_int, constant, whole
 from polycast.filters.tree.operators import COMPARISONS
@@ -40,7 +40,7 @@ def _as_decimal(value: Value) -> Term:
     narrow = value.kind.name == "bool" or LOW <= value.kind.low <= value.kind.high <= HIGH
     if value.kind.name == "float" or not narrow:
         why = "a Decimal column has too few digits to meet a float or a long int exactly"
-        raise Refusal(why, accepted="Decimal with Decimal, or with ints of 64 bits")
+        raise NoColumnError(why, accepted="Decimal with Decimal, or with ints of 64 bits")
     return spark_terms.cast(as_int(value).term, "decimal(38,18)")
 
 
@@ -52,8 +52,8 @@ def _ints(sign: str, left: Value, right: Value) -> Term:
     return operate(sign, whole(left, low, high), whole(right, low, high))
 
 
-def _by_bounds(sign: str, left: Kind, right: Kind) -> bool | None:
-    """What the bounds of two ints tell already: so an int that Spark cannot hold can stand here."""
+def _by_bounds(sign: str, left: ColumnKind, right: ColumnKind) -> bool | None:
+    """The result, if the bounds decide it: then an int may be one that Spark cannot hold."""
     if sign in (">", ">="):
         return _by_bounds(MIRRORED[sign], right, left)
     if sign == "=":
@@ -85,11 +85,11 @@ def _int_and_float(sign: str, number: Value, real: Value) -> Term:
     if number.constant is not ABSENT:
         return _known_and_float(sign, number.constant, real)
     if -EXACT <= number.kind.low <= number.kind.high <= EXACT:
-        same = Value(Kind("float"), spark_terms.cast(number.term, "double"))
+        same = Value(ColumnKind("float"), spark_terms.cast(number.term, "double"))
         return _floats(sign, same, real)
     if not LOW <= number.kind.low <= number.kind.high <= HIGH:
         why = "an int beyond 64 bits and a float meet in no type of Spark"
-        raise Refusal(why, accepted="ints of 64 bits with floats")
+        raise NoColumnError(why, accepted="ints of 64 bits with floats")
     return both(_not_nan(real), operate(sign, _difference(number.term, real.term), _zero))
 
 
@@ -136,7 +136,7 @@ def _difference(number: Term, real: Term) -> Term:
     """-1, 0 or 1 as a 64-bit int is less than, equal to or greater than a double, not NaN."""
     cut = spark_terms.try_cast(real, "bigint")  # towards zero; NULL beyond 64 bits
     back = spark_terms.cast(cut, "double")
-    outcomes = [spark_terms.literal(each, "int") for each in (-1, 0, 1)]
+    outcomes = [spark_terms.literal(outcome, "int") for outcome in (-1, 0, 1)]
     return spark_terms.case(
         (operate(">=", real, spark_terms.literal(2.0**63, "double")), outcomes[0]),
         (operate("<", real, spark_terms.literal(-(2.0**63), "double")), outcomes[2]),

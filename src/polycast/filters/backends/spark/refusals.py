@@ -10,11 +10,11 @@ from polycast.filters.tree.canonical_text import render
 if TYPE_CHECKING:
     from polycast.filters.tree import nodes
 
-__all__ = ["Refusal", "no_form"]
+__all__ = ["NoColumnError", "no_form"]
 
 
-class Refusal(Exception):
-    """Why a part is refused; the part itself is added by who knows it."""
+class NoColumnError(Exception):
+    """Why a part has no column; whoever knows the part adds it to the message."""
 
     def __init__(self, why: str, *, accepted: str) -> None:
         self.why, self.accepted = why, accepted

@@ -49,8 +49,8 @@ from pyspark.sql.types import (
 )
 
 from polycast.errors import NoSparkTypeError
-from polycast.filters.backends.spark.kinds import Kind, attribute_kind, kind_of
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.kinds import ColumnKind, attribute_kind, kind_of
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.typesystem.attributes import declared_defaults
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def spark_type(annotation: Any) -> DataType:
     """The Spark type of the values of an annotation; None in it is for a field's `nullable`."""
     try:
         return _type(kind_of(annotation), ())
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         raise _no_type(repr(annotation), refusal) from None
 
 
@@ -78,11 +78,11 @@ def struct_of(cls: type) -> StructType:
     """The columns of a table of events of a class: its declared attributes in order."""
     try:
         return _struct(cls, ())
-    except Refusal as refusal:
+    except NoColumnError as refusal:
         raise _no_type(cls.__qualname__, refusal) from None
 
 
-def _no_type(where: str, refusal: Refusal) -> NoSparkTypeError:
+def _no_type(where: str, refusal: NoColumnError) -> NoSparkTypeError:
     return NoSparkTypeError(where, why=refusal.why, accepted=refusal.accepted)
 
 
@@ -102,7 +102,7 @@ _SIMPLE: dict[str, Callable[[], DataType]] = {
 }
 
 
-def _type(kind: Kind, around: Around) -> DataType:
+def _type(kind: ColumnKind, around: Around) -> DataType:
     if kind.name in _SIMPLE:
         return _SIMPLE[kind.name]()
     if kind.cls is not None:
@@ -117,11 +117,13 @@ def _type(kind: Kind, around: Around) -> DataType:
 def _struct(cls: type, around: Around) -> StructType:
     if cls in around:
         why = f"{cls.__name__} is made of itself"
-        raise Refusal(why, accepted="classes whose parts have an end")
+        raise NoColumnError(why, accepted="classes whose parts have an end")
     fields = [_field(cls, name, (*around, cls)) for name in declared_defaults(cls)]
     if not fields:
         why = f"{cls.__name__} declares no attributes"
-        raise Refusal(why, accepted="a dataclass, attrs class, Struct or model with attributes")
+        raise NoColumnError(
+            why, accepted="a dataclass, attrs class, Struct or model with attributes"
+        )
     return StructType(fields)
 
 

@@ -54,11 +54,11 @@ class Term:
 
     def __init__(self, operation: str, *arguments: Term, detail: Any = None) -> None:
         self.operation, self.arguments, self.detail = operation, arguments, detail
-        self.size: int = 1 + sum(each.size for each in arguments)
-        self.depth: int = 1 + max((each.depth for each in arguments), default=0)
+        self.size: int = 1 + sum(argument.size for argument in arguments)
+        self.depth: int = 1 + max((argument.depth for argument in arguments), default=0)
 
     def __repr__(self) -> str:
-        inner = [repr(each) for each in self.arguments]
+        inner = [repr(argument) for argument in self.arguments]
         inner += [] if self.detail is None else [repr(self.detail)]
         return f"{self.operation}({', '.join(inner)})"
 
@@ -319,7 +319,7 @@ class _Columns:
 
 
 def _plain(value: object) -> object:
-    """What `lit` takes without a thought of time zones or calendars."""
+    """The values that `lit` takes unchanged, whatever the time zone or calendar."""
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.backends.spark import spark_terms
-from polycast.filters.backends.spark.kinds import HIGH, LOW, Kind, members, subclasses
-from polycast.filters.backends.spark.refusals import Refusal
+from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, members, subclasses
+from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import FALSE, NULL, TRUE, Term, both, literal
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ __all__ = [
 WIDE, WIDEST = "decimal(38,0)", 10**38 - 1  # the type for ints beyond 64 bits, and its bound
 _DIGITS, _LAST_DIGIT = decimal.Context(prec=38), decimal.Decimal("1e-18")
 ABSENT: Any = object()
-NEVER = Kind("never")  # of what fails for every row
+NEVER = ColumnKind("never")  # of what fails for every row
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
     """What an expression gives, row by row."""
 
-    kind: Kind
+    kind: ColumnKind
     term: Term
     ok: Term = TRUE
     constant: Any = ABSENT  # the value itself, if it is the same for every row
@@ -77,11 +77,11 @@ def present(value: Value) -> Term:
 def constant(value: Any) -> Value:
     """A constant of a filter, the same for every row."""
     if isinstance(value, enum.Enum):
-        kind = Kind("enum", cls=type(value))
+        kind = ColumnKind("enum", cls=type(value))
         return Value(kind, literal(value.name, "string"), constant=value)
     found = _CONSTANTS.get(type(value))
     if found is None:
-        return Value(Kind("other"), NULL, constant=value)
+        return Value(ColumnKind("other"), NULL, constant=value)
     return replace(found(value), constant=value)
 
 
@@ -89,13 +89,15 @@ def _int(value: int) -> Value:
     # An int beyond what Spark can hold is still of use: its bounds decide comparisons.
     kind = "bigint" if LOW <= value <= HIGH else WIDE
     term = literal(value, kind) if abs(value) <= WIDEST else NULL
-    return Value(Kind("int", low=value, high=value), term)
+    return Value(ColumnKind("int", low=value, high=value), term)
 
 
 def _str(value: str) -> Value:
     if any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise Refusal("half a surrogate pair is no text for Spark", accepted="whole characters")
-    return Value(Kind("str"), literal(value, "string"))
+        raise NoColumnError(
+            "half a surrogate pair is no text for Spark", accepted="whole characters"
+        )
+    return Value(ColumnKind("str"), literal(value, "string"))
 
 
 def _decimal(value: decimal.Decimal) -> Value:
@@ -105,8 +107,8 @@ def _decimal(value: decimal.Decimal) -> Value:
         fits = False
     if not fits:
         why = "a Decimal column has 20 digits before the point and 18 after it"
-        raise Refusal(why, accepted="a Decimal of that form")
-    return Value(Kind("decimal"), literal(format(value, "f"), "decimal(38,18)"))
+        raise NoColumnError(why, accepted="a Decimal of that form")
+    return Value(ColumnKind("decimal"), literal(format(value, "f"), "decimal(38,18)"))
 
 
 def _datetime(value: datetime.datetime) -> Value:
@@ -114,27 +116,27 @@ def _datetime(value: datetime.datetime) -> Value:
     offset = value.utcoffset()  # None: no zone
     if offset != value.replace(fold=1 - value.fold).utcoffset():
         why = "a time that a zone has twice or not at all is equal to nothing elsewhere"
-        raise Refusal(why, accepted="a time with a fixed offset")
+        raise NoColumnError(why, accepted="a time with a fixed offset")
     try:
         at = value.replace(tzinfo=None, fold=0) - (offset or datetime.timedelta())
     except OverflowError:
-        raise Refusal(
+        raise NoColumnError(
             "its time in UTC is no year of Python's", accepted="years 1 to 9999"
         ) from None
-    return Value(Kind("datetime"), spark_terms.moment(at, offset))
+    return Value(ColumnKind("datetime"), spark_terms.moment(at, offset))
 
 
 _CONSTANTS: dict[type, Callable[[Any], Value]] = {
-    type(None): lambda value: Value(Kind("none"), NULL),
-    bool: lambda value: Value(Kind("bool"), literal(value, "boolean")),
+    type(None): lambda value: Value(ColumnKind("none"), NULL),
+    bool: lambda value: Value(ColumnKind("bool"), literal(value, "boolean")),
     int: _int,
-    float: lambda value: Value(Kind("float"), literal(value, "double")),
+    float: lambda value: Value(ColumnKind("float"), literal(value, "double")),
     str: _str,
-    bytes: lambda value: Value(Kind("bytes"), literal(value, "binary")),
-    datetime.date: lambda value: Value(Kind("date"), literal(value, "date")),
+    bytes: lambda value: Value(ColumnKind("bytes"), literal(value, "binary")),
+    datetime.date: lambda value: Value(ColumnKind("date"), literal(value, "date")),
     datetime.datetime: _datetime,
     decimal.Decimal: _decimal,
-    uuid.UUID: lambda value: Value(Kind("uuid"), literal(str(value), "string")),
+    uuid.UUID: lambda value: Value(ColumnKind("uuid"), literal(str(value), "string")),
 }
 
 
@@ -149,7 +151,7 @@ def truth(value: Value) -> Term:
         return TRUE if value.constant else FALSE
     rule = _TRUTHS.get(value.kind.name)
     if rule is None:
-        raise Refusal(f"whether {value.kind} counts as true", accepted="a comparison")
+        raise NoColumnError(f"whether {value.kind} counts as true", accepted="a comparison")
     return both(present(value), rule(value))
 
 
@@ -175,7 +177,7 @@ def _object_truth(value: Value) -> Term:
     for cls in subclasses(value.kind.cls):
         if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
             why = f"{cls.__name__} says itself whether it counts as true"
-            raise Refusal(why, accepted="`is None`, `is not None`")
+            raise NoColumnError(why, accepted="`is None`, `is not None`")
     return TRUE
 
 
@@ -205,12 +207,12 @@ _TRUTHS: dict[str, Callable[[Value], Term]] = {
 # -- one value or another --------------------------------------------------------------------------
 
 
-def merged(kinds: Sequence[Kind]) -> Kind | None:
+def merged(kinds: Sequence[ColumnKind]) -> ColumnKind | None:
     """The kind of what is of one of some kinds; None if Spark has no column for that."""
     found = [kind for kind in kinds if kind.name not in ("none", "never")]
     nullable = any(kind.nullable or kind.name == "none" for kind in kinds)
     if not found:
-        return Kind("none") if nullable else NEVER
+        return ColumnKind("none") if nullable else NEVER
     names = {kind.name for kind in found}
     if names == {"bool", "int"}:
         found = [_int_kind(kind) for kind in found]
@@ -224,8 +226,8 @@ def merged(kinds: Sequence[Kind]) -> Kind | None:
     return replace(found[0], nullable=nullable, low=low, high=high)
 
 
-def _int_kind(kind: Kind) -> Kind:
-    return kind if kind.name == "int" else Kind("int", nullable=kind.nullable, low=0, high=1)
+def _int_kind(kind: ColumnKind) -> ColumnKind:
+    return kind if kind.name == "int" else ColumnKind("int", nullable=kind.nullable, low=0, high=1)
 
 
 def as_int(value: Value) -> Value:
@@ -237,7 +239,9 @@ def as_int(value: Value) -> Value:
     return replace(value, kind=_int_kind(value.kind), term=spark_terms.cast(value.term, "bigint"))
 
 
-def pick(branches: Sequence[tuple[Term, Value]], otherwise: Value) -> tuple[Kind, Term] | None:
+def pick(
+    branches: Sequence[tuple[Term, Value]], otherwise: Value
+) -> tuple[ColumnKind, Term] | None:
     """The value of the first condition that is TRUE; None if the kinds have nothing in common."""
     every = [*(value for _, value in branches), otherwise]
     kind = merged([value.kind for value in every])
@@ -248,7 +252,7 @@ def pick(branches: Sequence[tuple[Term, Value]], otherwise: Value) -> tuple[Kind
     return kind, spark_terms.case(*chosen, otherwise=made[-1])
 
 
-def column(value: Value, kind: Kind) -> Term:
+def column(value: Value, kind: ColumnKind) -> Term:
     """The term in the Spark type of the kind that it is to have."""
     if kind.name == "int" and value.kind.name in ("int", "bool"):
         return whole(value, kind.low, kind.high)

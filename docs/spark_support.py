@@ -1,4 +1,4 @@
-"""What the Spark back end takes: asked of the compiler itself, example by example.
+"""What the Spark back end supports, found by compiling an example of each thing.
 
 Which nodes, operators, functions and methods there are, the dispatch tables say; what becomes of an
 example, and why, the compiler says. Only the examples are written down here.
@@ -42,7 +42,7 @@ class Part:
 
 
 @dataclass
-class Sample:
+class SampleEvent:
     """An event with an attribute of each kind."""
 
     flag: bool = False
@@ -84,7 +84,7 @@ class Support:
 
 
 def support() -> tuple[Support, ...]:
-    """Everything that a filter may contain, and what becomes of it."""
+    """Everything that a filter may contain, and whether the back end supports it."""
     found = [_support("node", name, examples) for name, examples in _nodes()]
     for group, names in _OPERATORS.items():
         found += [_support(group, name, _over_attributes(group, name)) for name in names]
@@ -99,7 +99,7 @@ def _support(group: str, name: str, examples: Iterable[nodes.Node]) -> Support:
     refused: list[tuple[str, str]] = []
     for tree in examples:
         try:
-            term = compiled(tree, Sample)
+            term = compiled(tree, SampleEvent)
         except NoSparkFormError as error:
             refused.append((render(tree), error.why))
         else:
@@ -117,7 +117,7 @@ def _parsed(*texts: str) -> list[nodes.Node]:
 
 _EVENT = nodes.Event()
 _ATTRIBUTES = [
-    nodes.Attribute(_EVENT, name) for name in Sample.__dataclass_fields__ if name != "holes"
+    nodes.Attribute(_EVENT, name) for name in SampleEvent.__dataclass_fields__ if name != "holes"
 ]
 _OPERATORS: dict[str, Iterable[str]] = {
     "comparison": COMPARISONS,
@@ -145,7 +145,10 @@ _OTHERS = {
 
 def _over_attributes(group: str, name: str) -> list[nodes.Node]:
     """An operator on attributes of each kind."""
-    return [*(_FORMS[group](name, each) for each in _ATTRIBUTES), *_parsed(*_OTHERS.get(name, ()))]
+    return [
+        *(_FORMS[group](name, attribute) for attribute in _ATTRIBUTES),
+        *_parsed(*_OTHERS.get(name, ())),
+    ]
 
 
 METHOD_EXAMPLES: dict[tuple[str, str], tuple[str, ...]] = {
@@ -183,7 +186,7 @@ NODE_EXAMPLES: dict[str, list[nodes.Node]] = {
     "Event": _parsed("event.flag", "event is None", "event == event"),
     "Function": _parsed("len(event.text)", "max(event.count, 1)", "max(event.count, 0.5)"),
     "InstanceOf": [
-        nodes.InstanceOf(_EVENT, (Sample,)),
+        nodes.InstanceOf(_EVENT, (SampleEvent,)),
         nodes.InstanceOf(nodes.Attribute(_EVENT, "text"), (str,)),
         nodes.InstanceOf(nodes.Attribute(_EVENT, "count"), (bool,)),
         nodes.InstanceOf(_EVENT, (Part,)),
@@ -207,5 +210,5 @@ NODE_EXAMPLES: dict[str, list[nodes.Node]] = {
 
 def _nodes() -> list[tuple[str, list[nodes.Node]]]:
     """Each class of nodes with its examples; one without is an error here."""
-    found = [each for name in nodes.__all__ if isinstance(each := getattr(nodes, name), type)]
+    found = [cls for name in nodes.__all__ if isinstance(cls := getattr(nodes, name), type)]
     return [(cls.__name__, NODE_EXAMPLES[cls.__name__]) for cls in found if cls is not nodes.Node]
