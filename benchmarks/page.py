@@ -41,7 +41,7 @@ def row(values: list[Any]) -> str:
 
 
 def updated(page: str, left: list[dict[str, Any]]) -> str:
-    """The page with new rows; tables with the same columns are taken in their order, out of `left`."""
+    """The page with new rows; tables with the same columns are taken out of `left`, in order."""
     lines = page.splitlines()
     result: list[str] = []
     number = 0
