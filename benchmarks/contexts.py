@@ -78,7 +78,7 @@ def _plain(samples: Samples) -> dict[str, list[float]]:
 
 
 def draw(found: Found) -> None:
-    """The pictures of docs/benchmarks.md."""
+    """The pictures of docs/benchmarks/contexts.md."""
     import contexts_plots as plots  # here, so that the processes that measure do not load it
 
     plots.draw_shapes(found["translating"], IMAGES)

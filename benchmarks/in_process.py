@@ -81,7 +81,7 @@ def write(found: dict[str, tuple[Any, ...]], tables: list[Table]) -> None:
 
 
 def draw(found: dict[str, tuple[Any, ...]]) -> None:
-    """The pictures of docs/benchmarks.md."""
+    """The pictures of docs/benchmarks/."""
     import plots  # here, so that the processes that measure do not load it
 
     plots.draw_fanout(found["fanout"][0], IMAGES)

@@ -1,4 +1,4 @@
-"""Puts the tables of all results into docs/benchmarks.md, in place of those with the same columns.
+"""Puts the tables of all results into docs/benchmarks/, in place of those with the same columns.
 
 python benchmarks/page.py            # after `make bench`
 python benchmarks/page.py --quick    # shows which tables there are; nothing is written
@@ -14,7 +14,21 @@ from typing import Any
 from tables import Table, show
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "benchmarks.md"
+PAGES = HERE.parent / "docs" / "benchmarks"
+# The pages that a file of results has its tables on, in the order of the tables.
+PAGES_OF = {
+    "in_process": ("in-process", "types"),
+    "filters": ("filters",),
+    "languages": ("languages",),
+    "matching": ("matching",),
+    "matching_parallel": ("matching",),
+    "matching_peers": ("matching-peers",),
+    "durable": ("files",),
+    "pipeline": ("pipeline",),
+    "broker": ("broker",),
+    "contexts": ("contexts",),
+    "contexts_effort": ("contexts",),
+}
 
 
 def cells(line: str) -> list[str]:
@@ -26,9 +40,8 @@ def row(values: list[Any]) -> str:
     return f"| {' | '.join(str(value) for value in readable)} |"
 
 
-def updated(page: str, tables: list[dict[str, Any]]) -> str:
-    """The page with new rows; tables with the same columns are taken in their order."""
-    left = list(tables)
+def updated(page: str, left: list[dict[str, Any]]) -> str:
+    """The page with new rows; tables with the same columns are taken out of `left`, in order."""
     lines = page.splitlines()
     result: list[str] = []
     number = 0
@@ -59,13 +72,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="try it out; nothing is written")
     quick = parser.parse_args().quick
-    page, rows = PAGE.read_text(encoding="utf-8"), []
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in PAGES.glob("*.md")}
+    rows = []
     for path in sorted((HERE / "results").glob("*.json")):
         results = tables_in(json.loads(path.read_text(encoding="utf-8")))
-        page = updated(page, results)
-        rows += [(path.stem, each["title"], str(len(each["rows"]))) for each in results]
+        rows += [(path.stem, table["title"], str(len(table["rows"]))) for table in results]
+        for name in PAGES_OF.get(path.stem, ()):
+            pages[name] = updated(pages[name], results)
     if not quick:
-        PAGE.write_text(page, encoding="utf-8")
+        for name, page in pages.items():
+            (PAGES / f"{name}.md").write_text(page, encoding="utf-8")
     show([Table("Tables of results", ("file", "table", "rows"), rows)])
 
 

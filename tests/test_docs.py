@@ -148,6 +148,48 @@ def test_a_page_runs_from_top_to_bottom(path: Path, tmp_path: Path) -> None:
     run_page(path.read_text(encoding="utf-8"), where=tmp_path)
 
 
+LINK = re.compile(r"!?\[[^\]]*\]\((?P<to>[^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(?P<text>.+?)\s*$", re.MULTILINE)
+CODE = re.compile(r"^ *(`{3,}).*?^ *\1 *$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: str) -> set[str]:
+    """What a link may name after `#`: the headings, as forges write them."""
+    prose = re.sub(r"^ *(`{3,}).*?^ *\1 *$", "", page, flags=re.MULTILINE | re.DOTALL)
+    names = (heading["text"].lower() for heading in HEADING.finditer(prose))
+    return {re.sub(r"[^\w\- ]", "", name).replace(" ", "-") for name in names}
+
+
+def broken_links(path: Path) -> list[str]:
+    """The links of a page that lead to no file, or to no heading of it."""
+    links = [link["to"] for link in LINK.finditer(CODE.sub("", path.read_text(encoding="utf-8")))]
+    return [link for link in links if "://" not in link and not leads_somewhere(link, path)]
+
+
+def leads_somewhere(link: str, path: Path) -> bool:
+    file, _, anchor = link.partition("#")
+    target = path.parent / file if file else path
+    if not target.exists():
+        return False
+    return not anchor or anchor in anchors(target.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*pages(), *sorted(ROOT.glob("[CS]*.md")), ROOT / "examples" / "README.md"],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_each_link_of_a_page_leads_somewhere(path: Path) -> None:
+    assert broken_links(path) == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("# A `b` c!\n")
+    page = tmp_path / "page.md"
+    page.write_text("[a](other.md#a-b-c) [b](other.md#d) [c](gone.md)\n\n`[d](x.md)` [e](#f)\n")
+    assert broken_links(page) == ["other.md#d", "gone.md", "#f"]
+
+
 def page_of(*parts: str) -> str:
     """A page: code and output are written as `info|text`, all else is prose."""
     written = []

@@ -224,6 +224,32 @@ def test_a_page_about_the_source_names_only_what_is_there(page: str) -> None:
     assert paths_that_are_not_there(text_of(ROOT / page)) == []
 
 
+PACKAGE_TABLE = re.compile(r"^\| package \|.*\n\|---.*\n((?:\|.*\n)+)", re.MULTILINE)
+
+
+def packages_that_are_not_there(page: str) -> list[str]:
+    """The names in the first column of a page's table of packages that are no modules of ours."""
+    rows = [row for table in PACKAGE_TABLE.findall(page) for row in table.splitlines()]
+    named = [name for row in rows for name in re.findall(r"`([a-z_.]+)`", row.split("|")[1])]
+    assert named, "the page has no table of packages"
+    paths = [SOURCE / "polycast" / name.replace(".", "/") for name in named]
+    return [
+        name
+        for name, path in zip(named, paths, strict=True)
+        if not (path / "__init__.py").exists() and not path.with_suffix(".py").exists()
+    ]
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_a_table_of_packages_names_only_what_is_there(page: str) -> None:
+    assert packages_that_are_not_there(text_of(ROOT / page)) == []
+
+
+def test_a_package_that_is_not_there_is_found() -> None:
+    page = "| package | what |\n|---|---|\n| `bus` · `channels` | `later` |\n| `broker.wire` | |\n"
+    assert packages_that_are_not_there(page) == ["channels"]
+
+
 def test_a_path_that_is_not_there_is_found() -> None:
     assert paths_that_are_not_there("`bus/bus.py`, `bus/roster.py` and `docs/`") == [
         "bus/roster.py"

@@ -56,8 +56,9 @@ BENCHMARKS = listed((ROOT / "Makefile").read_text(encoding="utf-8"))
 
 def what_is_kept() -> dict[str, int]:
     """The files that a whole run writes, and when they were written."""
-    places = (FOLDER / "results").glob("*"), (ROOT / "docs" / "images").glob("*")
-    files = [*(each for place in places for each in place), ROOT / "docs" / "benchmarks.md"]
+    docs = ROOT / "docs"
+    places = FOLDER / "results", docs / "images", docs / "benchmarks"
+    files = [*(each for place in places for each in place.glob("*")), docs / "benchmarks.md"]
     return {str(each): each.stat().st_mtime_ns for each in files}
 
 
@@ -114,6 +115,23 @@ def test_the_page_takes_one_table_or_several() -> None:
     table = {"title": "a", "columns": ["x"], "rows": [["1"]]}
     page = loaded("page")
     assert page.tables_in({"tables": [table]}) == page.tables_in({"table": table}) == [table]
+
+
+def test_every_page_of_benchmarks_is_written_and_linked_from_the_summary() -> None:
+    filled = {name for names in loaded("page").PAGES_OF.values() for name in names}
+    summary = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\]\(benchmarks/([\w-]+)\.md\)", summary))
+    there = {path.stem for path in (ROOT / "docs" / "benchmarks").glob("*.md")}
+    assert filled == linked == there
+
+
+def test_the_tables_of_one_benchmark_may_be_on_two_pages() -> None:
+    updated = loaded("page").updated
+    tables = [{"columns": ["x"], "rows": [[1]]}, {"columns": ["x"], "rows": [["2 (1-3)"]]}]
+    page = "| x |\n|---|\n| old |\n\nprose\n"
+    assert updated(page, tables) == "| x |\n|---|\n| 1 |\n\nprose\n"
+    assert updated(page, tables) == "| x |\n|---|\n| 2 (1 to 3) |\n\nprose\n"
+    assert updated(page, tables) == page
 
 
 # -- the rules themselves --------------------------------------------------------------------------

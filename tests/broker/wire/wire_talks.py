@@ -64,7 +64,9 @@ class Talks:
         """What a client is answered that says this, and why it was cut off, if it was."""
         return self._runner.run(asyncio.wait_for(self._said(given), DEADLINE))
 
-    async def _said(self, given: tuple[bytes, ...]) -> tuple[list[FromBroker], ConnectionEnd | None]:
+    async def _said(
+        self, given: tuple[bytes, ...]
+    ) -> tuple[list[FromBroker], ConnectionEnd | None]:
         answers: list[FromBroker] = []
         finished = asyncio.Event()
 
