@@ -17,6 +17,9 @@ __all__ = [
     "shown",
 ]
 
+_GROUPS = ("PolycastError", "FilterError", "StoreError", "BrokerError", "PipelineError")
+_GROUPS += ("ContextError", "AccessError")  # a kind of thing alone would be no code
+
 
 class PolycastError(Exception):
     """The root of all errors. Its text is escaped, so that no terminal interprets it."""
@@ -39,7 +42,8 @@ def shown(value: object) -> str:
 def code_of(kind: type[BaseException]) -> str:
     """Return the code of a kind of error: `store-failed` for `StoreFailedError`."""
     words = re.findall("[A-Z][a-z]*", kind.__name__)
-    kept = words[:-1] if words[-1] == "Error" and len(words) > 2 else words
+    is_group = kind.__name__ in _GROUPS
+    kept = words[:-1] if words[-1] == "Error" and not is_group else words
     return "-".join(kept).lower()
 
 
