@@ -1,4 +1,4 @@
-"""How much one client may append: events a second, and bytes in one message."""
+"""Rate and size limits of what one client appends."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING
 from polycast.errors import LimitReachedError
 
 if TYPE_CHECKING:
-    from polycast.broker.server.limits import Bounds
+    from polycast.broker.server.limits import ServerLimits
     from polycast.broker.wire.messages import Append, Limits
     from polycast.config import Clock
 
-__all__ = ["PIECE", "AppendLimits"]
+__all__ = ["OVERHEAD", "AppendLimits"]
 
-PIECE = 200  # bytes that an event, a step or a description takes besides its contents
+OVERHEAD = 200  # bytes that an event, a step or a description takes besides its contents
 
 
 class AppendLimits:
-    """Of one connection; the rate is a bucket that fills as time passes."""
+    """The limits of one connection; the rate is a token bucket."""
 
-    def __init__(self, limits: Limits, bounds: Bounds, clock: Clock) -> None:
+    def __init__(self, limits: Limits, server_limits: ServerLimits, clock: Clock) -> None:
         self._rate, self._clock = limits.rate, clock
-        self._most = max(bounds.appended, 2 * limits.frame)
+        self._most = max(server_limits.appended, 2 * limits.frame)
         self._allowance = float(limits.rate)
         self._counted = clock.monotonic()
 
     def admit(self, message: Append) -> int:
-        """About how many bytes are held for its events; `LimitReachedError` if it is too much."""
+        """About how many bytes its events take; raises `LimitReachedError` above a limit."""
         size = _size_of(message)
         self._check_size(size)
         self._check_rate(sum(len(run.payloads) for run in message.runs))
         return size
 
     def _check_size(self, size: int) -> None:
-        """Refuse a message that takes little, and becomes very much in the log."""
+        """Refuse a small message that would become very much in the log."""
         if size > self._most:
             text = (
                 f"{size:,} bytes of events in one message, each with its topic, context and "
@@ -54,6 +54,6 @@ class AppendLimits:
 
 
 def _size_of(message: Append) -> int:
-    """About how many bytes are held for events, and stored of them."""
-    astray = sum(PIECE + len(stray.reason) for stray in message.astray)
-    return PIECE + astray + sum(run.size(PIECE) for run in message.runs)
+    """About how many bytes events take in memory and in the log."""
+    astray = sum(OVERHEAD + len(stray.reason) for stray in message.astray)
+    return OVERHEAD + astray + sum(run.size(OVERHEAD) for run in message.runs)

@@ -1,4 +1,4 @@
-"""How many things of a kind each owner has in the store, without counting them each time."""
+"""How many items of a kind each owner has in the store, without counting them each time."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.stores import Transaction
 
-__all__ = ["Tally"]
+__all__ = ["OwnerCounts"]
 
-AGAIN = 1.0  # seconds after which what an owner at its limit has is counted again
+AGAIN = 1.0  # seconds after which the items of an owner at its limit are recounted
 
 
-class Tally:
-    """Goes by what was added since it was counted; what seems too much is counted anew.
+class OwnerCounts:
+    """The last count of each owner plus what was added since; recounts when a limit is reached.
 
-    It may be asked in any thread, and is added to in that which writes.
+    Any thread may ask; only the writer thread adds.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[str, int] = {}
-        self._counted: dict[str, float] = {}  # when those of an owner were last counted
-        self._adding = 0  # in the transaction that is under way
+        self._counted: dict[str, float] = {}  # when the items of an owner were last counted
+        self._adding = 0  # in the current transaction
 
     def begin(self) -> None:
-        """A transaction begins; what the last one would have added, it has or never will."""
+        """Begin a transaction."""
         self._adding = 0
 
     def add(self, tx: Transaction, owner: str, *, limit: int, count: Callable[[], int]) -> int:
-        """One more of an owner, unless it has as many as it may; how many it had."""
+        """Add one item unless the owner is at its limit; how many it had before."""
         with self._lock:
             known = self._known.get(owner)
             used = self._adding + (known or 0)
@@ -59,11 +59,11 @@ class Tally:
         return True
 
     def set_all(self, counted: Counter[str]) -> None:
-        """They have been counted."""
+        """Take over a full count."""
         with self._lock:
             self._known = {owner: counted[owner] for owner in {*self._known, *counted}}
 
     def of(self, owner: str) -> int:
-        """How many an owner has, as far as it is known."""
+        """How many items an owner has, as far as known."""
         with self._lock:
             return self._known.get(owner, 0)

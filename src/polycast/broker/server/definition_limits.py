@@ -1,4 +1,4 @@
-"""The definitions that a client sends: their size, and its right to what they ask for."""
+"""Checks of the definitions that a client sends, in parts that take little time each."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from polycast.broker.server.authorized_request import definition_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from polycast.broker.server.authorization import Guard
+    from polycast.broker.server.event_authorization import EventAuthorization
 
 __all__ = ["check_definitions", "parts_of"]
 
-PART = 5_000  # bytes of definitions that are handled before others have their turn
-OVERHEAD = 1_000  # that a definition counts for besides its bytes
+PART = 5_000  # bytes of definitions handled before other clients have a turn
+OVERHEAD = 1_000  # bytes that a definition counts for besides its own
 
 
 def parts_of(definitions: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
@@ -27,9 +27,11 @@ def parts_of(definitions: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
             start, size = at, 0
 
 
-def check_definitions(definitions: Sequence[bytes], guard: Guard) -> Iterator[None]:
-    """Refuse what is too large, malformed or not granted; yields between two parts."""
+def check_definitions(
+    definitions: Sequence[bytes], authorization: EventAuthorization
+) -> Iterator[None]:
+    """Refuse definitions that are too large, malformed or not granted; yields between parts."""
     for part in parts_of(definitions):
         for definition in part:
-            guard.check_definition(definition_of(definition))
+            authorization.check_definition(definition_of(definition))
         yield

@@ -1,4 +1,4 @@
-"""Topics and patterns of topics, as clients send them: how long they may be."""
+"""How long topics and topic patterns from clients may be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST, LEVELS = 2_000, 100
 
 
 def check_topic_text(topic: str | None, *, is_pattern: bool) -> None:
-    """Refuse one that is none, or that is too long to be compared with many others."""
+    """Refuse a malformed topic, or one too long to compare with many patterns."""
     if topic is None:
         return
     if len(topic) > LONGEST or topic.count("/") > LEVELS:

@@ -1,4 +1,4 @@
-"""From when to when a certificate is valid; the standard library tells only who has connected."""
+"""The validity of a certificate file, for which the standard library has no function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}  # UTCTime, GeneralizedT
 
 
 def validity_of(pem: str) -> tuple[float, float]:
-    """When the first certificate of a PEM text begins and ends, as OpenSSL has accepted it.
+    """The first and last second of the first certificate in a PEM text.
 
     RFC 5280, section 4.1: Certificate ::= SEQUENCE { tbsCertificate SEQUENCE { version,
     serialNumber, signature, issuer, validity SEQUENCE { notBefore, notAfter }, ... } ... }.
@@ -28,16 +28,16 @@ def validity_of(pem: str) -> tuple[float, float]:
 
 
 def _inside(data: bytes) -> list[tuple[int, bytes]]:
-    """The tag and body of each element in a row of DER."""
-    found, at = [], 0
+    """Tag and body of each element in a sequence of DER."""
+    elements, at = [], 0
     while at < len(data):
         tag, length, at = data[at], data[at + 1], at + 2
-        if length & 0x80:  # the length is in so many bytes
+        if length & 0x80:  # the length takes several bytes
             many = length & 0x7F
             length, at = int.from_bytes(data[at : at + many], "big"), at + many
-        found.append((tag, data[at : at + length]))
+        elements.append((tag, data[at : at + length]))
         at += length
-    return found
+    return elements
 
 
 def _time(tag: int, body: bytes) -> float:
