@@ -13,7 +13,7 @@ from polycast.broker.server.access import Principal, Rights
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.limits import ServerLimits
 from polycast.broker.server.quotas import Quota
-from polycast.broker.server.topic_limits import check_topic_text
+from polycast.broker.server.request_limits import check_topic_text
 from polycast.broker.server.usage import Usage, size_of_run
 from polycast.broker.wire.messages import Answer, Append, Limits, Refused
 from polycast.errors import LimitReachedError

@@ -6,48 +6,21 @@ from collections import Counter, deque
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from polycast.broker.server.definition_limits import parts_of
 from polycast.broker.server.encoding_cache import RoutedBatch
 from polycast.broker.server.log_rate_limit import server_log
+from polycast.broker.server.request_limits import parts_of
 from polycast.routing.stored_plan import Found, RoutingPlan
 from polycast.stores import Route
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
-    from typing import Protocol
 
+    from polycast.broker.server.event_stream import EventStream
     from polycast.broker.server.filter_budget import FilterBudget
-    from polycast.broker.wire.messages import Events
-    from polycast.events import Record
     from polycast.stores import Stored, View
     from polycast.stores.values import Asked
     from polycast.typesystem import Description
-
-    class Recipient(Protocol):
-        """A client as the fan-out sees it."""
-
-        owner: str | None  # whose filter budget its filters count against; None: nobody's
-        stream: int
-        at: int  # everything before this position has been sent
-        groups: int  # how many of its definitions are of shared groups
-
-        def has_room(self) -> bool:
-            """Whether it has read most of what it was sent."""
-
-        @property
-        def may_receive_all(self) -> bool:
-            """Whether it may receive every event."""
-
-        def may_receive(self, record: Record) -> bool:
-            """Whether it may receive an event."""
-
-        def send_events(self, events: Events) -> None:
-            """Send events, or report progress."""
-
-        def tell(self, events: Events) -> None:
-            """Send it, whatever was sent before."""
-
 
 __all__ = ["ClientPlan"]
 
@@ -62,9 +35,9 @@ class ClientPlan:
 
     def __init__(self, budget: FilterBudget) -> None:
         self._plan = RoutingPlan(Registry(classes=()), budget=budget)
-        self._recipients: dict[int, Recipient] = {}  # by the number of a definition
-        self._numbers: dict[Recipient, dict[str, list[int]]] = {}  # and by subscription
-        self._counts: Counter[Recipient] = Counter()  # definitions of each
+        self._recipients: dict[int, EventStream] = {}  # by the number of a definition
+        self._numbers: dict[EventStream, dict[str, list[int]]] = {}  # and by subscription
+        self._counts: Counter[EventStream] = Counter()  # definitions of each
         self._removed: deque[int] = deque()  # still in the plan, but of no client
         self._last = 0
 
@@ -75,7 +48,7 @@ class ClientPlan:
 
     def replace(
         self,
-        recipient: Recipient,
+        recipient: EventStream,
         name: str,
         definitions: Sequence[bytes],
         private: Mapping[str, Description],
@@ -100,7 +73,11 @@ class ClientPlan:
         subscriptions[name] = subscriptions.pop(pending, [])
 
     def _add(
-        self, recipient: Recipient, name: str, definition: bytes, private: Mapping[str, Description]
+        self,
+        recipient: EventStream,
+        name: str,
+        definition: bytes,
+        private: Mapping[str, Description],
     ) -> None:
         self._last += 1
         route = Route(self._last, name, definition, 0)
@@ -110,7 +87,7 @@ class ClientPlan:
         self._counts[recipient] += 1
         recipient.groups += self._is_group(self._last)
 
-    def _remove(self, recipient: Recipient, name: str) -> None:
+    def _remove(self, recipient: EventStream, name: str) -> None:
         for number in self._numbers.get(recipient, {}).pop(name, ()):
             recipient.groups -= self._is_group(number)
             self._counts[recipient] -= 1
@@ -120,25 +97,25 @@ class ClientPlan:
     def _is_group(self, number: int) -> bool:
         return self._plan.entries[number].definition.group is not None
 
-    def remove_all(self, recipient: Recipient) -> None:
+    def remove_all(self, recipient: EventStream) -> None:
         """Remove all subscriptions of a client."""
         for name in list(self._numbers.get(recipient, ())):
             self._remove(recipient, name)
         self._numbers.pop(recipient, None)
         self._counts.pop(recipient, None)
 
-    def _of(self, recipient: Recipient, name: str) -> list[int]:
+    def _of(self, recipient: EventStream, name: str) -> list[int]:
         return self._numbers.get(recipient, {}).get(name, [])
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
         return sum(map(len, self._numbers.values()))
 
-    def count(self, recipient: Recipient, *, but: str) -> int:
+    def count(self, recipient: EventStream, *, but: str) -> int:
         """How many definitions a client has, except those of one subscription."""
         return self._counts[recipient] - len(self._of(recipient, but))
 
-    def asked(self, recipient: Recipient, name: str) -> list[Asked]:
+    def asked(self, recipient: EventStream, name: str) -> list[Asked]:
         """What the broker evaluates of a subscription's filters, for each definition."""
         return [self._plan.asked(number) for number in self._of(recipient, name)]
 
@@ -173,7 +150,7 @@ class ClientPlan:
                 if id(numbers) not in same:
                     same[id(numbers)] = by_takers.setdefault(tuple(numbers), [])
                 same[id(numbers)].append(at[position])
-        lots: dict[Recipient, list[int]] = {}
+        lots: dict[EventStream, list[int]] = {}
         for lot, takers in enumerate(by_takers):
             wanting = (self._recipients[taker] for taker in takers if taker in self._recipients)
             for recipient in dict.fromkeys(wanting):
@@ -181,7 +158,7 @@ class ClientPlan:
         return RoutedBatch(list(by_takers.values()), lots)
 
     def select(
-        self, recipient: Recipient, name: str, records: Sequence[Stored]
+        self, recipient: EventStream, name: str, records: Sequence[Stored]
     ) -> Sequence[Stored]:
         """The records that a subscription may want; all of them while that is not known."""
         numbers = set(self._of(recipient, name))

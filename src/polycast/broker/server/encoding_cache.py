@@ -15,7 +15,7 @@ from polycast.events import encode_record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from polycast.broker.server.client_plan import Recipient
+    from polycast.broker.server.event_stream import EventStream
     from polycast.stores import Stored
 
 __all__ = ["EncodedRecords", "RoutedBatch"]
@@ -36,13 +36,13 @@ class RoutedBatch:
     """Records in lots, and the numbers of the lots that each client may want."""
 
     def __init__(
-        self, lots: Sequence[Sequence[Stored]], wanted: Mapping[Recipient, Sequence[int]]
+        self, lots: Sequence[Sequence[Stored]], wanted: Mapping[EventStream, Sequence[int]]
     ) -> None:
         self._lots, self._wanted = lots, wanted
         self._bodies: dict[int, bytes] = {}
         self._encoded: dict[tuple[int, ...], EncodedRecords] = {}
 
-    def encoded_for(self, recipient: Recipient) -> EncodedRecords:
+    def encoded_for(self, recipient: EventStream) -> EncodedRecords:
         """The records that a client wants and may receive."""
         numbers = tuple(self._wanted.get(recipient, ()))
         if not numbers:

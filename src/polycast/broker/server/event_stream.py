@@ -21,8 +21,10 @@ class EventStream:
 
     def __init__(self, session: ClientSession, *, window: int) -> None:
         self._session, self._window = session, window
-        self.owner = session.owner
-        self.stream = self.at = self.groups = 0
+        self.owner = session.owner  # whose filter budget its filters count against
+        self.stream = 0  # its number; 0 until the client follows the log
+        self.at = 0  # everything before this position has been sent
+        self.groups = 0  # how many of its definitions are of shared groups
         self.unread = 0  # bytes of events that the client has not read
         self._awaited = 0  # a position that the client waits to hear of
         self._reported = (0, 0, -1, -1)  # stream, position, revision and commits, as last sent

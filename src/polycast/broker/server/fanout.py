@@ -17,8 +17,8 @@ from polycast.stores import Batch
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from polycast.broker.server.client_plan import Recipient
     from polycast.broker.server.encoding_cache import EncodedRecords
+    from polycast.broker.server.event_stream import EventStream
     from polycast.broker.server.filter_budget import FilterBudget
     from polycast.broker.server.type_catalog import TypeCatalog
     from polycast.stores import Store
@@ -37,9 +37,9 @@ class Fanout:
     def __init__(self, store: Store, type_catalog: TypeCatalog, budget: FilterBudget) -> None:
         self._store, self._type_catalog = store, type_catalog
         self.plan = ClientPlan(budget)
-        self._idle: dict[Recipient, None] = {}  # clients that do not follow the log
-        self._live: dict[Recipient, None] = {}
-        self._behind: dict[Recipient, None] = {}
+        self._idle: dict[EventStream, None] = {}  # clients that do not follow the log
+        self._live: dict[EventStream, None] = {}
+        self._behind: dict[EventStream, None] = {}
         self.front = 1  # everything before it has been sent to all live clients
         self.newest = self.revision = self.commits = 0
         self._learnt = -1  # the revision of types and contexts that the plan knows
@@ -49,7 +49,7 @@ class Fanout:
 
     def want(
         self,
-        recipient: Recipient,
+        recipient: EventStream,
         name: str,
         definitions: Sequence[bytes],
         *,
@@ -60,23 +60,23 @@ class Fanout:
         yield from self.plan.replace(recipient, name, definitions, private)
         return Wanted(0, recipient.at if recipient in self._behind else self.front)
 
-    def join(self, recipient: Recipient) -> None:
+    def join(self, recipient: EventStream) -> None:
         """Add a client that is told of changes only."""
         self._idle[recipient] = None
 
-    def follow(self, recipient: Recipient) -> None:
+    def follow(self, recipient: EventStream) -> None:
         """Send a client the events that it wants, from its position on."""
         if not self._live and not self._behind:
             self.front = max(self.front, self._store.newest() + 1)
         self._forget(recipient)
         self._behind[recipient] = None
 
-    def leave(self, recipient: Recipient) -> None:
+    def leave(self, recipient: EventStream) -> None:
         """Remove a client and its subscriptions."""
         self._forget(recipient)
         self.plan.remove_all(recipient)
 
-    def _forget(self, recipient: Recipient) -> None:
+    def _forget(self, recipient: EventStream) -> None:
         for recipients in (self._idle, self._live, self._behind):
             recipients.pop(recipient, None)
 
@@ -144,7 +144,7 @@ class Fanout:
                     return True
         return more
 
-    def _catch_up(self, recipient: Recipient) -> bool:
+    def _catch_up(self, recipient: EventStream) -> bool:
         """Send one client a batch from before the front; whether there is more."""
         if recipient.at < self.front:
             batch = self._store.read(recipient.at, limit=BATCH, until=self.front, size=MUCH)
@@ -160,18 +160,18 @@ class Fanout:
         self._report_progress(recipient)
         return False
 
-    def _send(self, recipient: Recipient, encoded: EncodedRecords) -> None:
+    def _send(self, recipient: EventStream, encoded: EncodedRecords) -> None:
         self.sent += encoded.count
         recipient.send_events(self._events(recipient, encoded.records))
 
-    def tell(self, recipient: Recipient) -> None:
+    def tell(self, recipient: EventStream) -> None:
         """Report progress to a client even if it has not changed."""
         recipient.tell(self._events(recipient))
 
-    def _report_progress(self, recipient: Recipient) -> None:
+    def _report_progress(self, recipient: EventStream) -> None:
         recipient.send_events(self._events(recipient))
 
-    def _events(self, recipient: Recipient, records: bytes = b"") -> Events:
+    def _events(self, recipient: EventStream, records: bytes = b"") -> Events:
         at = recipient.at if recipient.stream else self.newest + 1
         return Events(recipient.stream, at, self.newest, self.revision, self.commits, records)
 
@@ -179,7 +179,7 @@ class Fanout:
 
     def read(
         self,
-        recipient: Recipient,
+        recipient: EventStream,
         start: int,
         *,
         limit: int,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.grants import Grant
 
-__all__ = ["NOBODY", "Claim", "Owners", "conflicts", "in_common"]
+__all__ = ["Claim", "Owners", "conflicts", "in_common"]
 
 _REMEMBERED = 10_000  # names
 
@@ -39,10 +39,6 @@ class Owners:
             owners = (claim.owner for claim in self.claims if claim.grant.covers((name,), None))
             self._known[name] = next(owners, None)
         return self._known.get(name)
-
-
-NOBODY = Owners()
-"""The owners at a broker without tokens."""
 
 
 def conflicts(claims: Iterable[Claim]) -> Iterator[tuple[Claim, Claim, str]]:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.broker.server.append_limits import OVERHEAD, AppendLimits
-from polycast.broker.server.definition_limits import check_definitions
 from polycast.broker.server.error_messages import refused
 from polycast.broker.server.remote_transactions import (
     LISTINGS,
@@ -18,6 +16,7 @@ from polycast.broker.server.remote_transactions import (
     WorkScope,
     perform,
 )
+from polycast.broker.server.request_limits import OVERHEAD, AppendLimits, check_definitions
 from polycast.broker.server.type_descriptions import PrivateDescriptions, read_descriptions
 from polycast.broker.wire.calls import ASKED, CALLS, NOTICES, READ
 from polycast.broker.wire.frames import decode_message, encode, encode_batch, encode_result
@@ -144,11 +143,12 @@ class RequestHandler:
     def _describe(self, message: Describe) -> Iterator[None]:
         descriptions = yield from read_descriptions(message.descriptions)
         session, catalog = self._session, self._broker.type_catalog
-        kinds = self._private.sort(descriptions, session.authorization, catalog, session.usage)
-        describing = self._store.describe(kinds.public)
+        public, private = self._private.sort(
+            descriptions, session.authorization, catalog, session.usage
+        )
+        describing, answer = self._store.describe(public), encode(private)
         size = OVERHEAD * len(message.descriptions)
-        private = encode(kinds.private)
-        self._answer_later(describing, message.number, lambda _: private, size)
+        self._answer_later(describing, message.number, lambda _: answer, size)
 
     def _want(self, message: Want) -> Iterator[None]:
         session, many = self._session, len(message.definitions)

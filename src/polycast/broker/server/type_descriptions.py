@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from polycast.broker.wire.frames import decode_description
 from polycast.errors import LimitReachedError
@@ -17,20 +17,11 @@ if TYPE_CHECKING:
     from polycast.broker.server.usage import ConnectionUsage
     from polycast.typesystem import Description
 
-__all__ = ["PrivateDescriptions", "SortedDescriptions", "read_descriptions"]
+__all__ = ["PrivateDescriptions", "read_descriptions"]
 
 LARGEST = 300_000  # bytes of a description: some 2,000 fields
 MOST = 2_000  # descriptions in one message, and of those that are private to one client
 SMALL = 2_000  # bytes of a description that needs no turn of its own
-
-
-class SortedDescriptions(NamedTuple):
-    """Descriptions by who uses them."""
-
-    public: list[Description]
-    """New ones for everybody."""
-    private: list[str]
-    """The hashes of those for this client only."""
 
 
 class PrivateDescriptions:
@@ -49,8 +40,8 @@ class PrivateDescriptions:
         authorization: Authorization,
         catalog: TypeCatalog,
         usage: ConnectionUsage,
-    ) -> SortedDescriptions:
-        """Sort new descriptions into public and private ones; known ones are neither."""
+    ) -> tuple[list[Description], list[str]]:
+        """New public descriptions, and the hashes of new private ones."""
         new = catalog.unknown(descriptions)
         allowed = authorization.types.describable(new)
         public = [description for description in new if description.hash in allowed]
@@ -68,7 +59,7 @@ class PrivateDescriptions:
         authorization.types.check_quota(public)
         self.descriptions.update(zip(hashes, private, strict=True))
         catalog.add(public)
-        return SortedDescriptions(public, hashes)
+        return public, hashes
 
 
 def read_descriptions(raw: Sequence[msgspec.Raw]) -> Generator[None, None, list[Description]]:

@@ -6,8 +6,8 @@ import os
 import ssl
 import stat
 from contextlib import suppress
+from datetime import UTC, datetime
 
-from polycast.broker.wire.certificates import validity_of
 from polycast.errors import BadCertificateError, BadOptionError
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "readable_by_others",
     "tls_client_context",
     "tls_server_context",
+    "validity_of",
 ]
 
 _CHAIN = "a PEM file with a certificate, and after it those of its authorities"
@@ -24,6 +25,9 @@ _KEY = "a PEM file with the private key of the certificate, without a passphrase
 _AUTHORITY = "a PEM file with the certificates of authorities"
 _PRIVATE = "PRIVATE KEY-----"
 _TRIPS = 5  # round trips of a handshake, more than it takes
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_VERSION = 0xA0  # the tag of a certificate's version, which may be left out
+_TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}  # UTCTime, GeneralizedTime
 _SOON = 14 * 86_400.0  # seconds before a certificate expires in which a warning is given
 
 
@@ -201,3 +205,35 @@ def _refuse() -> str:
 def _days(seconds: float) -> str:
     days = int(seconds // 86_400)
     return "less than a day" if not days else f"{days} day{'s' if days > 1 else ''}"
+
+
+def validity_of(pem: str) -> tuple[float, float]:
+    """The first and last second of the first certificate in a PEM text.
+
+    RFC 5280, section 4.1: Certificate ::= SEQUENCE { tbsCertificate SEQUENCE { version,
+    serialNumber, signature, issuer, validity SEQUENCE { notBefore, notAfter }, ... } ... }.
+    """
+    start = pem.index(_BEGIN)
+    first = pem[start : pem.index(_END, start) + len(_END)]
+    certificate = _inside(ssl.PEM_cert_to_DER_cert(first))[0]
+    fields = _inside(_inside(certificate[1])[0][1])
+    validity = fields[4 if fields[0][0] == _VERSION else 3]
+    begins, ends = (_time(tag, body) for tag, body in _inside(validity[1]))
+    return begins, ends
+
+
+def _inside(data: bytes) -> list[tuple[int, bytes]]:
+    """Tag and body of each element in a sequence of DER."""
+    elements, at = [], 0
+    while at < len(data):
+        tag, length, at = data[at], data[at + 1], at + 2
+        if length & 0x80:  # the length takes several bytes
+            many = length & 0x7F
+            length, at = int.from_bytes(data[at : at + many], "big"), at + many
+        elements.append((tag, data[at : at + length]))
+        at += length
+    return elements
+
+
+def _time(tag: int, body: bytes) -> float:
+    return datetime.strptime(body.decode("ascii"), _TIMES[tag]).replace(tzinfo=UTC).timestamp()

@@ -1,19 +1,36 @@
-"""Rate and size limits of what one client appends."""
+"""Limits of what clients send: events, definitions and topics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polycast.broker.server.authorized_request import definition_of
 from polycast.errors import LimitReachedError
+from polycast.matching import TopicPattern, check_topic
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from polycast.broker.server.event_authorization import EventAuthorization
     from polycast.broker.server.limits import ServerLimits
     from polycast.broker.wire.messages import Append, Limits
     from polycast.config import Clock
 
-__all__ = ["OVERHEAD", "AppendLimits"]
+__all__ = [
+    "LEVELS",
+    "LONGEST",
+    "OVERHEAD",
+    "AppendLimits",
+    "check_definitions",
+    "check_topic_text",
+    "parts_of",
+]
 
 OVERHEAD = 200  # bytes that an event, a step or a description takes besides its contents
+PART = 5_000  # bytes of definitions handled before other clients have a turn
+PER_DEFINITION = 1_000  # bytes that a definition counts for besides its own
+LONGEST, LEVELS = 2_000, 100
+"""Characters and levels of a topic: every event is compared with every pattern, level by level."""
 
 
 class AppendLimits:
@@ -57,3 +74,39 @@ def _size_of(message: Append) -> int:
     """About how many bytes events take in memory and in the log."""
     astray = sum(OVERHEAD + len(stray.reason) for stray in message.astray)
     return OVERHEAD + astray + sum(run.size(OVERHEAD) for run in message.runs)
+
+
+def parts_of(definitions: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Split definitions into runs that are small enough for one turn of the event loop."""
+    start, size = 0, 0
+    for at, definition in enumerate(definitions, 1):
+        size += PER_DEFINITION + len(definition)
+        if size >= PART or at == len(definitions):
+            yield definitions[start:at]
+            start, size = at, 0
+
+
+def check_definitions(
+    definitions: Sequence[bytes], authorization: EventAuthorization
+) -> Iterator[None]:
+    """Refuse definitions that are too large, malformed or not granted; yields between parts."""
+    for part in parts_of(definitions):
+        for definition in part:
+            authorization.check_definition(definition_of(definition))
+        yield
+
+
+def check_topic_text(topic: str | None, *, is_pattern: bool) -> None:
+    """Refuse a malformed topic, or one too long to compare with many patterns."""
+    if topic is None:
+        return
+    if len(topic) > LONGEST or topic.count("/") > LEVELS:
+        text = (
+            f"a topic of {len(topic):,} characters and {topic.count('/'):,} levels; up to "
+            f"{LONGEST:,} and {LEVELS} are accepted"
+        )
+        raise LimitReachedError("topic", text, {"limit": LEVELS})
+    if is_pattern:
+        TopicPattern(topic)
+    else:
+        check_topic(topic)
