@@ -91,7 +91,9 @@ def _refusal(address: Address, error: Exception) -> Exception:
     if response.status_code == HTTPStatus.MISDIRECTED_REQUEST:
         return BrokerRefusedError("other-host", f"{address}: {text}")
     if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS):
-        return AccessDeniedError("connect", f"to {address}", token=None)  # a good one is let in
+        return AccessDeniedError(
+            "connect", f"to {address}", token=None
+        )  # a valid token is never refused
     if response.status_code == HTTPStatus.FORBIDDEN:
         return BrokerRefusedError("forbidden", f"{address}: {text}")
     return BrokerUnreachableError(
@@ -101,6 +103,6 @@ def _refusal(address: Address, error: Exception) -> Exception:
 
 def reason_of(error: Exception | None) -> str:
     """Why a broker cannot be reached, in words."""
-    if isinstance(error, BrokerUnreachableError):  # of one address, to be said of all
+    if isinstance(error, BrokerUnreachableError):  # about one address; the caller names all
         return error.why
     return "nobody answers" if error is None else str(error) or type(error).__name__

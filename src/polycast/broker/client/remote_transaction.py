@@ -237,19 +237,8 @@ class TransactionRecording:
         self._known.learn(steps, results)
 
 
-class _RemoteView:
-    """The state at the broker: each answer is newer than the one before, or as old."""
-
-    def __init__(self, ask: Callable[[str, bytes], bytes]) -> None:
-        self._ask = ask
-
-    def take(self, method: RemoteMethod, arguments: bytes) -> Any:
-        """Ask a question; its answer."""
-        return method.result(self._ask(method.name, arguments))
-
-
-def _calling(method: RemoteMethod) -> Callable[..., Any]:
-    def call(self: TransactionRecording | _RemoteView, *args: Any, **options: Any) -> Any:
+def _step(method: RemoteMethod) -> Callable[..., Any]:
+    def call(self: TransactionRecording, *args: Any, **options: Any) -> Any:
         return self.take(method, method.arguments(*args, **options))
 
     call.__name__ = method.name
@@ -257,9 +246,26 @@ def _calling(method: RemoteMethod) -> Callable[..., Any]:
 
 
 for _method in STEPS.values():
-    setattr(TransactionRecording, _method.name, _calling(_method))
+    setattr(TransactionRecording, _method.name, _step(_method))
+
+
+class _RemoteView:
+    """The state at the broker: each answer is newer than the one before, or as old."""
+
+    def __init__(self, ask: Callable[[str, bytes], bytes]) -> None:
+        self._ask = ask
+
+
+def _question(method: RemoteMethod) -> Callable[..., Any]:
+    def call(self: _RemoteView, *args: Any, **options: Any) -> Any:
+        return method.result(self._ask(method.name, method.arguments(*args, **options)))
+
+    call.__name__ = method.name
+    return call
+
+
 for _method in READS.values():
-    setattr(_RemoteView, _method.name, _calling(_method))
+    setattr(_RemoteView, _method.name, _question(_method))
 
 
 def view_of(ask: Callable[[str, bytes], bytes]) -> View:

@@ -32,7 +32,7 @@ __all__ = [
     "new_token",
 ]
 
-_QUOTA = Quota()  # where the file says nothing
+_QUOTA = Quota()  # of owners without an [[owner]] table
 Stamp = tuple[int, int, int]  # when a file was written, its size, and which file it is
 
 

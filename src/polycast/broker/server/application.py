@@ -163,7 +163,7 @@ class Endpoints:
             if ended is not None and ended.code != GONE:
                 broker.cut_off += 1
                 _log.warning("%s was cut off: %s", session, ended)
-                with suppress(Exception):  # the client may be gone, or takes nothing
+                with suppress(Exception):  # the client may be gone, or not reading
                     async with asyncio.timeout(CLOSING):
                         await socket.close(ended.code, _reason(ended))
         finally:

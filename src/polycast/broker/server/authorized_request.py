@@ -91,7 +91,7 @@ def granted(request: AuthorizedRequest) -> Any:
 
 
 def readers(request: AuthorizedRequest) -> Any:
-    """Allow every token with a subscribe grant: each event of the result is judged by itself."""
+    """Allow every token with a subscribe grant: rights are checked for each event of the result."""
     request.principal.check_subscribe((), None)
     return request.perform()
 

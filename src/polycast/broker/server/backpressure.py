@@ -38,17 +38,9 @@ class Backpressure:
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
-    def begin(self, size: int) -> None:
-        """Count a request, and the bytes that are held until it is answered."""
-        self._pending += 1
-        self._hold(size)
-
-    def end(self, size: int) -> None:
-        """Count a request as answered."""
-        self._pending -= 1
-        self._hold(-size)
-
-    def _hold(self, size: int) -> None:
+    def count(self, requests: int, size: int) -> None:
+        """Count a request and its bytes as held; with negative numbers, as answered."""
+        self._pending += requests
         self.held += size
         self._budget.change(size, self._owner)
         self.update()

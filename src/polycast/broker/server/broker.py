@@ -86,7 +86,7 @@ class Broker:
         """Unsent bytes by session, as in the outbound budget."""
         self.failed_logins = FailedLogins(monotonic=self.clock.monotonic)
         self.connection_limits = ConnectionLimits(self.server_limits)
-        self.patience = patience  # seconds until a client that takes nothing is cut off
+        self.patience = patience  # seconds until a client that does not read is cut off
         self.type_catalog = TypeCatalog(self.store)
         self.filter_budget = FilterBudget(self.clock.monotonic)
         self.fanout = Fanout(self.store, self.type_catalog, self.filter_budget)

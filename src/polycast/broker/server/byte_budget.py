@@ -12,7 +12,7 @@ __all__ = ["ByteBudget"]
 
 
 class ByteBudget:
-    """Counts held bytes, and calls back those who wait for room.
+    """Counts held bytes, and calls back when there is room again.
 
     One owner may have a `share` of the limit, so that others have room, too.
     """

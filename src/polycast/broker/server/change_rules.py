@@ -73,7 +73,7 @@ def change(nothing: object) -> Rule:
 
 
 def save(request: AuthorizedRequest) -> object:
-    """Save a subscription: its owner is who creates it, or attaches to one without an owner."""
+    """Save a subscription; the first client to save one without an owner becomes its owner."""
     view, kept = request.view, request.given["kept"]
     before, owner = view.subscription(kept.name), owner_of_subscription(view, kept.name)
     if before is None and not view.count_letters(subscription=kept.name):
@@ -116,7 +116,7 @@ def _clear(tx: Transaction, name: str) -> None:
 
 
 def remove(request: AuthorizedRequest) -> None:
-    """Remove a subscription; one without an owner may be removed by whoever may attach to it."""
+    """Remove a subscription; without an owner, any client that may attach to it may remove it."""
     is_owned = owner_of_subscription(request.view, request.name) is not None
     if (not is_owned and may_see(request, request.name)) or _is_there(request, request.name):
         request.perform()

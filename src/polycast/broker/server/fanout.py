@@ -61,7 +61,7 @@ class Fanout:
         return Wanted(0, recipient.at if recipient in self._behind else self.front)
 
     def join(self, recipient: EventStream) -> None:
-        """Add a client that is told of changes only."""
+        """Add a client that hears of changes only."""
         self._idle[recipient] = None
 
     def follow(self, recipient: EventStream) -> None:

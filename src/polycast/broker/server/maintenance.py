@@ -30,11 +30,13 @@ _log = server_log()
 class Maintenance:
     """Runs in every broker; several over one store do not disturb each other."""
 
-    def __init__(self, store: Store, clock: Clock, often: Callable[[], None], usage: Usage) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, at_each_beat: Callable[[], None], usage: Usage
+    ) -> None:
         self._store, self._usage = store, usage
         self._detector = FailureDetector(clock)
         self._ages, self._answered = AgeClock(clock), AgeClock(clock)
-        self._often = often  # called at each beat
+        self._at_each_beat = at_each_beat
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -43,7 +45,7 @@ class Maintenance:
             await asyncio.sleep(BEAT)
             beats += 1
             try:
-                self._often()
+                self._at_each_beat()
                 if self._store.failure is None:
                     await asyncio.wrap_future(self._store.write(self._bury))
                     if beats % int(EVERY / BEAT) == 0:

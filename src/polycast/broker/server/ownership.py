@@ -1,4 +1,4 @@
-"""Owners of type names: whoever has a describe grant, by the file of tokens."""
+"""Owners of type names: the owners of tokens with a describe grant."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Owners:
-    """Who owns which names: by grant, never by who came first."""
+    """Which owner has which names: by grant, never by order of arrival."""
 
     claims: tuple[Claim, ...] = ()
     _known: dict[str, str | None] = field(default_factory=dict, repr=False, compare=False)

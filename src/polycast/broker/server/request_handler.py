@@ -98,7 +98,7 @@ class RequestHandler:
         self, future: Future[Any], number: int, encoded: Callable[[Any], bytes], size: int
     ) -> None:
         """Answer when the future is done; until then, so many bytes count as held."""
-        self._session.backpressure.begin(size)
+        self._session.backpressure.count(1, size)
         future.add_done_callback(lambda done: self._answer(done, number, encoded, size))
 
     def _answer(
@@ -118,16 +118,16 @@ class RequestHandler:
         self._broker.soon(lambda: self._finish(message, size))
 
     def _finish(self, message: FromBroker, size: int) -> None:
-        self._session.backpressure.end(size)
+        self._session.backpressure.count(-1, -size)
         self._session.post(message)
 
     def _in_lane(
         self, work: Callable[..., Any], submit: Callable[[Callable[..., Any]], Future[Any]]
     ) -> Future[Any]:
         """Submit work that may take long: one at a time for each owner."""
-        if self._session.authorization.is_open:
-            return submit(work)
         session = self._session
+        if session.authorization.is_open:
+            return submit(work)
         scheduler = self._broker.scheduler
         return scheduler.do(session.party, work, submit, is_over=lambda: session.is_closing)
 

@@ -188,7 +188,7 @@ def _all_bound(hosts: Sequence[str], port: int) -> list[LimitedListener]:
 def _bound(host: str, port: int) -> LimitedListener:
     """Bind a socket whose connections send small answers at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets that say they are TCP; without it, an answer beside
+    # asyncio sets TCP_NODELAY only on sockets that declare TCP; without it, an answer beside
     # the events of a subscription waits 40 ms for the acknowledgement of the last one.
     listener = LimitedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""The catalog of public types: what their owners have described, which rights go by."""
+"""The catalog of public type descriptions, by which rights are checked."""
 
 from __future__ import annotations
 
