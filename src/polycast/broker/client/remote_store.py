@@ -93,8 +93,14 @@ class RemoteStore(ConnectionHandlers):
         self._inbound = InboundStream(self._connection.tell, lambda: self._connection.limits.window)
         self._connection.open()
         self.clock.origin = lambda: self._connection.origin
-        self._runner = TransactionRunner(self._connection, self._ask, self._guess)
-        self._writer = RemoteWriter(self._perform)
+        runner = TransactionRunner(self._connection, self._ask, self._guess)
+
+        def perform(work: Callable[[Transaction], Any]) -> Any:
+            result = runner.run(work)
+            self._inbound.is_current = False
+            return result
+
+        self._writer = RemoteWriter(perform)
 
     def check_wait(self, operation: str) -> None:
         """Refuse to block a thread that the store itself waits for."""
@@ -127,9 +133,6 @@ class RemoteStore(ConnectionHandlers):
                 wake()
 
     # -- requests ----------------------------------------------------------------------------------
-
-    def _promise(self) -> Promise[Any]:
-        return Promise(self._within, self._connection.unreachable)
 
     def _ask(self, name: str, arguments: bytes) -> bytes:
         result: bytes = self._connection.answer(lambda number: Call(number, name, arguments))
@@ -268,7 +271,7 @@ class RemoteStore(ConnectionHandlers):
 
     def describe(self, descriptions: Sequence[Description]) -> Future[None]:
         """Store descriptions, before any event that is submitted afterwards."""
-        future: Promise[None] = self._promise()
+        future: Promise[None] = Promise(self._within, self._connection.unreachable)
         encoded = list(map(encode_description, descriptions))
         asked = self._connection.ask(lambda number: Describe(number, encoded))
         described = {description.hash: description for description in descriptions}
@@ -285,14 +288,9 @@ class RemoteStore(ConnectionHandlers):
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Change the state; the result, or what `work` raised, comes when the broker has synced."""
         self._connection.home.check("writing to a broker")
-        future: Promise[T] = self._promise()
+        future: Promise[T] = Promise(self._within, self._connection.unreachable)
         self._writer.submit(work, future)
         return future
-
-    def _perform(self, work: Callable[[Transaction], T]) -> T:
-        result = self._runner.run(work)
-        self._inbound.is_current = False
-        return result
 
     # -- connection --------------------------------------------------------------------------------
 
