@@ -110,7 +110,7 @@ class House:
 
     def published(self) -> int:
         """How many events all have published so far."""
-        return self._serving.broker.hub.published
+        return self._serving.broker.fanout.published
 
     def close(self) -> None:
         self._serving.__exit__(None, None, None)

@@ -217,7 +217,7 @@ def test_a_bus_that_is_closed_while_it_connects_leaves_no_connection(
     proxy.longest = 0.05
     proxy.cut()
     bus.close()
-    eventually(lambda: not serving.broker.connections)
+    eventually(lambda: not serving.broker.sessions)
 
 
 def test_a_bus_closes_in_time_while_what_it_sends_is_not_taken(

@@ -69,7 +69,7 @@ def test_in_a_context_the_broker_does_what_is_said(market: pc.Bus) -> None:
     seen: Recorder[LocalWare] = Recorder()
     us = market.within("us")
     us.subscribe(LocalWare, seen, where=FILTERS["lifted"])
-    news: Any = market._engine.store._news  # type: ignore[attr-defined]
+    news: Any = market._engine.store._inbound  # type: ignore[attr-defined]
     before = news.events
     us.publish_many([LocalWare(n) for n in range(10)])
     assert market.flush(5)
@@ -85,7 +85,7 @@ def test_of_an_abstract_class_the_broker_sends_all(shop: pc.Bus, url: str) -> No
     told = "the broker sends every event, whatever its type"
     assert told in sub.explain().reasons
     assert shown(url, "d")["at_broker"] == told
-    news: Any = shop._engine.store._news  # type: ignore[attr-defined]
+    news: Any = shop._engine.store._inbound  # type: ignore[attr-defined]
     before = news.events
     shop.publish_many([Ware(1), Letter()])
     assert shop.flush(5)

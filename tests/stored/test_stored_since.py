@@ -13,7 +13,7 @@ import pytest
 from stored_events import AlsoRegistered, BigSale, Refund, Registered, Sale, big, numbers, sales
 
 import polycast as pc
-from polycast.broker.client.remote_transaction import Worker
+from polycast.broker.client.remote_transaction import TransactionRunner
 from polycast.broker.wire.messages import Done, Step
 from polycast.testing import ManualClock, Recorder
 
@@ -114,16 +114,16 @@ def late(others: Callable[[int], object]) -> Iterator[list[int]]:
 
     The number of times that it was to be kept is the item of the list.
     """
-    send, tries = Worker.send, [0]
+    send, tries = TransactionRunner.send, [0]
 
-    def send_late(self: Worker, steps: list[Step], *, keep: bool) -> Done:
+    def send_late(self: TransactionRunner, steps: list[Step], *, keep: bool) -> Done:
         if any(b"kept" in each.arguments for each in steps):
             tries[0] += keep
             elsewhere.submit(others, tries[0]).result(30)
         return send(self, steps, keep=keep)
 
     with ThreadPoolExecutor(1) as elsewhere, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Worker, "send", send_late)
+        patched.setattr(TransactionRunner, "send", send_late)
         yield tries
 
 

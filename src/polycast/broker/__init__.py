@@ -1,4 +1,4 @@
-"""The broker: its server, the client of a bus over it, and what they say to each other."""
+"""The broker: its server, its client, and the protocol between them."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ __all__ = ["Broker", "Serving"]
 
 
 def __getattr__(name: str) -> object:
-    """The server and what it needs are loaded only by whoever runs one."""
+    """Load the server only where it is used."""
     if name == "Broker":
         from polycast.broker.server.broker import Broker
 

@@ -81,7 +81,7 @@ def _serving(
     admission: Admission,
 ) -> Serving:
     from polycast.broker.server.broker import Broker
-    from polycast.broker.server.limits import Bounds
+    from polycast.broker.server.limits import ServerLimits
     from polycast.broker.server.run import Serving
 
     limits = Limits(
@@ -92,12 +92,18 @@ def _serving(
         heartbeat=given.heartbeat,
     )
     url = _url(given.store)
-    bounds = Bounds(
-        connections=given.connection_limit or Bounds().connections,
+    server_limits = ServerLimits(
+        connections=given.connection_limit or ServerLimits().connections,
         per_address=given.address_limit,
         handshake=given.handshake,
     )
-    broker = Broker(url, limits=limits, patience=given.patience, tokens=tokens, bounds=bounds)
+    broker = Broker(
+        url,
+        limits=limits,
+        patience=given.patience,
+        tokens=tokens,
+        server_limits=server_limits,
+    )
     try:
         return Serving(broker, host=addresses, port=port, tls=tls, admission=admission)
     except BaseException:

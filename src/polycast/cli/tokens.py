@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from polycast.broker.server.access import Finding
-    from polycast.broker.server.tokenfile import Contents, Token
+    from polycast.broker.server.access import TokenFinding
+    from polycast.broker.server.tokenfile import AccessToken, Contents
     from polycast.cli.terminal import Terminal
 
 __all__ = ["check_tokens", "make_token"]
@@ -100,7 +100,7 @@ def check_tokens(given: Namespace, terminal: Terminal) -> int:
     return DOUBTFUL if findings else 0
 
 
-def _data(token: Token, now: float) -> dict[str, Any]:
+def _data(token: AccessToken, now: float) -> dict[str, Any]:
     return {
         "name": token.name,
         "publish": [each.text for each in token.rights.publish],
@@ -113,7 +113,7 @@ def _data(token: Token, now: float) -> dict[str, Any]:
     }
 
 
-def _finding(each: Finding) -> dict[str, str]:
+def _finding(each: TokenFinding) -> dict[str, str]:
     return {
         "severity": each.severity,
         "code": each.code,
@@ -132,7 +132,7 @@ def _owner(name: str, contents: Contents) -> dict[str, Any]:
     return {"name": name, **{key: getattr(quota, key) for key in QUOTAS}}
 
 
-def _lines(contents: Contents, findings: tuple[Finding, ...]) -> Iterator[str]:
+def _lines(contents: Contents, findings: tuple[TokenFinding, ...]) -> Iterator[str]:
     tokens = contents.tokens
     for token in tokens:
         yield token.name
@@ -151,7 +151,7 @@ def _lines(contents: Contents, findings: tuple[Finding, ...]) -> Iterator[str]:
     yield ", ".join(count(number, word) for number, word in words)
 
 
-def _rows(token: Token) -> Iterator[tuple[str, str]]:
+def _rows(token: AccessToken) -> Iterator[tuple[str, str]]:
     """Every right in full: what is not shown might be what matters."""
     rights = token.rights
     if rights.admin:

@@ -17,8 +17,10 @@ __all__ = [
     "shown",
 ]
 
-_GROUPS = ("PolycastError", "FilterError", "StoreError", "BrokerError", "PipelineError")
-_GROUPS += ("ContextError", "AccessError")  # a kind of thing alone would be no code
+_GROUPS = {
+    *("PolycastError", "FilterError", "StoreError", "BrokerError", "PipelineError"),
+    *("ContextError", "AccessError"),
+}  # a kind of thing alone would be no code
 
 
 class PolycastError(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polycast.broker.client.inbound_stream import PARTS, News
+from polycast.broker.client.inbound_stream import PARTS, InboundStream
 from polycast.broker.wire.frames import encode_records
 from polycast.broker.wire.messages import Credit, Events, FromClient
 from polycast.events import Identity, Record
@@ -18,7 +18,7 @@ def records_at(position: int) -> bytes:
 SIZE = len(records_at(1))
 
 
-def read(news: News, count: int) -> None:
+def read(news: InboundStream, count: int) -> None:
     """Have so many events come, one by one, and read each."""
     for position in range(1, count + 1):
         news.brought(Events(1, position + 1, position, 0, 0, records_at(position)))
@@ -27,7 +27,7 @@ def read(news: News, count: int) -> None:
 
 def credits_of(window: int, count: int) -> list[int]:
     told: list[FromClient] = []
-    news = News(told.append, lambda: window)
+    news = InboundStream(told.append, lambda: window)
     news.read(1, 10, None)  # from here on
     read(news, count)
     return [each.size for each in told if isinstance(each, Credit)]
@@ -43,7 +43,7 @@ def test_a_broker_with_a_small_window_is_told_of_each_frame() -> None:
 
 def test_what_was_read_from_another_place_does_not_count_for_the_new_one() -> None:
     told: list[FromClient] = []
-    news = News(told.append, lambda: 3 * SIZE * PARTS)
+    news = InboundStream(told.append, lambda: 3 * SIZE * PARTS)
     news.read(1, 10, None)
     read(news, 2)
     news.read(1, 10, None)  # once more from the beginning
@@ -53,7 +53,7 @@ def test_what_was_read_from_another_place_does_not_count_for_the_new_one() -> No
 
 
 def test_frames_are_opened_until_they_make_up_the_size_that_is_read() -> None:
-    news = News([].append)
+    news = InboundStream([].append)
     news.read(1, 10, None)  # from here on
     for position in range(1, 6):
         news.brought(Events(1, position + 1, position, 0, 0, records_at(position)))

@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 
 from polycast.broker.client.address import addresses_of
-from polycast.broker.client.client_connection import Connection, ConnectionOptions, Handlers
+from polycast.broker.client.client_connection import (
+    BrokerConnection,
+    ConnectionHandlers,
+    ConnectionOptions,
+)
 from polycast.broker.wire.frames import encode, frames
 from polycast.broker.wire.messages import PROTOCOL, Answer, Append, Call, Limits, Refused, Welcome
 from polycast.config import SystemClock
@@ -100,11 +104,11 @@ def around() -> Iterator[ExitStack]:
         yield stack
 
 
-def connected(around: ExitStack, *, heartbeat: float) -> tuple[RawBroker, Connection]:
+def connected(around: ExitStack, *, heartbeat: float) -> tuple[RawBroker, BrokerConnection]:
     broker = RawBroker(heartbeat=heartbeat)
     around.callback(broker.close)
     options = ConnectionOptions(addresses_of(f"polycast://127.0.0.1:{broker.port}"))
-    connection = Connection(options, Handlers(), SystemClock())
+    connection = BrokerConnection(options, ConnectionHandlers(), SystemClock())
     connection.open()
     assert broker.has_client.wait(30)  # it has said its welcome before it knows whom it has
     around.callback(connection.close)
@@ -135,7 +139,7 @@ def test_a_broker_that_says_nothing_is_left_although_megabytes_wait_for_it(
     broker, connection = connected(around, heartbeat=0.1)
     large = Run("a.B", 1, "hash", IDENTITY, "json", [b"x" * 10_000_000])
     connection.ask(lambda number: Append(number, [large]))  # it returns although nobody reads
-    assert connection.unanswered > 10_000_000
+    assert connection.pending.size > 10_000_000
     eventually(lambda: broker.accepted > 1)
 
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from polycast.broker.server.access import Identified, Rights
-from polycast.broker.server.authorization import Guard
+from polycast.broker.server.access import Principal, Rights
+from polycast.broker.server.authorization import Authorization
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.permissions import RULES
 from polycast.broker.server.publisher_owners import (
     PUBLISHER,
     SUBSCRIPTION,
-    Publishers,
-    give_publisher,
-    give_subscription,
+    PublisherOwners,
+    set_publisher_owner,
+    set_subscription_owner,
 )
-from polycast.broker.server.remote_transactions import Task, take
+from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.wire.messages import Step
 from polycast.delivery.replay import REPLAYED
 from polycast.events import Identity, Root, encode_record
@@ -130,16 +130,16 @@ class World:
         self.guards = {role: self._guard(role, rights) for role, rights in ROLES.items()}
         with self.store.view() as view:
             self.before = view.revision()
-            self.broker.vocabulary.learn(view)
-        for guard in self.guards.values():  # it is here when what comes next is changed
-            self.broker.asked("changed", {"since": self.before}, guard)
+            self.broker.type_catalog.learn(view)
+        for authorization in self.guards.values():  # it is here when what comes next is changed
+            self.broker.asked("changed", {"since": self.before}, authorization)
         self.store.write(self._save_again).result(5)
 
     def _guard(self, role: str, rights: dict[str, Any]) -> Any:
-        who, broker = Identified(role, Rights.of(**rights), owner=MINE), self.broker
-        about = (broker.vocabulary, broker.store, lambda name: None)
-        options = {"usage": broker.usage, "publishers": Publishers(), "rules": self._rules}
-        return Guard(who, *about, **options)
+        who, broker = Principal(role, Rights.of(**rights), owner=MINE), self.broker
+        about = (broker.type_catalog, broker.store, lambda name: None)
+        options = {"usage": broker.usage, "publishers": PublisherOwners(), "rules": self._rules}
+        return Authorization(who, *about, **options)
 
     def _furnish(self, owner: str) -> Things:
         description = described(owner)
@@ -158,9 +158,9 @@ class World:
                     StoredSubscription(name, kept, 1, 1, durable=True, group=group, lease=LATER)
                 )
                 if owner != NOBODYS:
-                    give_subscription(tx, name, owner)
+                    set_subscription_owner(tx, name, owner)
             if owner != NOBODYS:
-                give_publisher(tx, things.publisher, owner)
+                set_publisher_owner(tx, things.publisher, owner)
             tx.join(GroupMember(things.group, bus.id, 1))
             for name in (things.subscription, things.group):
                 done = Flight(name, 40, things.publisher, done=True)
@@ -188,7 +188,7 @@ class World:
     def theirs_around(self, step: Step, role: str, tx: Transaction) -> tuple[list[str], list[str]]:
         """What belongs to the other tenant before and after a step."""
         before = marked(rows(tx), THEIRS)
-        take(tx, [step], Task(role, 0.0, self.guards[role]))
+        take(tx, [step], WorkScope(role, 0.0, self.guards[role]))
         return before, marked(rows(tx), THEIRS)
 
     def _save_again(self, tx: Transaction) -> None:

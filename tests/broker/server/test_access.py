@@ -281,7 +281,7 @@ def test_a_token_is_good_until_it_expires(write: Write) -> None:
     assert found is not None
     assert found.expires == NOW
     assert tokens.find("s", now=NOW) is None
-    assert tokens.again(found, now=NOW) is None
+    assert tokens.refresh(found, now=NOW) is None
 
 
 def test_a_new_token_is_a_secret_and_its_hash(write: Write) -> None:
@@ -508,9 +508,9 @@ def test_who_is_connected_has_the_rights_of_the_new_file(write: Write) -> None:
     assert found is not None
     write(block("renamed", more='publish = ["shop.Note"]'))
     tokens.reload_if_changed()
-    again = tokens.again(found, now=NOW)
+    again = tokens.refresh(found, now=NOW)
     assert again is not None
     assert (again.name, again.rights) == ("renamed", Rights.of(publish=["shop.Note"]))
     write(block("till-7", "another secret"))
     tokens.reload_if_changed()
-    assert tokens.again(again, now=NOW) is None
+    assert tokens.refresh(again, now=NOW) is None

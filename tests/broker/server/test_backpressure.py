@@ -20,7 +20,7 @@ from slow_store import SlowStore
 import polycast as pc
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.evicting_pool import EvictingPool
-from polycast.broker.server.limits import Bounds
+from polycast.broker.server.limits import ServerLimits
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.calls import READ
 from polycast.broker.wire.frames import encode, frames
@@ -64,7 +64,7 @@ def test_async_publishers_of_large_events_are_held_back_at_both_ends(
     around: ExitStack, eventually: Eventually, in_thread: Any, inbound: int
 ) -> None:
     store = SlowStore()
-    broker = Broker(bounds=Bounds(inbound=inbound), store=store)
+    broker = Broker(server_limits=ServerLimits(inbound=inbound), store=store)
     serving = around.enter_context(Serving(broker))
     bus = around.enter_context(pc.Bus(serving.url))
     buffer = narrow(bus, 1_000_000)
@@ -73,8 +73,8 @@ def test_async_publishers_of_large_events_are_held_back_at_both_ends(
 
     def look() -> None:
         most["client"] = max(most["client"], buffer.held)
-        most["unanswered"] = max(most["unanswered"], bus._engine.store._connection.unanswered)  # type: ignore[attr-defined]
-        most["broker"] = max(most["broker"], broker.holdings.held)
+        most["unanswered"] = max(most["unanswered"], bus._engine.store._connection.pending.size)  # type: ignore[attr-defined]
+        most["broker"] = max(most["broker"], broker.inbound_budget.held)
 
     async def publish_all() -> None:
         publishing = [asyncio.ensure_future(bus.publish_async(Order(n, LARGE))) for n in range(200)]
@@ -95,7 +95,7 @@ def test_async_publishers_of_large_events_are_held_back_at_both_ends(
     assert most["client"] <= 1_000_000 + 101_000
     assert most["unanswered"] <= 1_000_000 + 110_000
     assert most["broker"] <= inbound + 101_000
-    eventually(lambda: broker.holdings.held == 0)
+    eventually(lambda: broker.inbound_budget.held == 0)
     assert buffer.held == 0
 
 
@@ -196,7 +196,7 @@ def test_a_publisher_who_is_not_read_for_many_heartbeats_is_not_cut_off(
 ) -> None:
     store = SlowStore()
     limits = Limits(heartbeat=0.3)
-    broker = Broker(bounds=Bounds(inbound=200_000), limits=limits, store=store)
+    broker = Broker(server_limits=ServerLimits(inbound=200_000), limits=limits, store=store)
     serving = around.enter_context(Serving(broker))
     bus = around.enter_context(pc.Bus(serving.url))
     receipts = list[Any]()
@@ -206,10 +206,10 @@ def test_a_publisher_who_is_not_read_for_many_heartbeats_is_not_cut_off(
         receipts.extend(await asyncio.gather(*coming))
 
     publishing = in_thread(lambda: asyncio.run(publish_all()))
-    eventually(lambda: broker.holdings.held > 200_000)
-    [connection] = broker.connections
-    told = connection.told_that_it_lives
-    eventually(lambda: connection.told_that_it_lives > told + 6)  # each takes half a heartbeat
+    eventually(lambda: broker.inbound_budget.held > 200_000)
+    [session] = broker.sessions
+    told = session.backpressure.keepalives
+    eventually(lambda: session.backpressure.keepalives > told + 6)  # each takes half a heartbeat
     assert not receipts
     store.answer_always()
     publishing.join(DEADLINE)
@@ -318,7 +318,7 @@ def test_who_takes_slowly_but_answers_no_ping_in_time_is_not_cut_off(around: Exi
         opcode, _, data = read_frame(there)
         got += len(data) if opcode in (0, 2) else 0
         threading.Event().wait(0.02)
-    assert len(serving.broker.connections) == 2
+    assert len(serving.broker.sessions) == 2
 
 
 def test_who_sends_slowly_and_answers_no_ping_is_not_cut_off(
@@ -327,13 +327,13 @@ def test_who_sends_slowly_and_answers_no_ping_is_not_cut_off(
     serving = around.enter_context(Serving(Broker(limits=Limits(heartbeat=0.4))))
     there = around.enter_context(closing(raw_client(serving, buffer=65_536)))
     say(there, Hello(PROTOCOL, "raw"))
-    eventually(lambda: serving.broker.connections)
+    eventually(lambda: serving.broker.sessions)
     there.sendall(bytes([0x82, 0x80 | 127]) + (1_000_000).to_bytes(8) + bytes(4))
     for _ in range(4):  # each time that it is asked whether it lives
         assert there.recv(65_536)
         there.sendall(bytes(1_000))
-    assert serving.broker.connections
-    eventually(lambda: not serving.broker.connections)  # when nothing comes any more
+    assert serving.broker.sessions
+    eventually(lambda: not serving.broker.sessions)  # when nothing comes any more
 
 
 def test_a_message_of_many_tiny_fragments_ends_its_connection(
@@ -342,21 +342,21 @@ def test_a_message_of_many_tiny_fragments_ends_its_connection(
     serving = around.enter_context(Serving(Broker()))
     there = around.enter_context(closing(raw_client(serving, buffer=65_536)))
     say(there, Hello(PROTOCOL, "raw"))
-    eventually(lambda: serving.broker.connections)
+    eventually(lambda: serving.broker.sessions)
     send_frame(there, 2, b"\x91", fin=False)
     for _ in range(50):
         send_frame(there, 0, b"", fin=False)
-    eventually(lambda: not serving.broker.connections)
+    eventually(lambda: not serving.broker.sessions)
 
 
 def has_begun(broker: Broker, size: int) -> bool:
-    return broker.incoming.held >= size
+    return broker.incoming_pool.held >= size
 
 
 def test_messages_that_do_not_come_to_their_end_are_bounded_for_all_together(
     around: ExitStack, eventually: Eventually
 ) -> None:
-    broker = Broker(bounds=Bounds(inbound_total=500_000))
+    broker = Broker(server_limits=ServerLimits(inbound_total=500_000))
     serving = around.enter_context(Serving(broker))
     bus = around.enter_context(pc.Bus(serving.url))
     for number in range(1, 11):
@@ -366,16 +366,16 @@ def test_messages_that_do_not_come_to_their_end_are_bounded_for_all_together(
         there.sendall(bytes(300_000))
         so_much = min(number, 3) * 300_000
         eventually(partial(has_begun, broker, so_much))
-    eventually(lambda: len(broker.connections) == 4)
-    assert broker.incoming.held <= 1_000_000
+    eventually(lambda: len(broker.sessions) == 4)
+    assert broker.incoming_pool.held <= 1_000_000
     assert bus.publish(Order(1, LARGE)).position == 1
     there.close()
-    eventually(lambda: broker.incoming.held < 700_000)
+    eventually(lambda: broker.incoming_pool.held < 700_000)
 
 
 def test_messages_that_wait_for_room_count_too(around: ExitStack, eventually: Eventually) -> None:
     store = SlowStore()
-    broker = Broker(bounds=Bounds(inbound_total=500_000), store=store)
+    broker = Broker(server_limits=ServerLimits(inbound_total=500_000), store=store)
     serving = around.enter_context(Serving(broker))
     for number in range(8):  # the first takes all room, the others wait for it
         there = around.enter_context(closing(raw_client(serving, buffer=65_536)))
@@ -383,13 +383,13 @@ def test_messages_that_wait_for_room_count_too(around: ExitStack, eventually: Ev
         say(there, Hello(PROTOCOL, f"raw-{number}"))
         run = Run("a.B", 1, "hash", Identity("p", 1, number + 1), "json", [b"x" * 499_000])
         say(there, Append(1, [run]))
-        eventually(lambda: broker.holdings.held)
+        eventually(lambda: broker.inbound_budget.held)
     eventually(lambda: broker.opened == 8)
-    eventually(lambda: len(broker.connections) < 8)
-    assert broker.incoming.held <= 1_000_000
+    eventually(lambda: len(broker.sessions) < 8)
+    assert broker.incoming_pool.held <= 1_000_000
     store.answer_always()
-    eventually(lambda: broker.holdings.held == 0)
-    eventually(lambda: broker.incoming.held == 0)
+    eventually(lambda: broker.inbound_budget.held == 0)
+    eventually(lambda: broker.incoming_pool.held == 0)
 
 
 def test_of_those_who_have_most_the_largest_is_let_go() -> None:
@@ -398,7 +398,7 @@ def test_of_those_who_have_most_the_largest_is_let_go() -> None:
         group: str
         gone: bool = False
 
-        def let_go(self) -> None:
+        def evict(self) -> None:
             self.gone = True
 
     assembling = EvictingPool(1_000)
@@ -432,7 +432,7 @@ def test_a_message_of_fragments_is_one_message(around: ExitStack, eventually: Ev
 def test_what_waits_for_all_clients_is_bounded_and_all_of_them_get_it(
     around: ExitStack, eventually: Eventually
 ) -> None:
-    broker = Broker(bounds=Bounds(outbound_total=300_000))
+    broker = Broker(server_limits=ServerLimits(outbound_total=300_000))
     serving = around.enter_context(Serving(broker))
     shop = around.enter_context(pc.Bus(serving.url))
     buses = [around.enter_context(pc.Bus(serving.url)) for _ in range(4)]
@@ -442,13 +442,13 @@ def test_what_waits_for_all_clients_is_bounded_and_all_of_them_get_it(
     for n in range(60):
         shop.publish(Order(n, LARGE))
     eventually(lambda: all(len(each.events) == 60 for each in seen))
-    eventually(lambda: broker.outbound.held == 0)
+    eventually(lambda: broker.outbound_budget.held == 0)
 
 
 def test_clients_that_take_nothing_do_not_hold_more_than_all_may(
     around: ExitStack, eventually: Eventually
 ) -> None:
-    broker = Broker(bounds=Bounds(outbound_total=2_000_000))
+    broker = Broker(server_limits=ServerLimits(outbound_total=2_000_000))
     serving = around.enter_context(Serving(broker))
     shop = around.enter_context(pc.Bus(serving.url))
     for n in range(20):
@@ -458,8 +458,8 @@ def test_clients_that_take_nothing_do_not_hold_more_than_all_may(
         ask_for_all(there)
     eventually(lambda: broker.opened == 11)
     eventually(lambda: broker.cut_off > 0)
-    assert broker.unsent.held <= 4_000_000
-    assert broker.unsent.held == broker.outbound.held
+    assert broker.outbound_pool.held <= 4_000_000
+    assert broker.outbound_pool.held == broker.outbound_budget.held
     desk, seen = around.enter_context(pc.Bus(serving.url)), Recorder[Order]()
     desk.subscribe(Order, seen)
     shop.publish(Order(99))

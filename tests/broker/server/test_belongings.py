@@ -14,17 +14,17 @@ import pytest
 from shop import Order
 
 import polycast as pc
-from polycast.broker.server.access import Identified, Rights
+from polycast.broker.server.access import Principal, Rights
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.client_session import Connection
+from polycast.broker.server.client_session import ClientSession
 from polycast.broker.server.publisher_owners import (
     PUBLISHER,
     SUBSCRIPTION,
-    disown,
-    give_publisher,
-    give_subscription,
+    forget_owners,
     owner_of_publisher,
     owner_of_subscription,
+    set_publisher_owner,
+    set_subscription_owner,
 )
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.calls import STEPS
@@ -91,7 +91,7 @@ def test_letters_of_a_live_subscription_are_its_owners_too(
     eventually(lambda: len(shop.dead_letters()) == 1)
     [letter] = shop.dead_letters()
     shop.close()
-    broker.store.write(disown).result(5)  # there are letters left, so they stay somebody's
+    broker.store.write(forget_owners).result(5)  # there are letters left, so they stay somebody's
     assert list(thief.dead_letters()) == []
     with pytest.raises(pc.AccessDeniedError, match="take out"):
         store_of(thief).write(lambda tx: tx.exhume([letter.number])).result(5)
@@ -103,7 +103,7 @@ def test_a_name_stays_with_its_owner_as_long_as_letters_are_left(two: Any) -> No
     shop.publish(Order(1))
     assert shop.flush(5)
     kept.cancel()
-    broker.store.write(disown).result(5)
+    broker.store.write(forget_owners).result(5)
     with pytest.raises(
         pc.AccessDeniedError, match="'orders', which has gone and left dead letters"
     ):
@@ -138,7 +138,7 @@ def test_letters_of_many_names_come_in_the_same_order(two: Any) -> None:
 
     def bury(tx: Any) -> None:
         for name in names:
-            give_subscription(tx, name, "shop")
+            set_subscription_owner(tx, name, "shop")
         tx.bury([msgspec.structs.replace(letter, subscription=name) for name in names])
         tx.bury([msgspec.structs.replace(letter, subscription="theirs")] * 600)
         tx.bury([letter])
@@ -196,7 +196,7 @@ def test_nothing_is_left_under_a_name_for_who_takes_it_next(two: Any, name: str)
 
     for work in (plant, plant_and_go):
         store_of(thief).write(work).result(5)
-    broker.store.write(disown).result(5)
+    broker.store.write(forget_owners).result(5)
     shop.subscribe(Order, print, durable=name)
     with broker.store.view() as view:
         assert (view.documents(OUTLIVING), view.documents(REPLAYED)) == ({}, {})
@@ -281,11 +281,11 @@ def test_only_its_owner_is_told_again_what_a_client_was_answered() -> None:
     assert asyncio.run(results_of(broker, talks)) == [[b"\xc3"], [], [b"\xc3"]]
 
 
-def admin(owner: str) -> Identified:
-    return Identified(owner, Rights.of(admin=True), owner=owner)
+def admin(owner: str) -> Principal:
+    return Principal(owner, Rights.of(admin=True), owner=owner)
 
 
-async def results_of(broker: Broker, talks: list[tuple[Identified, Work]]) -> list[list[bytes]]:
+async def results_of(broker: Broker, talks: list[tuple[Principal, Work]]) -> list[list[bytes]]:
     """The results of some work, each over a connection of its own and all by one client's name."""
     running = asyncio.create_task(broker.run())
     found = []
@@ -293,7 +293,7 @@ async def results_of(broker: Broker, talks: list[tuple[Identified, Work]]) -> li
         frames_of_it = frames([encode(Hello(PROTOCOL, "same")), encode(work)], 1_000_000)
         done: asyncio.Future[Done] = asyncio.get_running_loop().create_future()
         receive, send = partial(said, frames_of_it, done), partial(heard, done)
-        await Connection(broker, send, who=who, place="here").run(receive)
+        await ClientSession(broker, send, principal=who, place="here").run(receive)
         found.append((await done).results)
     running.cancel()
     with suppress(asyncio.CancelledError):
@@ -325,18 +325,18 @@ def test_a_connection_whose_token_has_another_owner_by_now_ends(
 
     async def talk() -> str:
         async def receive() -> bytes | None:
-            broker.look_at_tokens()
-            assert connection.guard is before  # it is as it was
+            broker.refresh_tokens()
+            assert connection.authorization is before  # it is as it was
             path.write_text(path.read_text() + "owner = 'new'")
-            broker.look_at_tokens()
+            broker.refresh_tokens()
             return None
 
         async def send(data: bytes) -> None:
             del data
 
-        connection = Connection(broker, send, who=who, place="here")
-        before = connection.guard
-        broker.connections.add(connection)
+        connection = ClientSession(broker, send, principal=who, place="here")
+        before = connection.authorization
+        broker.sessions.add(connection)
         return str(await connection.run(receive))
 
     assert asyncio.run(talk()) == "its token has another owner now"
@@ -349,7 +349,7 @@ def test_owners_are_found_in_a_store_that_has_them_elsewhere(tmp_path: Path) -> 
     def as_before(tx: Any) -> None:
         tx.save(StoredSubscription("orders", definition(), 1, 1))
         tx.put_document(PUBLISHER, "subscription/orders", b"shop")
-        give_publisher(tx, "till", "shop")
+        set_publisher_owner(tx, "till", "shop")
 
     first.store.write(as_before).result(5)
     first.close()
@@ -366,7 +366,9 @@ def test_a_letter_that_is_refused_is_told_of(two: Any, caplog: Any, eventually: 
     shop.publish(Order(1))
     eventually(lambda: len(shop.dead_letters()) == 1)
     [letter] = shop.dead_letters()
-    broker.store.write(lambda tx: give_subscription(tx, letter.subscription, "thief")).result(5)
+    broker.store.write(lambda tx: set_subscription_owner(tx, letter.subscription, "thief")).result(
+        5
+    )
     shop.publish(Order(2))
     eventually(lambda: "was not kept: use the subscription" in caplog.text)
 

@@ -261,7 +261,7 @@ def test_who_never_reads_what_fits_into_buffers_is_let_go_by_the_heartbeat(
         hello = next(frames([encode(Hello(PROTOCOL, "silent"))], 1_000))
         silent.sendall(bytes([0x82, 0x80 | len(hello), 0, 0, 0, 0]) + hello)  # masked by nothing
         eventually(lambda: serving.broker.opened)
-        eventually(lambda: not serving.broker.connections)
+        eventually(lambda: not serving.broker.sessions)
 
 
 def test_definitions_of_one_subscription_are_counted_each(serve: Serve, open_bus: OpenBus) -> None:

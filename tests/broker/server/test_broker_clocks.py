@@ -10,7 +10,7 @@ import pytest
 from polycast.broker.client.address import addresses_of
 from polycast.broker.client.client_connection import ConnectionOptions
 from polycast.broker.client.remote_store import RemoteStore
-from polycast.broker.server.maintenance import FORGOTTEN, Tending
+from polycast.broker.server.maintenance import FORGOTTEN, Maintenance
 from polycast.broker.server.quotas import Quota
 from polycast.broker.server.usage import Usage
 from polycast.events import Identity
@@ -45,20 +45,20 @@ def test_a_client_goes_by_the_clock_of_its_broker_whatever_is_done_to_its_own(
 def test_what_a_client_was_told_is_kept_for_as_long_as_it_may_ask(step: float) -> None:
     clock = ManualClock()
     store: Any = MemoryStore(clock=clock)
-    tending = Tending(store, clock, lambda: None, usage_of(store, clock))
+    maintenance = Maintenance(store, clock, lambda: None, usage_of(store, clock))
 
     def is_there() -> bool:
         return store.write(lambda tx: tx.answer("it") is not None).result()
 
     store.write(lambda tx: tx.put_answer(StoredReply("it", 1, b"", clock.time()))).result()
     clock.step(step)
-    tending.let_go()
+    maintenance.clean_up()
     assert is_there()
     clock.advance(FORGOTTEN - 10)
-    tending.let_go()
+    maintenance.clean_up()
     assert is_there()
     clock.advance(2 * DAY + 20)
-    tending.let_go()
+    maintenance.clean_up()
     assert not is_there()
 
 
@@ -68,14 +68,14 @@ def test_a_broker_lets_go_of_nothing_because_its_clock_was_set(
 ) -> None:
     clock = ManualClock()
     store: Any = MemoryStore(clock=clock)
-    tending = Tending(store, clock, lambda: None, usage_of(store, clock))
+    maintenance = Maintenance(store, clock, lambda: None, usage_of(store, clock))
     Retention(age=3_600).keep_in(store)
     _fill(store)
     clock.step(step)
-    tending.let_go()
+    maintenance.clean_up()
     assert store.oldest() == 1
     clock.advance(DAY + 3_700)
-    tending.let_go()
+    maintenance.clean_up()
     assert store.oldest() == 3
 
 

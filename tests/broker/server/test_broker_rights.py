@@ -14,7 +14,7 @@ import pytest
 from shop import Gift, Order
 
 import polycast as pc
-from polycast.broker.server.publisher_owners import SUBSCRIPTION, disown
+from polycast.broker.server.publisher_owners import SUBSCRIPTION, forget_owners
 from polycast.broker.server.run import Serving
 from polycast.stores import Run
 from polycast.testing import Recorder
@@ -171,7 +171,7 @@ def test_who_belongs_to_what_outlives_neither_broker_nor_subscription(
     kept.cancel()
 
     def names() -> object:
-        second.broker.store.write(disown).result(5)
+        second.broker.store.write(forget_owners).result(5)
         with second.broker.store.view() as view:
             return view.documents(SUBSCRIPTION)
 

@@ -54,7 +54,7 @@ def test_what_a_filter_refuses_is_not_sent(buses: tuple[pc.Bus, pc.Bus]) -> None
 
 def received(bus: pc.Bus) -> int:
     """How many events the broker has sent to a bus."""
-    return int(bus._engine.store._news.events)  # type: ignore[attr-defined]
+    return int(bus._engine.store._inbound.events)  # type: ignore[attr-defined]
 
 
 def test_the_rest_of_a_filter_is_asked_here(buses: tuple[pc.Bus, pc.Bus]) -> None:

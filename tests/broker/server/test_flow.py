@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polycast.broker.server.access import ANYBODY, Identified
+from polycast.broker.server.access import ANYBODY, Principal
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.client_session import Connection
+from polycast.broker.server.byte_budget import ByteBudget
+from polycast.broker.server.client_session import ClientSession
 from polycast.broker.server.grants import Rights
-from polycast.broker.server.limits import Bounds
-from polycast.broker.server.turns import SLICE, Holdings, Turns
+from polycast.broker.server.limits import ServerLimits
+from polycast.broker.server.round_robin import SLICE, RoundRobin
 from polycast.broker.wire.calls import READ, STEPS
 from polycast.broker.wire.frames import decode_from_broker, encode, frames
 from polycast.broker.wire.messages import (
@@ -64,13 +65,13 @@ class SlowStore(MemoryStore):
 class Client:
     """One that says frames when it is asked for them, and hears."""
 
-    def __init__(self, broker: Broker, *, who: Identified = ANYBODY) -> None:
+    def __init__(self, broker: Broker, *, who: Principal = ANYBODY) -> None:
         self.frames: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.heard: list[Any] = []
         self.bell = asyncio.Event()
-        self.connection = Connection(broker, self._hear, who=who, place="here")
+        self.session = ClientSession(broker, self._hear, principal=who, place="here")
         self.say(Hello(PROTOCOL, "client"))
-        self.task = asyncio.create_task(self.connection.run(self.frames.get))
+        self.task = asyncio.create_task(self.session.run(self.frames.get))
 
     async def _hear(self, frame: bytes) -> None:
         self.heard += decode_from_broker(frame)
@@ -101,9 +102,9 @@ def run(test: Callable[[Broker], Awaitable[None]], broker_of: Callable[[], Broke
     asyncio.run(whole())
 
 
-def slow(**bounds: int) -> Broker:
+def slow(**server_limits: int) -> Broker:
     limits = Limits(heartbeat=0.01)
-    return Broker(bounds=Bounds(**bounds), limits=limits, store=SlowStore())
+    return Broker(server_limits=ServerLimits(**server_limits), limits=limits, store=SlowStore())
 
 
 async def settled() -> None:
@@ -125,12 +126,12 @@ def test_an_honest_publisher_is_not_read_beyond_what_the_broker_may_hold_for_it(
             client.say(appending(number, size=1_000))
         await settled()
         assert len(store.submitted) == 9  # of a thousand bytes each, and a little
-        assert 12_000 <= broker.holdings.held < 13_000
+        assert 12_000 <= broker.inbound_budget.held < 13_000
         while len(client.of(Answer)) < 100:
             store.answer_all()
             await settled()
         assert [each.number for each in client.of(Answer)] == list(range(1, 101))
-        assert broker.holdings.held == client.connection.held == 0
+        assert broker.inbound_budget.held == client.session.backpressure.held == 0
         await client.close()
 
     run(test, lambda: slow(inbound=12_000))
@@ -143,11 +144,11 @@ def test_all_clients_together_are_bounded_too_and_go_on_when_there_is_room() -> 
         for client in clients:
             client.say(*(appending(number, size=1_000) for number in range(1, 6)))
         await settled()
-        assert broker.holdings.held < 12_000
+        assert broker.inbound_budget.held < 12_000
         while any(len(each.of(Answer)) < 5 for each in clients):
             store.answer_all()
             await settled()
-        assert broker.holdings.held == 0
+        assert broker.inbound_budget.held == 0
         for client in clients:
             await client.close()
 
@@ -174,7 +175,7 @@ def test_one_who_is_not_heard_for_now_is_told_that_the_broker_lives() -> None:
 def test_reading_without_the_right_to_see_anything_reads_nothing() -> None:
     async def test(broker: Broker) -> None:
         store: Any = broker.store
-        client = Client(broker, who=Identified("till", Rights.of(publish=["a.*"])))
+        client = Client(broker, who=Principal("till", Rights.of(publish=["a.*"])))
         client.say(*(Call(number, "read", READING) for number in range(1, 1_001)))
         while len(client.of(Refused)) < 1_000:
             client.bell.clear()
@@ -225,13 +226,13 @@ def test_work_with_questions_whose_answers_are_too_much_is_refused() -> None:
 
 def test_who_has_had_more_than_a_slice_waits_until_others_had_theirs() -> None:
     async def test() -> list[str]:
-        turns, order = Turns(), list[str]()
+        round_robin, order = RoundRobin(), list[str]()
 
         async def work(party: str, times: int, seconds: float) -> None:
             for _ in range(times):
-                await turns.take(party)
+                await round_robin.take(party)
                 order.append(party)
-                turns.spend(party, seconds)
+                round_robin.spend(party, seconds)
 
         await asyncio.gather(work("a", 8, SLICE * 2), work("a", 8, SLICE * 2), work("b", 4, 0.0))
         return order
@@ -244,10 +245,10 @@ def test_who_has_had_more_than_a_slice_waits_until_others_had_theirs() -> None:
 
 def test_who_gave_up_waiting_does_not_hold_up_its_party() -> None:
     async def test() -> None:
-        turns = Turns()
-        turns.spend("a", SLICE * 3)
-        first = asyncio.create_task(turns.take("a"))
-        second = asyncio.create_task(turns.take("a"))
+        round_robin = RoundRobin()
+        round_robin.spend("a", SLICE * 3)
+        first = asyncio.create_task(round_robin.take("a"))
+        second = asyncio.create_task(round_robin.take("a"))
         await asyncio.sleep(0)
         first.cancel()
         await second
@@ -257,36 +258,36 @@ def test_who_gave_up_waiting_does_not_hold_up_its_party() -> None:
 
 @pytest.mark.parametrize(("allowed", "of_one"), [(10_000, 1_000), (100, 50), (1, 1)])
 def test_one_address_has_no_more_than_half_of_all_connections(allowed: int, of_one: int) -> None:
-    assert Bounds(connections=allowed).of_one_address == of_one
-    assert Bounds(connections=allowed, per_address=7).of_one_address == 7
+    assert ServerLimits(connections=allowed).of_one_address == of_one
+    assert ServerLimits(connections=allowed, per_address=7).of_one_address == 7
 
 
 def test_an_owner_that_has_its_part_of_the_room_waits_and_others_do_not() -> None:
-    holdings, told = Holdings(100, share=0.25), list[str]()
-    holdings.change(30, "evil")
-    assert not holdings.has_room("evil")
-    assert holdings.has_room("shop")
-    assert holdings.has_room()
-    holdings.await_room(lambda: told.append("evil"), "evil")
-    holdings.change(10, "shop")
-    holdings.change(-10, "shop")
+    inbound_budget, told = ByteBudget(100, share=0.25), list[str]()
+    inbound_budget.change(30, "evil")
+    assert not inbound_budget.has_room("evil")
+    assert inbound_budget.has_room("shop")
+    assert inbound_budget.has_room()
+    inbound_budget.await_room(lambda: told.append("evil"), "evil")
+    inbound_budget.change(10, "shop")
+    inbound_budget.change(-10, "shop")
     assert told == []  # what others are done with is no room for it
-    holdings.change(-10, "evil")
-    holdings.change(-10, "evil")
+    inbound_budget.change(-10, "evil")
+    inbound_budget.change(-10, "evil")
     assert told == ["evil"]
 
 
 def test_all_wait_while_all_have_too_much_and_are_told_of_room() -> None:
-    holdings, told = Holdings(100, share=0.5), list[str]()
+    inbound_budget, told = ByteBudget(100, share=0.5), list[str]()
     for owner in ("a", "b", "c"):
-        holdings.change(40, owner)
+        inbound_budget.change(40, owner)
     tell = lambda: told.append("forgotten")  # noqa: E731
-    holdings.await_room(tell, "c")
-    holdings.await_room(lambda: told.append("d"), "d")
-    holdings.await_room(lambda: told.append("nobody"))
-    holdings.forget(tell, "c")
-    assert not any(map(holdings.has_room, ("a", "d", None)))
-    holdings.change(-40, "a")
+    inbound_budget.await_room(tell, "c")
+    inbound_budget.await_room(lambda: told.append("d"), "d")
+    inbound_budget.await_room(lambda: told.append("nobody"))
+    inbound_budget.forget(tell, "c")
+    assert not any(map(inbound_budget.has_room, ("a", "d", None)))
+    inbound_budget.change(-40, "a")
     assert sorted(told) == ["d", "nobody"]
 
 
@@ -299,17 +300,17 @@ def test_whoever_waits_for_room_is_told_as_soon_as_there_is_some(
     changes: list[tuple[str | None, int, bool]],
 ) -> None:
     """Nobody waits for ever while there is room, and what is held is what is held of each."""
-    holdings, waiting = Holdings(100, share=0.4), set[str | None]()
+    inbound_budget, waiting = ByteBudget(100, share=0.4), set[str | None]()
     held: list[tuple[str | None, int]] = []
     for owner, size, is_more in changes:
         if is_more or not held:
             held.append((owner, size))
-            holdings.change(size, owner)
-            if not holdings.has_room(owner) and owner not in waiting:
+            inbound_budget.change(size, owner)
+            if not inbound_budget.has_room(owner) and owner not in waiting:
                 waiting.add(owner)
-                holdings.await_room(lambda owner=owner: waiting.discard(owner), owner)  # type: ignore[misc]
+                inbound_budget.await_room(lambda owner=owner: waiting.discard(owner), owner)  # type: ignore[misc]
         else:
             whose, less = held.pop(size % len(held))
-            holdings.change(-less, whose)
-        assert not any(holdings.has_room(each) for each in waiting)
-        assert holdings.held == sum(size for _, size in held)
+            inbound_budget.change(-less, whose)
+        assert not any(inbound_budget.has_room(each) for each in waiting)
+        assert inbound_budget.held == sum(size for _, size in held)

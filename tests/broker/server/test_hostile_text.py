@@ -84,7 +84,7 @@ def test_a_file_of_tokens_that_is_damaged_is_told_of_plainly(
     (tmp_path / "tokens.toml").write_text(
         f'[[token]]\nname = "x"\n"{HOSTILE!r}" = 1\n"\x9b31m" = 1'
     )
-    broker.look_at_tokens()
+    broker.refresh_tokens()
     assert "the tokens go on as they were" in log.getvalue()
     with pytest.raises(pc.PolycastError) as found:
         load_tokens(tmp_path / "tokens.toml")

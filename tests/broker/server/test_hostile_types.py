@@ -13,7 +13,7 @@ import pytest
 import polycast as pc
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
-from polycast.broker.server.type_ancestry import MOST_ABOVE
+from polycast.broker.server.type_catalog import MOST_ABOVE
 from polycast.errors import NotDecodableError
 from polycast.events import Identity
 from polycast.matching import Definition
@@ -121,9 +121,9 @@ def test_who_has_too_many_supertypes_is_received_as_itself_alone() -> None:
     above = [Description(f"evil.A{n}") for n in range(MOST_ABOVE + 1)]
     below = Description("evil.B", supertypes=tuple(each.name for each in above))
     fewer = Description("evil.C", supertypes=below.supertypes[: MOST_ABOVE - 1])
-    broker.vocabulary.add([*above, below, fewer])
-    assert broker.vocabulary.names("evil.B", below.hash) == ("evil.B",)
-    assert len(broker.vocabulary.names("evil.C", fewer.hash)) == MOST_ABOVE
+    broker.type_catalog.add([*above, below, fewer])
+    assert broker.type_catalog.names("evil.B", below.hash) == ("evil.B",)
+    assert len(broker.type_catalog.names("evil.C", fewer.hash)) == MOST_ABOVE
 
 
 def nested(depth: int) -> TypeExpression:

@@ -13,8 +13,8 @@ from test_flow import Client, run, settled
 
 from polycast.broker.server.authorized_request import LARGEST_DEFINITION
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.client_session import Connection
-from polycast.broker.server.definition_limits import PART, parts_of
+from polycast.broker.server.client_session import ClientSession
+from polycast.broker.server.request_limits import PART, parts_of
 from polycast.broker.server.type_descriptions import LARGEST, MOST
 from polycast.broker.wire.frames import decode_message, encode, encode_description
 from polycast.broker.wire.messages import Answer, Describe, Refused, Want, Wanted
@@ -67,15 +67,15 @@ def test_a_type_of_two_thousand_fields_is_accepted() -> None:
         client.say(Describe(7, [encode_description(type_of(2_000))]))
         while not client.of(Answer):
             await asyncio.sleep(0)
-        assert broker.vocabulary.described(type_of(2_000).hash) is not None
+        assert broker.type_catalog.described(type_of(2_000).hash) is not None
         await client.close()
 
     run(test, lambda: Broker("memory:"))
 
 
-def parts(connection: Connection, message: Any) -> int:
+def parts(session: ClientSession, message: Any) -> int:
     """How many times others have a turn while a message is heard."""
-    return sum(1 for _ in connection._hear(msgspec.Raw(encode(message))))
+    return sum(1 for _ in session.requests.handle(msgspec.Raw(encode(message))))
 
 
 def test_others_have_their_turn_while_much_is_read() -> None:
@@ -83,11 +83,11 @@ def test_others_have_their_turn_while_much_is_read() -> None:
         client = Client(broker)
         types = [encode_description(type_of(50, f"T{n}")) for n in range(100)]
         types.append(encode_description(type_of(1)))
-        assert parts(client.connection, Describe(1, types)) == 100
+        assert parts(client.session, Describe(1, types)) == 100
         wants = [definition(f"event.f0 > {n}") for n in range(100)]
         many = len(list(parts_of(wants)))
         assert many > 5
-        assert parts(client.connection, Want(2, "w", wants)) == 2 * many  # checked, then taken
+        assert parts(client.session, Want(2, "w", wants)) == 2 * many  # checked, then taken
         assert [each.number for each in client.of(Wanted)] == []
         await settled()
         assert [each.number for each in client.of(Wanted)] == [2]
@@ -122,16 +122,19 @@ def test_a_message_means_the_same_alone_and_in_its_frame() -> None:
 
 def test_what_is_wanted_by_nobody_any_more_is_forgotten_later_than_it_is_answered() -> None:
     async def test(broker: Broker) -> None:
-        client, hub = Client(broker), broker.hub
+        client, fanout = Client(broker), broker.fanout
         client.say(Describe(1, [encode_description(type_of(1))]))
         client.say(Want(2, "w", [definition(f"event.f0 > {n}") for n in range(100)]))
         while not client.of(Wanted):
             await asyncio.sleep(0)
-        broker.hub.leave(client.connection)
-        assert (len(hub), len(hub._plan)) == (0, 100)  # others have their turn first
-        while hub.step():
+        broker.fanout.leave(client.session.events)
+        assert (len(fanout.plan), len(fanout.plan._plan)) == (
+            0,
+            100,
+        )  # others have their turn first
+        while fanout.step():
             pass
-        assert (len(hub), len(hub._plan)) == (0, 0)
+        assert (len(fanout.plan), len(fanout.plan._plan)) == (0, 0)
         await client.close()
 
     run(test, lambda: Broker("memory:"))

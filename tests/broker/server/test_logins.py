@@ -17,7 +17,7 @@ from polycast.broker.client.client_connection import ConnectionOptions
 from polycast.broker.server.application import application
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.failed_logins import FailedLogins
-from polycast.broker.server.origins import Admission, Names
+from polycast.broker.server.origins import Admission, HostPolicy
 from polycast.broker.server.run import Serving
 from polycast.testing import ManualClock
 
@@ -136,9 +136,8 @@ def answer_to(
 ) -> tuple[int, str]:
     """What a broker answers to a request that came from an address."""
     broker = Broker(tokens=tokens)
-    app = application(
-        broker, Names.of(["10.0.0.7"], Admission()), broker.reception, plain_tokens=allowed
-    )
+    policy = HostPolicy.of(["10.0.0.7"], Admission())
+    app = application(broker, policy, plain_tokens=allowed)
     headers = [(b"host", b"10.0.0.7"), (b"authorization", f"Bearer {secret}".encode())]
     scope: dict[str, Any] = {
         "type": "http",

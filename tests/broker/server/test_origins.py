@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.origins import Admission, Names, host_of, origin_of
+from polycast.broker.server.origins import Admission, HostPolicy, host_of, origin_of
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.messages import PATH
 from polycast.broker.wire.security import certified_names, tls_server_context
@@ -237,8 +237,8 @@ def test_an_origin_has_one_form(text: str, origin: str | None) -> None:
     assert origin_of(text) == origin
 
 
-def names(bound: Sequence[str], **more: Sequence[str]) -> Names:
-    return Names.of(bound, Admission(), certified=more.get("certified", ()))
+def names(bound: Sequence[str], **more: Sequence[str]) -> HostPolicy:
+    return HostPolicy.of(bound, Admission(), certified=more.get("certified", ()))
 
 
 def test_at_all_addresses_it_goes_by_the_one_that_was_reached_and_by_the_machines_name() -> None:

@@ -14,19 +14,19 @@ import pytest
 from shop import Gift, Order
 
 import polycast as pc
-from polycast.broker.server.access import Identified, Rights
-from polycast.broker.server.authorization import Guard
+from polycast.broker.server.access import Principal, Rights
+from polycast.broker.server.authorization import Authorization
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.client_session import Connection
-from polycast.broker.server.prometheus import measured
+from polycast.broker.server.client_session import ClientSession
+from polycast.broker.server.prometheus import metrics_text
 from polycast.broker.server.publisher_owners import (
     PUBLISHER,
     SUBSCRIPTION,
-    disown,
-    give_subscription,
+    forget_owners,
+    set_subscription_owner,
 )
 from polycast.broker.server.quotas import Quota
-from polycast.broker.server.remote_transactions import Task, take
+from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.server.run import Serving
 from polycast.broker.server.usage import DAY, Usage, size_of_run
 from polycast.broker.wire.calls import STEPS
@@ -41,7 +41,7 @@ OpenBus = Callable[..., pc.Bus]
 Serve = Callable[..., Serving]
 Eventually = Callable[[Callable[[], object]], None]
 ALL = "publish = ['*']\nsubscribe = ['*']\nowner = 'shop'"
-WHO = Identified("till", Rights.of(publish=["*"]), owner="shop")
+WHO = Principal("till", Rights.of(publish=["*"]), owner="shop")
 
 
 class Shop:
@@ -136,7 +136,7 @@ async def come(broker: Broker, client: str, let_in: asyncio.Event, found: list[s
     async def send(data: bytes) -> None:
         del data
 
-    found.append(str(await Connection(broker, send, who=WHO, place="here").run(receive)))
+    found.append(str(await ClientSession(broker, send, principal=WHO, place="here").run(receive)))
 
 
 def test_subscriptions_are_counted_over_all_connections_of_an_owner(shop: Any) -> None:
@@ -162,8 +162,8 @@ def test_names_of_durable_subscriptions_are_counted_in_the_store(shop: Any, tmp_
             two.subscribe(Order, print, **options)
     one.subscribe(Order, print, group="second")  # it is there
     kept.cancel()
-    here.broker.store.write(disown).result(5)
-    here.broker.usage.count(here.broker.store.write(disown).result(5))
+    here.broker.store.write(forget_owners).result(5)
+    here.broker.usage.count(here.broker.store.write(forget_owners).result(5))
     two.subscribe(Order, print, durable="third")
 
 
@@ -205,7 +205,7 @@ def test_bytes_of_a_day_are_counted_over_all_connections(shop: Any) -> None:
     assert 2_000 < caught.value.data["used"] < 3_000
     other.publish(Order(3, "x" * 1_000))
     here.open("boss").publish(Order(4, "x" * 1_000))
-    text = measured(here.broker).decode()
+    text = metrics_text(here.broker).decode()
     used = caught.value.data["used"]
     assert f'polycast_owner_bytes_today{{owner="shop"}} {float(used)}' in text
     assert 'polycast_owner_connections{owner="shop"} 2.0' in text
@@ -301,7 +301,7 @@ def taking(usage: Usage, *names: str) -> Callable[[Transaction], None]:
         usage.begin()
         for name in names:
             usage.add_durable(tx, WHO, name)
-            give_subscription(tx, name, "shop")
+            set_subscription_owner(tx, name, "shop")
 
     return take
 
@@ -345,14 +345,14 @@ def stored(request: Any, tmp_path: Path) -> Any:
     return lambda: Broker(url)
 
 
-def client_of(broker: Broker, rights: Rights, **quota: int) -> Guard:
+def client_of(broker: Broker, rights: Rights, **quota: int) -> Authorization:
     """What stands between a client of the owner `shop` and the store."""
     broker.usage = Usage(broker.store, broker.clock, lambda owner: Quota(**quota))
-    return broker.guard(Identified("till", rights, owner="shop"))
+    return broker.authorize(Principal("till", rights, owner="shop"))
 
 
-def work(broker: Broker, guard: Guard, *steps: Step) -> list[bytes]:
-    task = Task("till", 0.0, guard)
+def work(broker: Broker, authorization: Authorization, *steps: Step) -> list[bytes]:
+    task = WorkScope("till", 0.0, authorization)
     return broker.store.write(lambda tx: take(tx, steps, task)).result(5)
 
 
@@ -370,46 +370,46 @@ def test_open_buses_of_an_owner_are_counted_and_closed_ones_make_room(
 ) -> None:
     broker = stored()
     try:
-        guard = client_of(broker, WHO.rights, buses=2)
-        first, _ = work(broker, guard, opening("one"), opening("two"))
+        authorization = client_of(broker, WHO.rights, buses=2)
+        first, _ = work(broker, authorization, opening("one"), opening("two"))
         with pytest.raises(
             LimitReachedError, match=r"'shop' has 2 open buses .* up to 2 are accepted"
         ):
-            work(broker, guard, opening("three"))
+            work(broker, authorization, opening("three"))
         with pytest.raises(LimitReachedError):
-            work(broker, guard, opening("one"))
-        boss = broker.guard(Identified("boss", Rights.of(admin=True), owner="shop"))
+            work(broker, authorization, opening("one"))
+        boss = broker.authorize(Principal("boss", Rights.of(admin=True), owner="shop"))
         work(broker, boss, opening("boss"))
         closing = STEPS["remove_bus"].arguments(opened(first))
-        guard = client_of(broker, WHO.rights, buses=3)  # the boss has opened one, too
-        work(broker, guard, Step("remove_bus", closing), opening("three"))
+        authorization = client_of(broker, WHO.rights, buses=3)  # the boss has opened one, too
+        work(broker, authorization, Step("remove_bus", closing), opening("three"))
     finally:
         broker.close()
 
 
 def test_adverts_of_an_owner_are_counted_over_its_buses() -> None:
     broker = Broker()
-    guard = client_of(broker, WHO.rights, adverts=2)
-    buses = [opened(each) for each in work(broker, guard, opening("one"), opening("two"))]
+    authorization = client_of(broker, WHO.rights, adverts=2)
+    buses = [opened(each) for each in work(broker, authorization, opening("one"), opening("two"))]
     adverts = [
         Step("advertise", STEPS["advertise"].arguments(Advert(0, bus, "shop.Order")))
         for bus in buses
     ]
-    number, _ = work(broker, guard, *adverts)
+    number, _ = work(broker, authorization, *adverts)
     with pytest.raises(LimitReachedError, match=r"'shop' has 2 adverts .* up to 2 are accepted"):
-        work(broker, guard, adverts[0])
-    guard = client_of(broker, WHO.rights, adverts=2)
+        work(broker, authorization, adverts[0])
+    authorization = client_of(broker, WHO.rights, adverts=2)
     taken_back = STEPS["withdraw"].arguments(msgspec.msgpack.decode(number))
-    work(broker, guard, Step("withdraw", taken_back), adverts[0])
+    work(broker, authorization, Step("withdraw", taken_back), adverts[0])
     with broker.store.view() as view:
         assert len(view.adverts()) == 2
 
 
 def test_who_may_do_nothing_opens_no_bus_and_takes_no_name_of_a_publisher() -> None:
     broker = Broker()
-    guard = client_of(broker, Rights.of())
+    authorization = client_of(broker, Rights.of())
     with pytest.raises(pc.AccessDeniedError, match="has no publish, subscribe or describe grant"):
-        work(broker, guard, opening("one"))
+        work(broker, authorization, opening("one"))
     with broker.store.view() as view:
         assert view.buses() == []
         assert view.documents(PUBLISHER) == {}
@@ -430,8 +430,8 @@ class Counting:
 
 def test_however_many_steps_are_about_buses_they_are_listed_once() -> None:
     broker = Broker()
-    guard = client_of(broker, WHO.rights)
-    bus = opened(work(broker, guard, opening("one"))[0])
+    authorization = client_of(broker, WHO.rights)
+    bus = opened(work(broker, authorization, opening("one"))[0])
     kept = Step("keep_bus", STEPS["keep_bus"].arguments(bus, until=1e12))
     told = Step("advertise", STEPS["advertise"].arguments(Advert(0, bus, "shop.Order")))
     unsaid = Step("withdraw", STEPS["withdraw"].arguments(7))
@@ -439,7 +439,7 @@ def test_however_many_steps_are_about_buses_they_are_listed_once() -> None:
 
     def many(tx: Transaction) -> Counter[str]:
         counting = Counting(tx)
-        take(cast("Transaction", counting), steps, Task("till", 0.0, guard))
+        take(cast("Transaction", counting), steps, WorkScope("till", 0.0, authorization))
         return counting.listed
 
     assert broker.store.write(many).result(5) == {"buses": 1, "adverts": 1}

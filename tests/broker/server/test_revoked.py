@@ -44,7 +44,7 @@ def revoked(
     bus.publish(Reading(1))
     bus.flush(5)
     revoke_all(known)
-    serving.broker.soon(serving.broker.look_at_tokens)
+    serving.broker.soon(serving.broker.refresh_tokens)
     eventually(lambda: any("was refused" in each for each in bus.health().problems))
     return bus, sub
 

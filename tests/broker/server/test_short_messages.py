@@ -9,11 +9,11 @@ import pytest
 from test_flow import Client, SlowStore, run, settled
 
 import polycast as pc
-from polycast.broker.server.access import Identified, Rights
+from polycast.broker.server.access import Principal, Rights
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.limits import Bounds
+from polycast.broker.server.limits import ServerLimits
 from polycast.broker.server.quotas import Quota
-from polycast.broker.server.topic_limits import check_topic_text
+from polycast.broker.server.request_limits import check_topic_text
 from polycast.broker.server.usage import Usage, size_of_run
 from polycast.broker.wire.messages import Answer, Append, Limits, Refused
 from polycast.errors import LimitReachedError
@@ -40,7 +40,7 @@ def events(number: int, **shared: Any) -> Run:
 
 
 def small() -> Broker:
-    return Broker(bounds=Bounds(appended=MOST), limits=Limits(frame=20_000))
+    return Broker(server_limits=ServerLimits(appended=MOST), limits=Limits(frame=20_000))
 
 
 @pytest.mark.parametrize("what", SHARED)
@@ -69,12 +69,12 @@ def test_as_much_as_its_events_become_is_held_for_a_message() -> None:
         client = Client(broker)
         client.say(Append(7, [events(10, topic=f"/{LONG}")]))
         await settled()
-        assert broker.holdings.held >= 10 * len(LONG)
+        assert broker.inbound_budget.held >= 10 * len(LONG)
         store = broker.store
         assert isinstance(store, SlowStore)
         store.answer_all()
         await settled()
-        assert broker.holdings.held == 0
+        assert broker.inbound_budget.held == 0
         await client.close()
 
     run(test, lambda: Broker(store=SlowStore()))
@@ -89,7 +89,7 @@ def test_headers_count_among_what_waits_for_the_store_at_a_client() -> None:
 def test_reasons_of_what_is_astray_count_among_the_dead_letters_of_a_day() -> None:
     clock = ManualClock()
     usage = Usage(MemoryStore(clock=clock), clock, lambda owner: Quota(bytes_per_day=5_000))
-    who = Identified("till", Rights.of(publish=["*"]), owner="shop")
+    who = Principal("till", Rights.of(publish=["*"]), owner="shop")
     usage.add_runs(who, [events(1)], [Stray(0, "us", "why")])
     assert 200 < usage.letters_today("shop") < 1_000
     with pytest.raises(LimitReachedError, match="dead letters"):
@@ -130,11 +130,11 @@ def test_topics_and_patterns_as_programs_write_them_are_taken() -> None:
 
 def test_what_a_client_sends_with_such_a_topic_is_refused() -> None:
     broker = Broker()
-    guard = broker.guard(
-        Identified("till", Rights.of(publish=["*"], subscribe=["*"]), owner="shop")
+    authorization = broker.authorize(
+        Principal("till", Rights.of(publish=["*"], subscribe=["*"]), owner="shop")
     )
     long = "/" + "**/" * 100 + "a"
     with pytest.raises(LimitReachedError, match="levels"):
-        guard.check_append([events(1, topic=long.replace("*", "a"))], [])
+        authorization.events.check_append([events(1, topic=long.replace("*", "a"))], [])
     with pytest.raises(LimitReachedError, match="levels"):
-        guard.check_definition(Definition("all", "sorted_set", topic=long))
+        authorization.events.check_definition(Definition("all", "sorted_set", topic=long))

@@ -51,11 +51,11 @@ def test_very_many_pings_leave_others_their_turn(
         )
         raw.sendall(request.encode())
         assert raw.recv(4_000).startswith(b"HTTP/1.1 101")
-        turns = 0
+        round_robin = 0
 
         def turn() -> None:
-            nonlocal turns
-            turns += 1
+            nonlocal round_robin
+            round_robin += 1
             if pongs < MANY:
                 serving.broker.soon(turn)
 
@@ -64,7 +64,7 @@ def test_very_many_pings_leave_others_their_turn(
         raw.sendall(PING * MANY)
         while pongs < MANY:
             pongs += raw.recv(1_000_000).count(PONG)
-        assert turns > 50
+        assert round_robin > 50
 
 
 def test_very_many_small_messages_are_answered_each(

@@ -27,8 +27,8 @@ from tenants import (
 )
 
 import polycast as pc
-from polycast.broker.server.remote_transactions import Task, take
-from polycast.broker.wire.calls import ASKED, CALLS, ERRANDS, READ, READS, STEPS, Verb
+from polycast.broker.server.remote_transactions import WorkScope, take
+from polycast.broker.wire.calls import ASKED, CALLS, ERRANDS, READ, READS, STEPS, RemoteMethod
 from polycast.broker.wire.frames import encode_result
 from polycast.broker.wire.messages import FromClient, Step
 from polycast.routing.recipients import decode_takers
@@ -183,25 +183,27 @@ def test_everything_that_can_be_asked_is_in_the_model() -> None:
 # -- what comes of it ------------------------------------------------------------------------------
 
 
-def answered(world: World, who: Who, verb: Verb, given: dict[str, Any]) -> Any:
+def answered(world: World, who: Who, verb: RemoteMethod, given: dict[str, Any]) -> Any:
     """What a question is answered, as a connection has it answered."""
-    guard = world.guards[who.role]
+    authorization = world.guards[who.role]
     if verb is READ:
-        guard.check_read(READ, given)
+        authorization.check_read(READ, given)
         entries = world.store.read(1).entries
-        return [each for each in entries if guard.may_receive(each.record)]
+        return [each for each in entries if authorization.events.may_receive(each.record)]
     if verb is ASKED:
-        return encode_result(world.broker.hub.asked(cast("Any", object()), "a name"))
-    return world.broker.asked(verb.name, given, guard)
+        return encode_result(world.broker.fanout.plan.asked(cast("Any", object()), "a name"))
+    return world.broker.asked(verb.name, given, authorization)
 
 
-def stepped(world: World, who: Who, verb: Verb, given: dict[str, Any]) -> tuple[bytes, bool]:
+def stepped(
+    world: World, who: Who, verb: RemoteMethod, given: dict[str, Any]
+) -> tuple[bytes, bool]:
     """The result of a step, as the work of a client has it; and whether anything has changed."""
     step = Step(verb.name, verb.arguments(**given))
 
     def work(tx: Transaction) -> tuple[bytes, bool]:
         before = rows(tx)
-        [result] = take(tx, [step], Task(who.role, 0.0, world.guards[who.role]))
+        [result] = take(tx, [step], WorkScope(who.role, 0.0, world.guards[who.role]))
         return result, rows(tx) != before
 
     return undone(world, work)

@@ -16,7 +16,7 @@ import polycast as pc
 from polycast.broker.server.authorized_request import anybody
 from polycast.broker.server.permissions import RULES
 from polycast.broker.server.publisher_owners import PUBLISHER, SUBSCRIPTION
-from polycast.broker.server.remote_transactions import Task, take
+from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.messages import Step
 from polycast.delivery.replay import REPLAYED
@@ -148,7 +148,7 @@ def check(world: World, role: str, steps: list[Said], *, at_once: bool = False) 
         (verb, Step(verb, VERBS[verb].arguments(**given_by(verb, way, *two(world, *whose)))))
         for verb, way, *whose in steps
     ]
-    task = Task(role, 0.0, world.guards[role])
+    task = WorkScope(role, 0.0, world.guards[role])
     for some in [said] if at_once else [[each] for each in said]:
         done = world.store.write(partial(taken, task, some))
         error = done.exception(5)
@@ -167,7 +167,7 @@ def looked_at(world: World, things: Things) -> dict[str, object]:
         return kept_of(view, things)
 
 
-def taken(task: Task, some: list[tuple[str, Step]], tx: Transaction) -> list[bytes]:
+def taken(task: WorkScope, some: list[tuple[str, Step]], tx: Transaction) -> list[bytes]:
     """The answers to the questions among some steps."""
     results = take(tx, [each for _, each in some], task)
     return [result for (verb, _), result in zip(some, results, strict=True) if verb in READS]

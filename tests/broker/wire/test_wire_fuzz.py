@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from wire_strategies import VERBS, arguments_of, values_of
 from wire_talks import Talks, framed
 
-from polycast.broker.wire.calls import CALLS, ERRANDS, STEPS, Verb
+from polycast.broker.wire.calls import CALLS, ERRANDS, STEPS, RemoteMethod
 from polycast.broker.wire.frames import (
     MOST,
     decode_batch,
@@ -93,7 +93,7 @@ def test_a_damaged_frame_is_refused_as_a_bad_frame(decode: Decoder, data: bytes)
 @pytest.mark.parametrize("verb", VERBS, ids=named)
 @FEW
 @given(data=st.one_of(st.binary(max_size=60), damaged()))
-def test_arguments_of_any_bytes_are_refused_as_a_bad_frame(verb: Verb, data: bytes) -> None:
+def test_arguments_of_any_bytes_are_refused_as_a_bad_frame(verb: RemoteMethod, data: bytes) -> None:
     with suppress(BadFrameError):
         verb.given(data)
     with suppress(BadFrameError):
@@ -235,7 +235,7 @@ def test_a_client_with_many_definitions_leaves_nothing_behind(talks: Talks) -> N
     good = Definition("x", "list", topic="/a").encoded()
     talks.said(framed(*(Want(n, f"s{n}", [good, good]) for n in range(1, 100))))
     talks.said(framed(Want(1, "s", [good, HOSTILE["no unicode"]])))
-    assert len(talks.broker.hub) == 0
+    assert len(talks.broker.fanout.plan) == 0
     assert talks.is_well()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from wire_talks import Talks, framed
 
-from polycast.broker.client.remote_transaction import Worker
+from polycast.broker.client.remote_transaction import TransactionRunner
 from polycast.broker.wire.calls import STEPS
 from polycast.broker.wire.messages import (
     Done,
@@ -80,11 +80,11 @@ class Failing:
 
 def test_whatever_fails_while_it_sends_the_broker_says_so_and_goes_on(talks: Talks) -> None:
     reader = Failing()
-    talks.broker.hub.join(reader)
+    talks.broker.fanout.join(reader)
     talks.said(framed(Work(1, [put("a")], True, 1)))
     talks.until(lambda: not talks.broker.is_ready)
     assert any("planned" in each for each in talks.faults.found)
-    talks.broker.hub.leave(reader)
+    talks.broker.fanout.leave(reader)
     talks.faults.found.clear()
     talks.until(lambda: talks.broker.is_ready)
     assert talks.is_well()
@@ -101,6 +101,6 @@ class Forgetful:
 
 
 def test_a_broker_that_tells_too_few_results_is_not_believed() -> None:
-    worker = Worker(Forgetful(), lambda name, arguments: b"", lambda name: None)  # type: ignore[arg-type]
+    worker = TransactionRunner(Forgetful(), lambda name, arguments: b"", lambda name: None)  # type: ignore[arg-type]
     with pytest.raises(BadFrameError, match="1 steps have 0 results"):
         worker.run(lambda tx: tx.put_document("kind", "name", b""))

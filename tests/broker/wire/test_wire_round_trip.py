@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wire_strategies import VERBS, arguments_of, values_of
 
-from polycast.broker.wire.calls import LOG, Verb
+from polycast.broker.wire.calls import LOG, RemoteMethod
 from polycast.broker.wire.frames import (
     MOST,
     decode_batch,
@@ -42,7 +42,7 @@ TIMES = 20 if os.environ.get("POLYCAST_STRESS") == "long" else 1
 FEW = settings(max_examples=6 * TIMES, suppress_health_check=[*HealthCheck])
 
 
-def named(verb: Verb) -> str:
+def named(verb: RemoteMethod) -> str:
     return verb.name
 
 
@@ -82,7 +82,9 @@ def test_no_frame_has_more_messages_than_are_accepted() -> None:
 @pytest.mark.parametrize("verb", VERBS, ids=named)
 @FEW
 @given(data=st.data())
-def test_arguments_of_a_call_arrive_as_they_were_given(verb: Verb, data: st.DataObject) -> None:
+def test_arguments_of_a_call_arrive_as_they_were_given(
+    verb: RemoteMethod, data: st.DataObject
+) -> None:
     given_here = data.draw(arguments_of(verb))
     by_name = verb._signature.parameters
     plain = [name for name in by_name if by_name[name].kind is not by_name[name].KEYWORD_ONLY]
@@ -96,7 +98,7 @@ def test_arguments_of_a_call_arrive_as_they_were_given(verb: Verb, data: st.Data
 )
 @FEW
 @given(data=st.data())
-def test_a_result_arrives_as_it_was_found(verb: Verb, data: st.DataObject) -> None:
+def test_a_result_arrives_as_it_was_found(verb: RemoteMethod, data: st.DataObject) -> None:
     result = data.draw(values_of(verb._hints["return"]))
     encoded = encode(result) if verb.name in LOG else encode_result(result)
     assert verb.result(encoded) == result

@@ -11,14 +11,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 from hypothesis import strategies as st
 
-from polycast.broker.wire.calls import CALLS, ERRANDS, STEPS, Verb
+from polycast.broker.wire.calls import CALLS, ERRANDS, STEPS, RemoteMethod
 from polycast.broker.wire.frames import encode_description
 from polycast.typesystem import Description
 
 __all__ = ["VERBS", "arguments_of", "values_of"]
 
 _ALL = CALLS | STEPS | ERRANDS
-VERBS: list[Verb] = list({id(each): each for each in _ALL.values()}.values())
+VERBS: list[RemoteMethod] = list({id(each): each for each in _ALL.values()}.values())
 """All that can be asked and changed."""
 MANY = 2  # items of a collection
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
@@ -82,7 +82,7 @@ def _fields(cls: Any) -> tuple[str, ...]:
     return tuple(typing.cast("Any", cls)._fields)
 
 
-def arguments_of(verb: Verb) -> st.SearchStrategy[dict[str, Any]]:
+def arguments_of(verb: RemoteMethod) -> st.SearchStrategy[dict[str, Any]]:
     """Arguments that a method takes, by name."""
     hints = verb._hints
     names = list(verb._signature.parameters)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from polycast.broker.server.access import ANYBODY
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.client_session import Connection, ConnectionEnd
+from polycast.broker.server.client_session import ClientSession, SessionEnd
 from polycast.broker.wire.frames import decode_from_broker, encode, frames
 from polycast.broker.wire.messages import (
     PROTOCOL,
@@ -60,13 +60,11 @@ class Talks:
         self._runner.close()
         logging.getLogger("polycast.broker").removeHandler(self.faults)
 
-    def said(self, *given: bytes) -> tuple[list[FromBroker], ConnectionEnd | None]:
+    def said(self, *given: bytes) -> tuple[list[FromBroker], SessionEnd | None]:
         """What a client is answered that says this, and why it was cut off, if it was."""
         return self._runner.run(asyncio.wait_for(self._said(given), DEADLINE))
 
-    async def _said(
-        self, given: tuple[bytes, ...]
-    ) -> tuple[list[FromBroker], ConnectionEnd | None]:
+    async def _said(self, given: tuple[bytes, ...]) -> tuple[list[FromBroker], SessionEnd | None]:
         answers: list[FromBroker] = []
         finished = asyncio.Event()
 
@@ -86,8 +84,8 @@ class Talks:
             await finished.wait()
             return None
 
-        connection = Connection(self.broker, send, who=ANYBODY, place="here")
-        return answers, await connection.run(receive)
+        session = ClientSession(self.broker, send, principal=ANYBODY, place="here")
+        return answers, await session.run(receive)
 
     def until(self, condition: Callable[[], object]) -> None:
         """Let the broker run until a condition holds."""

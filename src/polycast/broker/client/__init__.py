@@ -1,1 +1,1 @@
-"""A bus over a broker: a store that is elsewhere, as the client sees it."""
+"""The client of a broker: a store at another host."""

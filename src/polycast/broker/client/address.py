@@ -1,4 +1,4 @@
-"""Where brokers are: what the URL of a remote bus means."""
+"""Addresses of brokers: the URL of a remote bus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACCEPTED = (
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One broker."""
+    """The address of one broker."""
 
     scheme: str
     host: str
@@ -27,18 +27,18 @@ class Address:
 
     @property
     def is_secure(self) -> bool:
-        """Whether it is reached by TLS."""
+        """Whether it uses TLS."""
         return self.scheme == "polycasts"
 
     def uri(self, path: str) -> str:
-        """What a WebSocket is opened with."""
+        """The URI of a WebSocket."""
         return f"{_SCHEMES[self.scheme]}://{self._place}{path}"
 
     @property
     def is_private(self) -> bool:
-        """Whether nobody else can read what is said: it is TLS, or does not leave this machine.
+        """Whether nobody else can read the traffic: it uses TLS, or stays on this machine.
 
-        Of names only `localhost` is believed: what others mean may change.
+        Of names, only `localhost` counts: others may resolve differently later.
         """
         if self.is_secure or self.host.lower() == "localhost":
             return True
@@ -57,26 +57,26 @@ class Address:
 
 
 def is_remote(url: object) -> bool:
-    """Whether a URL is that of a broker."""
+    """Whether a URL names a broker."""
     return isinstance(url, str) and url.partition(":")[0] in _SCHEMES
 
 
 def addresses_of(url: str) -> list[Address]:
-    """The brokers that a URL names, in the order in which they are tried."""
+    """The brokers in a URL, in the order in which they are tried."""
     scheme, _, rest = url.partition("://")
-    found = []
+    addresses = []
     for place in rest.rstrip("/").split(","):
         host, port = _split(place.strip())
         if scheme not in _SCHEMES or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
             raise BadOptionError("url", url, accepted=ACCEPTED)
-        found.append(Address(scheme, host, int(port)))
-    return found
+        addresses.append(Address(scheme, host, int(port)))
+    return addresses
 
 
 def _split(place: str) -> tuple[str, str]:
-    """Host and port."""
+    """Split into host and port."""
     if "@" in place or "/" in place:
-        return "", ""  # a token is an option, so that it does not get into logs
+        return "", ""  # tokens are options, so that they do not get into logs
     if place.startswith("["):
         host, _, rest = place[1:].partition("]")
         return host, rest.removeprefix(":") or str(PORT)

@@ -1,8 +1,8 @@
-"""The WebSocket of a client. Hearing never waits for saying, and a ping never waits for data.
+"""The WebSocket of a client: receiving never waits for sending, nor a ping for data.
 
-That of the library writes to the network while it holds the lock that reading needs, too: while a
-broker takes nothing, its answers and its pings would not be heard either. Here one thread writes,
-and of large messages a piece at a time.
+The library writes to the network while it holds the lock that reading needs, too: while a broker
+takes nothing, its answers and pings would not be received either. Here a thread of its own writes,
+large messages a piece at a time.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
     from websockets.protocol import Event
 
-__all__ = ["Socket"]
+__all__ = ["ClientSocket"]
 
-PIECE = 65_536  # bytes of a message after which pings, and answers to them, have their turn
+PIECE = 65_536  # bytes of a message after which pings and pongs may be sent
 
 
-class Socket(ClientConnection):
-    """That of the library, with a thread that writes."""
+class ClientSocket(ClientConnection):
+    """The library's connection, with a writer thread."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self._bell: SimpleQueue[None] = SimpleQueue()  # a signal handler may ring it while it rings
-        self._own: deque[bytes] = deque()  # frames that are not messages: pings, answers, the end
+        self._bell: SimpleQueue[None] = SimpleQueue()  # a signal handler may put while put runs
+        self._own: deque[bytes] = deque()  # frames without messages: pings, pongs, close
         self._messages: Callable[[], Iterable[bytes]] = tuple
         self._over = False
-        self.heard = 0  # frames, pieces of messages too
+        self.heard = 0  # received frames, fragments too
         super().__init__(*args, **options)
         self._writer = threading.Thread(target=self._write, name="polycast-send", daemon=True)
         self._writer.start()
@@ -45,36 +45,36 @@ class Socket(ClientConnection):
     # -- any thread --------------------------------------------------------------------------------
 
     def take_from(self, messages: Callable[[], Iterable[bytes]]) -> None:
-        """Say what this has, each time that the bell is rung."""
+        """Set the source of messages; the writer asks it each time that it is woken."""
         self._messages = messages
 
     def needs(self, thread: threading.Thread) -> bool:
-        """Whether it is one of those that speak and hear, which must not wait for an answer."""
+        """Whether a thread sends or receives, and so must not wait for an answer."""
         return thread in (self._writer, self.recv_events_thread)
 
     def ring(self) -> None:
-        """There is something to say."""
+        """Wake the writer."""
         self._bell.put(None)
 
     def process_event(self, event: Event) -> None:
-        """Whatever it is, the broker lives."""
+        """Count a received frame: the broker lives."""
         self.heard += 1
         super().process_event(event)
 
     def send_data(self) -> None:
-        """Leave what the protocol has to say to the writer; who calls this has its lock."""
+        """Leave frames of the protocol to the writer; the caller holds its lock."""
         self._own.extend(self.protocol.data_to_send())
         self.ring()
 
     def cut(self) -> None:
-        """End it without a word, also for who is just writing."""
+        """Close it at once, even while the writer writes."""
         with suppress(OSError):
             self.socket.shutdown(SHUT_RDWR)
         self.close_socket()
 
     def close_socket(self) -> None:
-        """End it; the writer, too."""
-        with suppress(OSError):  # who writes would not be woken by closing alone
+        """Close it, and end the writer."""
+        with suppress(OSError):  # closing alone would not wake a blocked writer
             self.socket.shutdown(SHUT_RDWR)
         super().close_socket()
         self._over = True
@@ -96,9 +96,9 @@ class Socket(ClientConnection):
             for data in self._to_write():
                 if data:
                     self.socket.sendall(data)
-                else:  # the library's sign for the end
+                else:  # empty data means the end
                     self.socket.shutdown(SHUT_WR)
-        except Exception:  # whoever hears notices, and connects again
+        except Exception:  # the receiver notices, and reconnects
             self.cut()
 
     def _to_write(self) -> Iterator[bytes]:
@@ -109,21 +109,21 @@ class Socket(ClientConnection):
             piece = next(pieces, None)
             if piece is not None:
                 yield piece
-            elif self._waited():
+            elif self._wait():
                 pieces = self._pieces()
             else:
                 return
 
-    def _waited(self) -> bool:
-        """Wait until there is something to say; whether there ever will be."""
+    def _wait(self) -> bool:
+        """Wait until woken; False when it is closed."""
         self._bell.get()
-        with suppress(Empty):  # what was rung for more than once is there by now, too
+        with suppress(Empty):  # one pass serves all wake-ups so far
             while True:
                 self._bell.get_nowait()
         return not self._over
 
     def _pieces(self) -> Iterator[bytes]:
-        """The messages that wait, as frames of at most one piece each."""
+        """Waiting messages, as frames of at most one piece each."""
         for message in self._messages():
             for at in range(0, len(message), PIECE):
                 with self.protocol_mutex:

@@ -1,4 +1,4 @@
-"""What a broker has sent and nobody has read yet."""
+"""The events that a broker has sent and no reader has taken yet."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ if TYPE_CHECKING:
     from polycast.broker.wire.messages import Events, FromClient
     from polycast.stores import Stored
 
-__all__ = ["News"]
+__all__ = ["InboundStream"]
 
-PARTS = 8  # of the window; a broker is told when as much has been read, not of each frame
+PARTS = 8  # credit is sent for each such part of the window, not for each frame
 
 
-class News:
-    """A part of the log from one place on, as far as it has come; what is wanted of it."""
+class InboundStream:
+    """The wanted part of the log from one position on, as far as it has been received."""
 
     def __init__(
         self, tell: Callable[[FromClient], None], window: Callable[[], int] = lambda: 0
     ) -> None:
-        self._tell, self._window = tell, window  # how much the broker sends ahead
+        self._tell, self._window = tell, window  # bytes that the broker sends ahead
         self.lock = threading.RLock()
         self._stream = 0
-        self._at = 0  # all before it has been read here
-        self._come: deque[Events] = deque()
-        self._open: deque[Stored] = deque()  # what is being read
-        self._end = 0  # how far that goes
-        self._read = 0  # bytes that the broker has not been told of
+        self._at = 0  # everything before it has been read
+        self._received: deque[Events] = deque()
+        self._decoded: deque[Stored] = deque()  # of the message that is being read
+        self._end = 0  # the position after it
+        self._read = 0  # bytes without credit yet
         self.wants: dict[str, list[bytes]] = {}
         self.newest = self.revision = 0
-        self.events = 0  # how many have come
+        self.events = 0  # how many were received
         self._commits = -1
-        self.is_current = False  # whether nothing was changed from here since
+        self.is_current = False  # whether this client has changed nothing since
 
     def resumed(self) -> Iterator[FromClient]:
-        """What a broker has to be told that knows nothing yet."""
+        """The messages that set up the stream over a new connection."""
         with self.lock:
-            for name, definitions in tuple(self.wants.items()):  # others may change it
+            for name, definitions in tuple(self.wants.items()):  # other threads may change it
                 yield Want(0, name, definitions)
             if self._at:
                 yield self._follow(self._at)
 
     def _follow(self, start: int) -> Follow:
-        """Begin anew at a place."""
+        """Begin a new stream at a position."""
         self._stream += 1
         self._at = start
         self._end = start
         self._read = 0
-        self._come.clear()
-        self._open.clear()
+        self._received.clear()
+        self._decoded.clear()
         return Follow(self._stream, start)
 
     def brought(self, events: Events) -> bool:
-        """More has come; whether anybody should look."""
+        """Take a message of the broker; whether readers should be woken."""
         with self.lock:
             changed = events.commits != self._commits
             self.is_current = True
@@ -68,45 +68,44 @@ class News:
             self.newest = max(self.newest, events.newest)
             self.revision = max(self.revision, events.revision)
             is_mine = events.stream == self._stream
-            if is_mine and self._stream:  # else nobody reads here: it is only told
-                if self._come and not self._come[-1].records:
-                    self._come.pop()  # it is in what comes after it
-                self._come.append(events)
+            if is_mine and self._stream:  # without a reader, only progress is sent
+                if self._received and not self._received[-1].records:
+                    self._received.pop()  # the new message includes its progress
+                self._received.append(events)
             return changed or is_mine
 
     def read(self, start: int, limit: int, size: int | None) -> LogPage:
-        """What has come from a place on."""
+        """Read from a position on."""
         with self.lock:
             if start != self._at:
-                follow = self._follow(start)
-                told: list[FromClient] = [follow]
+                replies: list[FromClient] = [self._follow(start)]
                 batch = LogPage([], start, more=False)
             else:
-                told = []
-                batch = self._taken(limit, size, told)
-        for each in told:
-            self._tell(each)
+                replies = []
+                batch = self._take(limit, size, replies)
+        for reply in replies:
+            self._tell(reply)
         return batch
 
-    def _taken(self, limit: int, size: int | None, told: list[FromClient]) -> LogPage:
-        found: list[Stored] = []
+    def _take(self, limit: int, size: int | None, replies: list[FromClient]) -> LogPage:
+        entries: list[Stored] = []
         much = float("inf") if size is None else size
         while True:
-            while self._open and len(found) < limit:
-                found.append(self._open.popleft())
-                self._at = found[-1].position + 1
-            if self._open:
+            while self._decoded and len(entries) < limit:
+                entries.append(self._decoded.popleft())
+                self._at = entries[-1].position + 1
+            if self._decoded:
                 break
             self._at = max(self._at, self._end)
-            if not self._come or len(found) == limit or much <= 0:
+            if not self._received or len(entries) == limit or much <= 0:
                 break
-            events = self._come.popleft()
-            self._open.extend(decode_records(events.records))
-            self.events += len(self._open)
+            events = self._received.popleft()
+            self._decoded.extend(decode_records(events.records))
+            self.events += len(self._decoded)
             self._end = events.upto
             self._read += len(events.records)
             much -= len(events.records)
             if events.records and self._read >= self._window() // PARTS:
-                told.append(Credit(self._read))
+                replies.append(Credit(self._read))
                 self._read = 0
-        return LogPage(found, self._at, more=bool(self._open or self._come))
+        return LogPage(entries, self._at, more=bool(self._decoded or self._received))

@@ -1,4 +1,4 @@
-"""What a broker refuses, as the error that a store of this process would raise."""
+"""Decodes errors of a broker as those that a local store would raise."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["OF_OWNER", "error_of"]
 
 OF_OWNER = "-of-owner"
-"""What the codes of limits end with that all connections of an owner have together."""
+"""The suffix of codes of quotas, which all connections of an owner share."""
 _LIMITS = frozenset(
     {"answers", "definition", "rate", "subscriptions", "steps", "too-large", "types"}
 )
 
 
 def error_of(refused: Refused) -> Exception:
-    """The error that a message stands for."""
+    """The error in a message."""
     make = _ERRORS.get(refused.code)
     if make is not None:
         return make(refused.text, refused.data)

@@ -1,29 +1,23 @@
-"""A store that a broker keeps: the same contract, over a network."""
+"""A store at a broker: the same contract, over a network."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from contextlib import contextmanager, suppress
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from polycast.broker.client.client_connection import Connection, Handlers
-from polycast.broker.client.inbound_stream import News
-from polycast.broker.client.remote_transaction import Worker, view_of
+from polycast.broker.client.client_connection import BrokerConnection, ConnectionHandlers
+from polycast.broker.client.inbound_stream import InboundStream
+from polycast.broker.client.remote_transaction import TransactionRunner, view_of
+from polycast.broker.client.remote_writer import RemoteWriter
 from polycast.broker.wire.calls import ASKED, LOG, NOTICES, READ
 from polycast.broker.wire.frames import decode_batch, encode_description, encode_result
 from polycast.broker.wire.messages import Append, Call, Describe, Want
 from polycast.config import SystemClock
-from polycast.errors import (
-    NotSerialisableError,
-    StoreClosedError,
-    WouldDeadlockError,
-)
-from polycast.locks import InterruptibleFuture, check_free, is_awaited, others_wait
+from polycast.errors import NotSerialisableError, WouldDeadlockError
+from polycast.locks import InterruptibleFuture, check_free, is_awaited
 from polycast.stores import Coverage, Draft, LogPage, Run
 
 if TYPE_CHECKING:
@@ -38,8 +32,6 @@ if TYPE_CHECKING:
     from polycast.stores.values import PushedFilter
     from polycast.typesystem import Description
 
-    Job = tuple[Callable[[Transaction], Any], Future[Any]] | None  # None is the end
-
 __all__ = ["RemoteClock", "RemoteStore"]
 
 T = TypeVar("T")
@@ -48,7 +40,7 @@ _hashes = msgspec.msgpack.Decoder(list[str] | None)
 
 
 class Promise(InterruptibleFuture[T]):
-    """What a broker will answer. Nobody waits for it for ever; it goes on being asked."""
+    """The answer of a broker. Waiting for it times out; the request stays pending."""
 
     def __init__(self, within: float, unreachable: Callable[[float], Exception]) -> None:
         super().__init__()
@@ -56,7 +48,7 @@ class Promise(InterruptibleFuture[T]):
         self.set_running_or_notify_cancel()
 
     def result(self, timeout: float | None = None) -> T:
-        """The answer; `BrokerUnreachableError` if it does not come in time."""
+        """The answer; raises `BrokerUnreachableError` if it does not come in time."""
         try:
             return super().result(self._within if timeout is None else timeout)
         except TimeoutError:
@@ -66,14 +58,14 @@ class Promise(InterruptibleFuture[T]):
 
 
 class RemoteClock:
-    """The clock of a broker, which all its clients go by; its seconds are those of this machine.
+    """The clock of a broker, which all its clients use; it advances with the monotonic clock here.
 
-    Between two connections it goes on evenly, whoever sets the wall clock here.
+    So it goes on evenly between two connections, even if the wall clock here is set.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.origin: Callable[[], float] = lambda: 0.0  # its time when the monotonic one was 0
+        self.origin: Callable[[], float] = lambda: 0.0  # its time when the monotonic clock was 0
         self.monotonic = clock.monotonic
 
     def time(self) -> float:
@@ -81,12 +73,12 @@ class RemoteClock:
         return self.monotonic() + self.origin()
 
     def offset(self) -> float:
-        """How far it is ahead of the wall clock here."""
+        """Seconds that it is ahead of the wall clock here."""
         return self.time() - self._clock.time()
 
 
-class RemoteStore(Handlers):
-    """The log and the state of a broker. Every method may be called in any thread."""
+class RemoteStore(ConnectionHandlers):
+    """The log and the state of a broker. For any thread."""
 
     is_tended = True
     is_remote = True
@@ -97,78 +89,75 @@ class RemoteStore(Handlers):
         self._within = options.within
         self._watchers: list[Callable[[], None]] = []
         self._private: dict[str, Description] = {}
-        self._connection = Connection(options, self, here)
-        self._news = News(self._connection.tell, lambda: self._connection.limits.window)
-        self._work: SimpleQueue[Job] = SimpleQueue()
-        self._closing = threading.RLock()
-        self._closed = False
+        self._connection = BrokerConnection(options, self, here)
+        self._inbound = InboundStream(self._connection.tell, lambda: self._connection.limits.window)
         self._connection.open()
         self.clock.origin = lambda: self._connection.origin
-        worker = Worker(self._connection, self._ask, self._guess)
-        self._writer = threading.Thread(
-            target=self._write_all, args=(worker,), name="polycast-remote-store", daemon=True
-        )
-        self._writer.start()
+        runner = TransactionRunner(self._connection, self._ask, self._guess)
+
+        def perform(work: Callable[[Transaction], Any]) -> Any:
+            result = runner.run(work)
+            self._inbound.is_current = False
+            return result
+
+        self._writer = RemoteWriter(perform)
 
     def check_wait(self, operation: str) -> None:
-        """Refuse a thread that the store itself waits for."""
+        """Refuse to block a thread that the store itself waits for."""
         if is_awaited():
             raise WouldDeadlockError(operation, why="it is called in a thread that others wait for")
         self._connection.check_wait(operation)
-        check_free(operation, self._news.lock)
+        check_free(operation, self._inbound.lock)
 
-    # -- what the broker says by itself ------------------------------------------------------------
+    # -- handlers of the connection ----------------------------------------------------------------
 
     def resumed(self) -> Iterable[FromClient]:
-        """It is connected, again or for the first time."""
+        """The messages to send first over a new connection."""
         private = list(map(encode_description, self._private.values()))
-        said: list[FromClient] = [Describe(0, private)] if private else []
-        return [*said, *self._news.resumed()]
+        described: list[FromClient] = [Describe(0, private)] if private else []
+        return [*described, *self._inbound.resumed()]
 
     def brought(self, events: Events) -> None:
-        """There are events, or there is progress."""
-        if self._news.brought(events):
+        """Take events, or progress without events."""
+        if self._inbound.brought(events):
             self._wake()
 
     def stopped(self, error: Exception) -> None:
-        """The connection is lost; it comes back by itself, unless that is in vain."""
+        """Wake watchers: the connection is lost. It reconnects by itself if it can."""
         del error
         self._wake()
 
     def _wake(self) -> None:
-        for woken in tuple(self._watchers):
+        for wake in tuple(self._watchers):
             with suppress(Exception):
-                woken()
+                wake()
 
-    # -- asking ------------------------------------------------------------------------------------
-
-    def _promise(self) -> Promise[Any]:
-        return Promise(self._within, self._connection.unreachable)
+    # -- requests ----------------------------------------------------------------------------------
 
     def _ask(self, name: str, arguments: bytes) -> bytes:
-        found: bytes = self._connection.answer(lambda number: Call(number, name, arguments))
-        return found
+        result: bytes = self._connection.answer(lambda number: Call(number, name, arguments))
+        return result
 
     def _asked(self, name: str, *args: Any, **options: Any) -> Any:
-        verb = LOG[name]
-        return verb.result(self._ask(name, verb.arguments(*args, **options)))
+        method = LOG[name]
+        return method.result(self._ask(name, method.arguments(*args, **options)))
 
     def _guess(self, name: str) -> Any:
-        """What a question is nearly always answered with."""
-        return self._news.revision if name == "revision" and self._news.is_current else None
+        """The likely answer to a question, or None."""
+        return self._inbound.revision if name == "revision" and self._inbound.is_current else None
 
     # -- the log -----------------------------------------------------------------------------------
 
     def submit(
         self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
     ) -> Future[list[int]]:
-        """Append, all or none; the result comes when the broker has synced it."""
+        """Append all events or none; the result comes when the broker has synced them."""
         future: Future[list[int]] = InterruptibleFuture()
         future.set_running_or_notify_cancel()
         try:
-            runs = [_run_of(each) if isinstance(each, Draft) else each for each in drafts]
-            lost = list(astray)
-            asked = self._connection.ask(lambda number: Append(number, runs, lost))
+            runs = [_run_of(draft) if isinstance(draft, Draft) else draft for draft in drafts]
+            strays = list(astray)
+            asked = self._connection.ask(lambda number: Append(number, runs, strays))
         except (OverflowError, UnicodeEncodeError, TypeError, ValueError) as error:
             future.set_exception(NotSerialisableError(drafts, path="Record", why=str(error)))
             return future
@@ -176,7 +165,7 @@ class RemoteStore(Handlers):
         return future
 
     def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
-        """The same, waiting for it."""
+        """The same, and wait for it."""
         self.check_wait("append()")
         return self.submit(drafts).result(timeout)
 
@@ -191,14 +180,14 @@ class RemoteStore(Handlers):
         size: int | None = None,
     ) -> LogPage:
         """The first records from a position on."""
-        found = self._part(start, limit, until, types, wanted_by, size)
-        # A broker gives as much at a time as it can send; whoever catches up asks on by himself.
-        while wanted_by is None and size is None and len(found.entries) < limit:
-            more = self._part(found.upto, limit - len(found.entries), until, types, None, None)
-            if more.upto == found.upto:
+        batch = self._part(start, limit, until, types, wanted_by, size)
+        # A broker limits each answer; a subscription that catches up asks for more by itself.
+        while wanted_by is None and size is None and len(batch.entries) < limit:
+            more = self._part(batch.upto, limit - len(batch.entries), until, types, None, None)
+            if more.upto == batch.upto:
                 break
-            found = LogPage([*found.entries, *more.entries], more.upto)
-        return found
+            batch = LogPage([*batch.entries, *more.entries], more.upto)
+        return batch
 
     def _part(
         self,
@@ -214,175 +203,135 @@ class RemoteStore(Handlers):
         return decode_batch(self._ask(READ.name, READ.arguments(start, **about)))
 
     def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> LogPage:
-        """What the broker has sent from a position on."""
-        return self._news.read(start, limit, size)
+        """The events that the broker has sent from a position on."""
+        return self._inbound.read(start, limit, size)
 
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
-        """Tell the broker what a subscription wants."""
-        wanted = list(definitions)
-        if not wanted:
-            if self._news.wants.pop(name, None) is not None:
+        """Replace the definitions of a subscription at the broker."""
+        copied = list(definitions)
+        if not copied:
+            if self._inbound.wants.pop(name, None) is not None:
                 self._connection.tell(Want(0, name, []))
             return Coverage(0)
-        found: Wanted = self._connection.answer(lambda number: Want(number, name, wanted))
-        self._news.wants[name] = wanted
-        return Coverage(found.start)
+        wanted: Wanted = self._connection.answer(lambda number: Want(number, name, copied))
+        self._inbound.wants[name] = copied
+        return Coverage(wanted.start)
 
     def asked(self, name: str) -> list[PushedFilter]:
-        """What the broker asks of the filters of a subscription, just now."""
-        found: list[PushedFilter] = ASKED.result(self._ask(ASKED.name, ASKED.arguments(name)))
-        return found
+        """What the broker evaluates of the filters of a subscription now."""
+        asked: list[PushedFilter] = ASKED.result(self._ask(ASKED.name, ASKED.arguments(name)))
+        return asked
 
     def types(self) -> dict[int, EventType]:
-        """The types of which there are records."""
-        found: dict[int, EventType] = self._asked("types")
-        return found
+        """The types of stored records."""
+        types: dict[int, EventType] = self._asked("types")
+        return types
 
     def newest(self) -> int:
         """The newest position."""
         return int(self._asked("newest"))
 
     def oldest(self) -> int:
-        """The oldest position kept."""
+        """The oldest position."""
         return int(self._asked("oldest"))
 
     def position_at(self, moment: float) -> int:
-        """The first position kept whose time is not before a moment."""
+        """The first position whose time is not before a moment."""
         return int(self._asked("position_at", moment))
 
     def find(self, identity: Identity) -> int | None:
-        """Where the record with an identity is."""
-        found: int | None = self._asked("find", identity)
-        return found
+        """The position of the record with an identity."""
+        position: int | None = self._asked("find", identity)
+        return position
 
     def truncate(self, before: int) -> int:
-        """Let go of what is before a position."""
+        """Delete records before a position."""
         return int(self._asked("truncate", before))
 
     def size(self) -> int:
-        """How many bytes the store takes."""
+        """The size of the store in bytes."""
         return int(self._asked("size"))
 
     def notices(self) -> list[str]:
-        """What the broker does otherwise than usual for the owner of the token, in words."""
-        found: list[str] = NOTICES.result(self._ask(NOTICES.name, NOTICES.arguments()))
-        return found
+        """What the broker has suspended for the owner of the token, in words."""
+        notices: list[str] = NOTICES.result(self._ask(NOTICES.name, NOTICES.arguments()))
+        return notices
 
     # -- the state ---------------------------------------------------------------------------------
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """Look at the state; each answer is of its own moment, and none is older than the last."""
+        """A view of the state; each answer is newer than the one before, or as old."""
         yield view_of(self._look)
 
     def _look(self, name: str, arguments: bytes) -> bytes:
-        if name == "revision" and self._news.is_current and self._connection.is_up:
-            return encode_result(self._news.revision)  # what was sent with the latest events
+        if name == "revision" and self._inbound.is_current and self._connection.is_up:
+            return encode_result(self._inbound.revision)  # as sent with the latest events
         return self._ask(name, arguments)
 
     def describe(self, descriptions: Sequence[Description]) -> Future[None]:
-        """Keep descriptions, before what is submitted afterwards."""
-        future: Promise[None] = self._promise()
+        """Store descriptions, before any event that is submitted afterwards."""
+        future: Promise[None] = Promise(self._within, self._connection.unreachable)
         encoded = list(map(encode_description, descriptions))
         asked = self._connection.ask(lambda number: Describe(number, encoded))
-        told = {each.hash: each for each in descriptions}
-        asked.add_done_callback(lambda done: _pass_on(done, future, partial(self._kept, told)))
+        described = {description.hash: description for description in descriptions}
+        asked.add_done_callback(
+            lambda done: _pass_on(done, future, partial(self._described, described))
+        )
         return future
 
-    def _kept(self, told: dict[str, Description], answer: bytes) -> None:
-        """What is private to this client has to be said again to a broker that does not know it."""
-        mine = [told[each] for each in _hashes.decode(answer) or () if each in told]
-        self._private = self._private | {each.hash: each for each in mine}
+    def _described(self, described: dict[str, Description], answer: bytes) -> None:
+        """Remember private descriptions: they are sent again over each new connection."""
+        hashes = (digest for digest in _hashes.decode(answer) or () if digest in described)
+        self._private = self._private | {digest: described[digest] for digest in hashes}
 
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Change the state; the result, or what `work` raised, comes when the broker has synced."""
         self._connection.home.check("writing to a broker")
-        future: Promise[T] = self._promise()
-        with self._closing:
-            if not self._closed:
-                self._work.put((work, future))
-                return future
-        future.set_exception(StoreClosedError())
+        future: Promise[T] = Promise(self._within, self._connection.unreachable)
+        self._writer.submit(work, future)
         return future
 
-    def _write_all(self, worker: Worker) -> None:
-        waiting: deque[Job] = deque()
-        with others_wait():
-            self._write_each(worker, waiting)
-
-    def _write_each(self, worker: Worker, waiting: deque[Job]) -> None:
-        while (item := self._next_work(waiting)) is not None:
-            work, future = item
-            try:
-                result = worker.run(work)
-                self._news.is_current = False
-                future.set_result(result)
-            except BaseException as error:
-                future.set_exception(error)
-            del work, future, item  # nothing is held while it waits
-
-    def _next_work(self, waiting: deque[Job]) -> Job:
-        """What is to be done next; None is the end.
-
-        Of what waits by now, what can wait comes last; but before what comes later.
-        """
-        if not waiting:
-            found = [self._work.get()]
-            with suppress(Empty):
-                while True:
-                    found.append(self._work.get_nowait())
-            waiting.extend(sorted(found, key=_turn))
-        return waiting.popleft()
-
-    # -- its life ----------------------------------------------------------------------------------
+    # -- connection --------------------------------------------------------------------------------
 
     @property
     def failure(self) -> Exception | None:
-        """Why nothing can be written any more, if that is so."""
+        """Why the connection has ended for good, if it has."""
         return self._connection.failure
 
     @property
     def trouble(self) -> Exception | None:
-        """Why the connection was lost, if no broker has answered since."""
+        """Why the connection was lost, until a broker has answered again."""
         return self._connection.trouble
 
     @property
     def welcome(self) -> Welcome:
-        """What the broker said when it was last connected."""
-        found = self._connection.welcome
-        assert found is not None  # it is opened with the connection
-        return found
+        """The welcome of the latest connection."""
+        welcome = self._connection.welcome
+        assert welcome is not None  # since `open` has succeeded
+        return welcome
 
     @property
     def is_up(self) -> bool:
         """Whether a broker is connected now."""
         return self._connection.is_up
 
-    def watch(self, woken: Callable[[], None]) -> None:
-        """Have a function called when there is something new."""
-        self._watchers.append(woken)
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call a function when there is something new."""
+        self._watchers.append(wake)
 
     def close(self) -> None:
-        """Finish what was submitted, if a broker answers, and let go."""
+        """Finish queued transactions, if a broker answers, and disconnect."""
         if self._connection.home.is_elsewhere():
             return
-        with self._closing:
-            if self._closed:
-                return
-            self._closed = True
-            self._work.put(None)
-        if threading.current_thread() is not self._writer:
-            self._writer.join(self._within if self._connection.is_up else 0.0)
+        if not self._writer.close():
+            return
+        self._writer.join(self._within if self._connection.is_up else 0.0)
         self._connection.close()
 
 
-def _turn(job: Job) -> int:
-    """Whose turn it is among those that wait."""
-    return 2 if job is None else int(getattr(job[0], "can_wait", False))
-
-
 def _run_of(draft: Draft) -> Run:
-    """A draft as a run of one."""
+    """A draft as a run of one event."""
     root, roots = draft.root, None
     if root is not None and root.payload:
         root, roots = msgspec.structs.replace(root, payload=b""), [root.payload]

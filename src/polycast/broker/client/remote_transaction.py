@@ -1,9 +1,9 @@
-"""A transaction that runs here and is kept elsewhere.
+"""Optimistic transactions: they run at the client and commit at the broker.
 
-The work runs against what the broker answers and, where that is nearly always the same, against
-guesses. All of it is then sent as one list of steps, each with the result that it had here. The
-broker takes the steps in a transaction of its own and keeps them if every result is the same;
-otherwise it tells what they are, and the work runs again.
+The work runs against answers of the broker and, where these hardly ever differ, against guesses.
+Then all of its steps are sent at once, each with the result that it had here. The broker takes them
+in a transaction of its own and commits if every result is the same; otherwise it returns the actual
+results, and the work runs again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from polycast.stores.claims import ClaimRequest, SettleRequest, StoredProcedure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.broker.client.client_connection import Connection
-    from polycast.broker.wire.calls import Verb
+    from polycast.broker.client.client_connection import BrokerConnection
+    from polycast.broker.wire.calls import RemoteMethod
     from polycast.stores import Transaction, View
 
-__all__ = ["Worker", "view_of"]
+__all__ = ["TransactionRunner", "view_of"]
 
 T = TypeVar("T")
 TRIES = 100
@@ -44,33 +44,36 @@ _TOUCHED_BY: dict[str, frozenset[str]] = {
     "members": _MEMBERS,
     "strays": _MEMBERS | {"open_bus"},
 }
-"""Which steps change the answer to a question; one that is not here is changed by any."""
+"""Which steps may change the answer to a question; any step, for one that is not listed."""
 _GUESSES: dict[str, bytes] = {
-    name: encode_result(True)  # nobody else has taken it
+    name: encode_result(True)  # no other client has it
     for name in ("move", "keep_bus", "claim")
 } | {"take_over": encode_result(0)}
 
 _GROWING = frozenset({"newest"})
-"""Questions whose answer others change all the time and which only grows: what was told a moment
-before is no reason to run the work again. Else nobody could attach while others publish."""
+"""Questions whose answer only grows, all the time: an earlier answer is no conflict. Otherwise no
+client could attach while others publish."""
 _TOLD = frozenset({"open_bus"})
-"""Steps whose result nothing depends on that the work does. As the last, they are kept whatever it
-is: many who open a bus at once would else have to guess who of them is the next."""
+"""Steps that are committed with any result if they are the last: otherwise many clients that open
+a bus at once would have to guess whose turn it is."""
 _ALWAYS_TOLD = frozenset({"take_over"})
-"""Steps whose result no later step may depend on, by contract: many who attach at once."""
-_VERBS: dict[type, Verb] = {ClaimRequest: ERRANDS["take_claims"], SettleRequest: ERRANDS["settle"]}
+"""Steps whose result no later step may depend on, by contract: many clients attach at once."""
+_METHODS: dict[type, RemoteMethod] = {
+    ClaimRequest: ERRANDS["take_claims"],
+    SettleRequest: ERRANDS["settle"],
+}
 
 
-class _Again(Exception):
-    """What the work was told does not hold any more."""
+class _Conflict(Exception):
+    """An answer that the work has used is not valid any more."""
 
 
-class Worker:
-    """Runs the work of one client, one after the other. In one thread."""
+class TransactionRunner:
+    """Runs the transactions of one client. In one thread."""
 
     def __init__(
         self,
-        connection: Connection,
+        connection: BrokerConnection,
         ask: Callable[[str, bytes], bytes],
         guesses: Callable[[str], Any],
     ) -> None:
@@ -78,40 +81,40 @@ class Worker:
         self._order = 0
 
     def run(self, work: Callable[[Transaction], T]) -> T:
-        """Run some work until it is kept; its result."""
+        """Run work until it is committed; its result."""
         if isinstance(work, StoredProcedure):
             return cast("T", self._carry_out(work))
-        known = Known()
+        known = RememberedResults()
         for _ in range(TRIES):
-            recording = Recording(self, known)
+            recording = TransactionRecording(self, known)
             try:
                 result = work(cast("Transaction", recording))
                 if recording.has_written and not self._keep(recording):
-                    # It is kept; only what it was told differs.
-                    recording = Recording(self, known, kept=recording)
+                    # It is committed, but some results differ: run it again for its own result.
+                    recording = TransactionRecording(self, known, kept=recording)
                     result = work(cast("Transaction", recording))
-            except _Again:
+            except _Conflict:
                 continue
-            for done in recording.after_it:
-                done()
+            for callback in recording.after_it:
+                callback()
             return result
         raise BrokerError(f"others have changed what was to be changed {TRIES} times; try again")
 
     def _carry_out(self, errand: StoredProcedure[Any]) -> Any:
-        """Have it done where the store is, as it is there: nothing has to be guessed."""
+        """Have an errand done at the broker, in one step without guesses."""
         asked = errand.asked()
         needless = errand.needless(asked)
         if needless is not None:
             return needless
-        verb = _VERBS[type(asked)]
+        method = _METHODS[type(asked)]
         self._order += 1
-        done = self.send([Step(verb.name, verb.arguments(asked))], keep=True)
-        reply = verb.result(done.results[0])
+        done = self.send([Step(method.name, method.arguments(asked))], keep=True)
+        reply = method.result(done.results[0])
         errand.heard(reply)
         return reply
 
-    def _keep(self, recording: Recording) -> bool:
-        """Have it kept; whether all is as the work was told."""
+    def _keep(self, recording: TransactionRecording) -> bool:
+        """Commit the steps; whether all results are those that the work has used."""
         self._order += 1
         steps = recording.steps
         *sent, last = _unguessed(steps)
@@ -119,11 +122,11 @@ class Worker:
             last = Step(last.name, last.arguments)
         done = self.send([*sent, last], keep=True)
         pairs = zip(steps, done.results, strict=True)
-        if done.kept and all(each.expected in (b"", result) for each, result in pairs):
+        if done.kept and all(step.expected in (b"", result) for step, result in pairs):
             return True
         recording.learn(steps, done.results)
         if not done.kept:
-            raise _Again
+            raise _Conflict
         return False
 
     def send(self, steps: list[Step], *, keep: bool) -> Done:
@@ -137,14 +140,14 @@ class Worker:
 
 
 def _unguessed(steps: list[Step]) -> list[Step]:
-    """Steps as they are sent, without what is told in any case."""
+    """Steps as they are sent: some without an expected result."""
     return [
-        Step(each.name, each.arguments) if each.name in _ALWAYS_TOLD else each for each in steps
+        Step(step.name, step.arguments) if step.name in _ALWAYS_TOLD else step for step in steps
     ]
 
 
-class Known:
-    """What the broker has answered when the work ran before: likely still true."""
+class RememberedResults:
+    """The broker's answers in earlier runs of the work: likely still valid."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[str, bytes, bytes]] = []
@@ -157,111 +160,117 @@ class Known:
         self._results.update({row[:2]: row[2] for row in self._rows})
 
     def result(self, at: int, name: str, arguments: bytes) -> bytes | None:
-        """That of the same step at the same place, or else wherever it was; or one like it there.
+        """The result of the same step, preferably at the same place; or of a similar step there.
 
-        What work says of the time is another time when it runs again.
+        Steps differ when work runs again, since they contain the time.
         """
-        there = self._rows[at] if at < len(self._rows) else None
-        if there is not None and there[:2] == (name, arguments):
-            return there[2]
-        like_it = there[2] if there is not None and there[0] == name else None
-        return self._results.get((name, arguments), like_it)
+        row = self._rows[at] if at < len(self._rows) else None
+        if row is not None and row[:2] == (name, arguments):
+            return row[2]
+        similar = row[2] if row is not None and row[0] == name else None
+        return self._results.get((name, arguments), similar)
 
 
-class Recording:
-    """Remembers each step of some work, and what it was told."""
+class TransactionRecording:
+    """Records the steps of a transaction with their results."""
 
-    def __init__(self, worker: Worker, known: Known, kept: Recording | None = None) -> None:
-        self._worker, self._known = worker, known
-        self._grown: list[bytes] = []  # the answers to what only grows
-        self._same = [] if kept is None else kept._grown  # what is kept went by these
+    def __init__(
+        self,
+        runner: TransactionRunner,
+        known: RememberedResults,
+        kept: TransactionRecording | None = None,
+    ) -> None:
+        self._runner, self._known = runner, known
+        self._grown: list[bytes] = []  # answers that only grow
+        self._same = [] if kept is None else kept._grown  # those of the committed run
         self.steps: list[Step] = []
         self.after_it: list[Callable[[], None]] = []
 
     @property
     def has_written(self) -> bool:
-        """Whether there is anything to keep."""
+        """Whether there is anything to commit."""
         return any(step.name not in READS for step in self.steps)
 
-    def after(self, done: Callable[[], None]) -> None:
-        """Have something done when it is kept."""
-        self.after_it.append(done)
+    def after(self, callback: Callable[[], None]) -> None:
+        """Call back after the commit."""
+        self.after_it.append(callback)
 
-    def take(self, verb: Verb, arguments: bytes) -> Any:
-        """One more step."""
-        if verb.name in _GROWING:
+    def take(self, method: RemoteMethod, arguments: bytes) -> Any:
+        """Take a step; its result."""
+        if method.name in _GROWING:
             at = len(self._grown)
             same = self._same[at : at + 1]
-            self._grown += same or [self._worker.ask(verb.name, arguments)]
-            return verb.result(self._grown[at])
-        at, is_question = len(self.steps), verb.name in READS
-        if not verb.has_result:
-            self.steps.append(Step(verb.name, arguments))
+            self._grown += same or [self._runner.ask(method.name, arguments)]
+            return method.result(self._grown[at])
+        at, is_question = len(self.steps), method.name in READS
+        if not method.has_result:
+            self.steps.append(Step(method.name, arguments))
             return None
-        result = self._known.result(at, verb.name, arguments)
+        result = self._known.result(at, method.name, arguments)
         if result is None and not is_question:
-            result = _GUESSES.get(verb.name)
+            result = _GUESSES.get(method.name)
         if result is None and is_question:
-            result = self._asked(verb.name, arguments)
+            result = self._asked(method.name, arguments)
         if result is None:
-            result = self._tried(Step(verb.name, arguments))
-        self.steps.append(Step(verb.name, arguments, result))
-        return verb.result(result)
+            result = self._tried(Step(method.name, arguments))
+        self.steps.append(Step(method.name, arguments, result))
+        return method.result(result)
 
     def _asked(self, name: str, arguments: bytes) -> bytes | None:
-        """What the store says outside of any transaction, while that is what it says inside."""
+        """The broker's answer outside a transaction; None if earlier steps may have changed it."""
         by = _TOUCHED_BY.get(name)
-        if self.has_written and (by is None or any(each.name in by for each in self.steps)):
+        if self.has_written and (by is None or any(step.name in by for step in self.steps)):
             return None
-        guess = self._worker.guesses(name)
-        return self._worker.ask(name, arguments) if guess is None else encode_result(guess)
+        guess = self._runner.guesses(name)
+        return self._runner.ask(name, arguments) if guess is None else encode_result(guess)
 
     def _tried(self, step: Step) -> bytes:
-        """Have the broker take all steps so far, undo them, and tell the last result."""
+        """Have the broker take all steps so far and roll them back; the last result."""
         steps = [*_unguessed(self.steps), step]
-        results = self._worker.send(steps, keep=False).results
-        expected = [each.expected or result for each, result in zip(steps, results, strict=True)]
+        results = self._runner.send(steps, keep=False).results
+        pairs = zip(steps, results, strict=True)
+        expected = [step.expected or result for step, result in pairs]
         if expected != results:
             self.learn(steps, results)
-            raise _Again
+            raise _Conflict
         return results[-1]
 
     def learn(self, steps: list[Step], results: list[bytes]) -> None:
-        """The broker answers otherwise than was thought."""
+        """Remember the actual results."""
         self._known.learn(steps, results)
 
 
-def _step(verb: Verb) -> Callable[..., Any]:
-    def method(self: Recording, *args: Any, **options: Any) -> Any:
-        return self.take(verb, verb.arguments(*args, **options))
+def _step(method: RemoteMethod) -> Callable[..., Any]:
+    def call(self: TransactionRecording, *args: Any, **options: Any) -> Any:
+        return self.take(method, method.arguments(*args, **options))
 
-    method.__name__ = verb.name
-    return method
-
-
-for _verb in STEPS.values():
-    setattr(Recording, _verb.name, _step(_verb))
+    call.__name__ = method.name
+    return call
 
 
-class _View:
-    """The state as the broker has it, question by question: no answer is older than the last."""
+for _method in STEPS.values():
+    setattr(TransactionRecording, _method.name, _step(_method))
+
+
+class _RemoteView:
+    """The state at the broker: each answer is newer than the one before, or as old."""
 
     def __init__(self, ask: Callable[[str, bytes], bytes]) -> None:
         self._ask = ask
 
 
-def _question(verb: Verb) -> Callable[..., Any]:
-    def method(self: _View, *args: Any, **options: Any) -> Any:
-        return verb.result(self._ask(verb.name, verb.arguments(*args, **options)))
+def _question(method: RemoteMethod) -> Callable[..., Any]:
+    def call(self: _RemoteView, *args: Any, **options: Any) -> Any:
+        return method.result(self._ask(method.name, method.arguments(*args, **options)))
 
-    method.__name__ = verb.name
-    return method
+    call.__name__ = method.name
+    return call
 
 
-for _verb in READS.values():
-    setattr(_View, _verb.name, _question(_verb))
+for _method in READS.values():
+    setattr(_RemoteView, _method.name, _question(_method))
 
 
 def view_of(ask: Callable[[str, bytes], bytes]) -> View:
-    """The state, for who only looks."""
-    return cast("View", _View(ask))
+    """A read-only view of the state."""
+    return cast("View", _RemoteView(ask))

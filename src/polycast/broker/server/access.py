@@ -1,4 +1,4 @@
-"""Tokens: who is at the other end of a connection, and what they may do."""
+"""Tokens: who a client is, and what it may do."""
 
 from __future__ import annotations
 
@@ -12,114 +12,135 @@ from typing import TYPE_CHECKING
 from polycast.broker.server.grants import OPEN, Grant, Rights
 from polycast.broker.server.ownership import Owners
 from polycast.broker.server.quotas import Quota
-from polycast.broker.server.tokenfile import Finding, claims_of, findings_at, read_tokens
+from polycast.broker.server.tokenfile import TokenFinding, claims_of, findings_at, read_tokens
 from polycast.errors import AccessDeniedError, BadTokensError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polycast.broker.server.tokenfile import Contents, Token
+    from polycast.broker.server.tokenfile import AccessToken, Contents
 
 __all__ = [
     "ANYBODY",
     "OPEN",
-    "Finding",
     "Grant",
-    "Identified",
+    "Principal",
     "Rights",
+    "TokenFinding",
     "Tokens",
     "load_tokens",
     "new_token",
 ]
 
-_QUOTA = Quota()  # where the file says nothing
+_QUOTA = Quota()  # of owners without an [[owner]] table
 Stamp = tuple[int, int, int]  # when a file was written, its size, and which file it is
 
 
 @dataclass(frozen=True, slots=True)
-class Identified:
-    """Somebody whose token is known; never holds the secret."""
+class Principal:
+    """The holder of a valid token, without its secret."""
 
     name: str
     rights: Rights
     expires: float | None = None
     _digest: bytes = field(default=b"", repr=False)
     owner: str | None = None
-    """To whom belongs what they make; None where there are no tokens."""
+    """The owner of what it creates; None where there are no tokens."""
 
     def check_publish(self, names: Sequence[str], topic: str | None) -> None:
-        """Raises `AccessDeniedError` for an event that may not be published."""
+        """Raise `AccessDeniedError` for an event that may not be published."""
         if not self.rights.may_publish(names, topic):
             raise self._denied("publish", _event(names, topic), self.rights.publish)
 
     def check_subscribe(self, names: Sequence[str], topic: str | None) -> None:
-        """Raises `AccessDeniedError` for a subscription that could receive nothing."""
+        """Raise `AccessDeniedError` for a subscription that could receive nothing."""
         if not self.rights.may_subscribe(names, topic):
             raise self._denied("subscribe to", _event(names, topic), self.rights.subscribe)
 
     def check_admin(self, action: str, what: str) -> None:
-        """Raises `AccessDeniedError` for what only an admin may do."""
+        """Raise `AccessDeniedError` unless it is an admin."""
         if not self.rights.admin:
             raise AccessDeniedError(action, what, token=self.name, needs="admin = true")
+
+    def check_granted(self, action: str) -> None:
+        """Raise `AccessDeniedError` for a token without any grant."""
+        rights = self.rights
+        if not (rights.admin or rights.publish or rights.subscribe or rights.describe):
+            needs = "publish, subscribe or describe grant"
+            raise AccessDeniedError(action, "of the store", token=self.name, needs=needs)
+
+    @property
+    def may_subscribe(self) -> bool:
+        """Whether it may receive anything at all."""
+        return self.rights.may_subscribe((), None)
+
+    def owns(self, owner: str | None) -> bool:
+        """Whether it may use what belongs to an owner, or to no one; admins may use everything."""
+        return self.rights.admin or (owner is not None and owner == self.owner)
+
+    def refuse(self, action: str, what: str) -> None:
+        """Raise `AccessDeniedError` for something that belongs to another owner, or to no one."""
+        needs = "owner in common with whoever has it"
+        raise AccessDeniedError(action, what, token=self.name, needs=needs)
 
     def _denied(self, action: str, what: str, granted: Sequence[Grant]) -> AccessDeniedError:
         return AccessDeniedError(action, what, token=self.name, granted=map(str, granted))
 
 
-ANYBODY = Identified("anybody", OPEN)
-"""Who is at the other end of every connection of a broker without tokens."""
+ANYBODY = Principal("anybody", OPEN)
+"""Every client of a broker without tokens."""
 
 
 class Tokens:
-    """The tokens of a file; they can be read again while others ask for them.
+    """The tokens of a file, which can be reloaded while other threads use them.
 
-    What is known is one value that is replaced as a whole, so `find` needs no lock; one thread
+    The contents are one value that is replaced as a whole, so `find` needs no lock; one thread
     reloads.
     """
 
     def __init__(self, path: str, contents: Contents, stamp: Stamp | None) -> None:
         self.path = path
         self.generation = 1
-        """Goes up when the file was read again and is in effect."""
+        """Grows with each reload."""
         self._contents = contents
         self._owners = Owners(tuple(claims_of(contents.tokens)))
         self._stamp = stamp
 
     def owner_of(self, name: str) -> str | None:
-        """To whom the name of a type belongs; None if nobody may describe it but admins."""
+        """The owner of a type name; None if only admins may describe it."""
         return self._owners.owner_of(name)
 
     def quota_of(self, owner: str) -> Quota:
-        """How much an owner may have."""
+        """The quota of an owner."""
         return self._contents.quotas.get(owner, _QUOTA)
 
     def owners(self) -> list[str]:
-        """All to whom something may belong, by name."""
-        return sorted({each.owner for each in self._contents.tokens})
+        """All owners, sorted."""
+        return sorted({token.owner for token in self._contents.tokens})
 
     def __len__(self) -> int:
         return len(self._contents.tokens)
 
-    def find(self, secret: str | None, *, now: float) -> Identified | None:
-        """Who has a secret; None for nobody, for one that is not known, or that has expired.
+    def find(self, secret: str | None, *, now: float) -> Principal | None:
+        """The holder of a secret; None if it is missing, unknown or expired.
 
-        All digests are compared, each in constant time, so that how long it takes tells nothing.
+        All digests are compared, each in constant time, so that the time tells nothing.
         """
         if not secret:
             return None
         return self._of(hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest(), now)
 
-    def again(self, who: Identified, *, now: float) -> Identified | None:
-        """What somebody who is connected may do by now; None if they are to be let go."""
-        return self._of(who._digest, now)
+    def refresh(self, principal: Principal, *, now: float) -> Principal | None:
+        """A connected principal by the tokens of now; None if its token is not valid any more."""
+        return self._of(principal._digest, now)
 
-    def findings(self, *, now: float) -> tuple[Finding, ...]:
-        """What is doubtful: a file that others can read, tokens that expired or may do nothing."""
+    def findings(self, *, now: float) -> tuple[TokenFinding, ...]:
+        """Warnings: a file that others can read, tokens that have expired or may do nothing."""
         contents = self._contents
         return (*contents.findings, *findings_at(contents.tokens, now))
 
     def reload_if_changed(self) -> BadTokensError | None:
-        """Read the file again if it was written since; what is wrong, said once, keeps the old."""
+        """Reload a file that has changed; an error is returned once, and keeps the old tokens."""
         stamp = _stamp(self.path)
         if stamp == self._stamp:
             return None
@@ -132,20 +153,20 @@ class Tokens:
         self.generation += 1
         return None
 
-    def _of(self, digest: bytes, now: float) -> Identified | None:
-        found: Token | None = None
+    def _of(self, digest: bytes, now: float) -> Principal | None:
+        match: AccessToken | None = None
         for token in self._contents.tokens:
             if hmac.compare_digest(token.digest, digest):
-                found = token
-        if found is None or not found.is_valid(now):
+                match = token
+        if match is None or not match.is_valid(now):
             return None
-        return Identified(found.name, found.rights, found.expires, digest, found.owner)
+        return Principal(match.name, match.rights, match.expires, digest, match.owner)
 
 
 def load_tokens(path: str | os.PathLike[str]) -> Tokens:
-    """The tokens of a file; `BadTokensError` with everything that is wrong in it."""
+    """Load the tokens of a file; raises `BadTokensError` with everything that is wrong in it."""
     name = os.fspath(path)
-    stamp = _stamp(name)  # before reading, so that what is written meanwhile is noticed later
+    stamp = _stamp(name)  # before reading, so that a change meanwhile is noticed later
     contents = read_tokens(name)
     if contents.errors:
         raise BadTokensError(name, contents.errors)
@@ -153,7 +174,7 @@ def load_tokens(path: str | os.PathLike[str]) -> Tokens:
 
 
 def new_token() -> tuple[str, str]:
-    """A new secret, and its SHA-256, which is all that a broker keeps of it."""
+    """A new secret, and its SHA-256: a broker knows only that."""
     secret = secrets.token_urlsafe(32)
     while secret.startswith("-"):  # which a command line would take for an option
         secret = secrets.token_urlsafe(32)
@@ -162,10 +183,10 @@ def new_token() -> tuple[str, str]:
 
 def _stamp(path: str) -> Stamp | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def _event(names: Sequence[str], topic: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The web application of a broker: the door for buses, and how it is doing."""
+"""The web application of a broker: the endpoint for buses, health checks and metrics."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from polycast.broker.server.client_session import GONE, Connection
+from polycast.broker.server.client_session import GONE, ClientSession
 from polycast.broker.server.listen_address import is_loopback
 from polycast.broker.server.log_rate_limit import server_log
-from polycast.broker.server.prometheus import measured
+from polycast.broker.server.prometheus import metrics_text
 from polycast.broker.server.websocket import CLOSING, pieces_of
 from polycast.broker.wire.messages import PATH
 from polycast.errors import AccessDeniedError
@@ -26,62 +26,61 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection, Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from polycast.broker.server.access import Identified
+    from polycast.broker.server.access import Principal
     from polycast.broker.server.broker import Broker
-    from polycast.broker.server.connection_limits import Reception
-    from polycast.broker.server.origins import Names, Refusal
+    from polycast.broker.server.connection_limits import ConnectionLimits
+    from polycast.broker.server.origins import HostPolicy
 
 __all__ = ["application"]
 
 _log = server_log()
-TOLD_IN_THE_OPEN = (
+WITHOUT_TLS = (
     "a token came without TLS, where others can read it, and is refused: revoke it. Use "
     "polycasts:// and TLS at the broker; `polycast serve --insecure` is for a network that "
     "something else protects\n"
 )
 
 
-def application(
-    broker: Broker, names: Names, reception: Reception, *, plain_tokens: bool = False
-) -> ASGIApp:
-    """The application of one broker, for requests by its names."""
-    doors = Doors(broker, plain_tokens=plain_tokens)
+def application(broker: Broker, policy: HostPolicy, *, plain_tokens: bool = False) -> ASGIApp:
+    """The application of one broker, for requests that its policy accepts."""
+    endpoints = Endpoints(broker, plain_tokens=plain_tokens)
     inside = Starlette(
         routes=[
-            WebSocketRoute(PATH, doors.bus),
-            Route("/livez", doors.livez),
-            Route("/readyz", doors.readyz),
-            Route("/metrics", doors.metrics),
+            WebSocketRoute(PATH, endpoints.bus),
+            Route("/livez", endpoints.livez),
+            Route("/readyz", endpoints.readyz),
+            Route("/metrics", endpoints.metrics),
         ],
-        lifespan=doors.lifespan,
+        lifespan=endpoints.lifespan,
     )
-    return Gate(inside, names, reception)
+    return Gate(inside, policy, broker.connection_limits)
 
 
 class Gate:
-    """Looks by which name a request came, and from which page, before anything else does.
+    """Checks host and origin of a request before anything else.
 
     Each connection is for one request, or for one bus.
     """
 
-    def __init__(self, inside: ASGIApp, names: Names, reception: Reception) -> None:
-        self._inside, self._names, self._reception = inside, names, reception
+    def __init__(self, inside: ASGIApp, policy: HostPolicy, limits: ConnectionLimits) -> None:
+        self._inside, self._policy, self._limits = inside, policy, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or say why not."""
+        """Pass a request on, or refuse it."""
         if scope["type"] == "lifespan":
             await self._inside(scope, receive, send)
             return
         ends = scope.get("client"), scope.get("server")
-        peer = self._reception.has_asked(ends)
+        peer = self._limits.request_arrived(ends)
         try:
             await self._pass(scope, receive, _once(send) if scope["type"] == "http" else send)
         finally:
             if peer is not None and scope["type"] == "http":
-                self._reception.let_end(ends, peer, CLOSING)
+                self._limits.expect_close(ends, peer, CLOSING)
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope)
+        server = scope.get("server")
+        refusal = self._policy.refusal(scope["headers"], None if server is None else server[0])
         if refusal is None:
             await self._inside(scope, receive, send)
             return
@@ -92,21 +91,16 @@ class Gate:
         else:
             await answer(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> Refusal | None:
-        server = scope.get("server")
-        return self._names.refusal(scope["headers"], None if server is None else server[0])
 
-
-class Doors:
-    """What can be opened at a broker."""
+class Endpoints:
+    """The endpoints of a broker."""
 
     def __init__(self, broker: Broker, *, plain_tokens: bool) -> None:
         self._broker, self._plain_tokens = broker, plain_tokens
-        self._failed = broker.failed_logins
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Route while it serves."""
+        """Run the broker while it serves."""
         del app
         running = asyncio.create_task(self._broker.run())
         try:
@@ -116,19 +110,19 @@ class Doors:
             with suppress(asyncio.CancelledError):
                 await running
 
-    def _who(self, asked: HTTPConnection, action: str, what: str) -> Identified | Response:
-        """Who has the token that came along, or what to answer if nobody has it."""
-        given, place = asked.headers.get("authorization"), _place(asked.scope)
-        if given is not None and not (self._plain_tokens or _is_safe(asked)):
+    def _identify(self, request: HTTPConnection, action: str, what: str) -> Principal | Response:
+        """The holder of the request's token, or the response that refuses it."""
+        given, place = request.headers.get("authorization"), _place(request.scope)
+        if given is not None and not (self._plain_tokens or _is_safe(request)):
             _log.warning("%s sent a token without TLS; it should be revoked", place)
-            return PlainTextResponse(TOLD_IN_THE_OPEN, status_code=403)
+            return PlainTextResponse(WITHOUT_TLS, status_code=403)
         scheme, _, secret = (given or "").partition(" ")
-        who = self._broker.identify(secret.strip() if scheme.lower() == "bearer" else None)
-        return self._refused(action, what, place, given) if who is None else who
+        principal = self._broker.identify(secret.strip() if scheme.lower() == "bearer" else None)
+        return self._refuse(action, what, place, given) if principal is None else principal
 
-    def _refused(self, action: str, what: str, place: str, given: str | None) -> Response:
-        """The answer to who has not said who they are; it is never asked for a good token."""
-        wait = self._failed.note(place)
+    def _refuse(self, action: str, what: str, place: str, given: str | None) -> Response:
+        """Refuse a failed login; the rate limit never applies to a good token."""
+        wait = self._broker.failed_logins.note(place)
         which = "no token" if given is None else "a token that is not known or has expired"
         _log.warning("a login from %s failed: it came with %s", place, which)
         if wait is not None:
@@ -140,10 +134,10 @@ class Doors:
         return PlainTextResponse(f"{error}\n", status_code=401, headers=challenge)
 
     async def bus(self, socket: WebSocket) -> None:
-        """One bus, until it goes."""
-        who = self._who(socket, "connect", "to this broker")
-        if isinstance(who, Response):
-            await socket.send_denial_response(who)
+        """Serve one bus until it disconnects."""
+        principal = self._identify(socket, "connect", "to this broker")
+        if isinstance(principal, Response):
+            await socket.send_denial_response(principal)
             return
         await socket.accept()
 
@@ -158,30 +152,30 @@ class Doors:
 
         async def send(frame: bytes) -> None:
             for piece in pieces_of(frame):
-                async with asyncio.timeout(broker.patience):  # who takes a little is not cut off
+                async with asyncio.timeout(broker.patience):  # a slow client is not cut off
                     await socket.send(piece)
 
-        connection = Connection(broker, send, who=who, place=_place(socket.scope))
-        broker.connections.add(connection)
+        session = ClientSession(broker, send, principal=principal, place=_place(socket.scope))
+        broker.sessions.add(session)
         broker.opened += 1
         try:
-            ended = await connection.run(receive)
+            ended = await session.run(receive)
             if ended is not None and ended.code != GONE:
                 broker.cut_off += 1
-                _log.warning("%s was cut off: %s", connection, ended)
-                with suppress(Exception):  # the other side may have gone, or takes nothing
+                _log.warning("%s was cut off: %s", session, ended)
+                with suppress(Exception):  # the client may be gone, or not reading
                     async with asyncio.timeout(CLOSING):
                         await socket.close(ended.code, _reason(ended))
         finally:
-            broker.connections.discard(connection)
+            broker.sessions.discard(session)
 
     async def livez(self, request: Request) -> Response:
-        """Whether it runs."""
+        """Whether the process runs."""
         del request
         return PlainTextResponse("ok\n")
 
     async def readyz(self, request: Request) -> Response:
-        """Whether it takes events and gives them out."""
+        """Whether the broker accepts and sends events."""
         del request
         why = self._broker.store.failure or self._broker.failure
         if why is None:
@@ -189,19 +183,21 @@ class Doors:
         return JSONResponse({"ready": False, "why": str(why)}, status_code=503)
 
     async def metrics(self, request: Request) -> Response:
-        """Its figures; for admins, where there are tokens."""
-        who = self._who(request, "read", "/metrics")
-        if isinstance(who, Response):
-            return who
-        if not who.rights.admin:
-            error = AccessDeniedError("read", "/metrics", token=who.name, needs="admin = true")
+        """Its metrics; where there are tokens, for admins."""
+        principal = self._identify(request, "read", "/metrics")
+        if isinstance(principal, Response):
+            return principal
+        if not principal.rights.admin:
+            error = AccessDeniedError(
+                "read", "/metrics", token=principal.name, needs="admin = true"
+            )
             return PlainTextResponse(f"{error}\n", status_code=403)
-        found = await run_in_threadpool(measured, self._broker)
-        return Response(found, media_type="text/plain; version=0.0.4; charset=utf-8")
+        text = await run_in_threadpool(metrics_text, self._broker)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _once(send: Send) -> Send:
-    """The same, for a connection that ends with the answer."""
+    """Close the connection after the answer."""
 
     async def answer(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -213,18 +209,18 @@ def _once(send: Send) -> Send:
 
 
 def _place(scope: Scope) -> str:
-    """The address of who asks."""
+    """The address of the client."""
     client = scope.get("client")
     return "somewhere" if client is None else str(client[0])
 
 
-def _is_safe(asked: HTTPConnection) -> bool:
-    """Whether nobody else can read what is said."""
-    if asked.scope.get("scheme") in ("https", "wss"):
+def _is_safe(request: HTTPConnection) -> bool:
+    """Whether nobody else can read the request."""
+    if request.scope.get("scheme") in ("https", "wss"):
         return True
-    return asked.client is not None and is_loopback(asked.client.host)
+    return request.client is not None and is_loopback(request.client.host)
 
 
 def _reason(ended: Exception) -> str:
-    """Why it ended, in what a WebSocket has room for: 123 bytes."""
+    """Why a session ended, in the 123 bytes that a WebSocket has for it."""
     return str(ended).encode()[:120].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""A question or a change that a client asks for, and the rights that many of them go by."""
+"""A question or a change that a client asks for, and the checks that many rules share."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from polycast.stores.claims import OUTLIVING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.broker.server.authorization import Guard
+    from polycast.broker.server.access import Principal
+    from polycast.broker.server.authorization import Authorization
     from polycast.stores import Transaction
 
-    Rule = Callable[["Asked"], Any]
+    Rule = Callable[["AuthorizedRequest"], Any]
 
 __all__ = [
     "SHARED",
-    "Asked",
+    "AuthorizedRequest",
     "admins",
     "anybody",
     "check_bus",
@@ -36,30 +37,35 @@ __all__ = [
 
 SHARED = frozenset({"retention", "pipeline"})
 """The kinds of documents that are about the whole store."""
-LARGEST_DEFINITION = 1_000_000  # bytes of what one subscription wants
+LARGEST_DEFINITION = 1_000_000  # bytes of one subscription's definition
 
 
-class Asked(NamedTuple):
-    """What is asked for, by whom, and how it is done."""
+class AuthorizedRequest(NamedTuple):
+    """What a client asks for, its rights, and how to perform it."""
 
-    guard: Guard
-    verb: str
+    authorization: Authorization
+    method: str
     view: Transaction
     """Or, for a question outside of a transaction, a view only."""
     given: dict[str, Any]
-    do: Callable[[], Any]
+    perform: Callable[[], Any]
     """Asks the store, or changes it."""
     is_committed: bool
-    """Whether what the view shows is there for good."""
+    """Whether the view shows committed state only."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        return self.authorization.principal
 
     @property
     def name(self) -> str:
-        """That of the subscription or the context that it is about."""
+        """The name of the subscription or the context that it is about."""
         return str(self.given["name"])
 
 
 def definition_of(data: bytes) -> Definition:
-    """What a client says that a subscription wants."""
+    """Decode a subscription's definition that a client has sent."""
     size = len(data)
     if size > LARGEST_DEFINITION:
         text = f"a definition of {size:,} bytes; {LARGEST_DEFINITION:,} are accepted"
@@ -73,64 +79,64 @@ def definition_of(data: bytes) -> Definition:
 # -- by rights alone -------------------------------------------------------------------------------
 
 
-def anybody(asked: Asked) -> Any:
-    """Whoever has a token."""
-    return asked.do()
+def anybody(request: AuthorizedRequest) -> Any:
+    """Allow every token."""
+    return request.perform()
 
 
-def granted(asked: Asked) -> Any:
-    """Whoever has any grant: it is about what all have in common."""
-    asked.guard.check_granted(asked.verb)
-    return asked.do()
+def granted(request: AuthorizedRequest) -> Any:
+    """Allow every token with at least one grant: it is about what all clients share."""
+    request.principal.check_granted(request.method)
+    return request.perform()
 
 
-def readers(asked: Asked) -> Any:
-    """Whoever may receive anything: what is found is judged event by event."""
-    asked.guard.who.check_subscribe((), None)
-    return asked.do()
+def readers(request: AuthorizedRequest) -> Any:
+    """Allow every token with a subscribe grant: rights are checked for each event of the result."""
+    request.principal.check_subscribe((), None)
+    return request.perform()
 
 
-def admins(asked: Asked) -> Any:
-    """Admins only."""
-    asked.guard.who.check_admin(asked.verb, "the store")
-    return asked.do()
+def admins(request: AuthorizedRequest) -> Any:
+    """Allow admins only."""
+    request.principal.check_admin(request.method, "the store")
+    return request.perform()
 
 
 # -- by owner --------------------------------------------------------------------------------------
 
 
-def may_see(asked: Asked, name: str) -> bool:
-    """Whether a subscription is one's own, or nobody's and one may attach to it."""
-    guard, owner = asked.guard, owner_of_subscription(asked.view, name)
+def may_see(request: AuthorizedRequest, name: str) -> bool:
+    """Whether the client owns a subscription, or it has no owner and the client may attach."""
+    owner = owner_of_subscription(request.view, name)
     if owner is not None:
-        return guard.is_mine(owner)
-    return guard.may_subscribe and asked.view.subscription(name) is not None
+        return request.principal.owns(owner)
+    return request.principal.may_subscribe and request.view.subscription(name) is not None
 
 
-def check_mine(asked: Asked, name: str) -> None:
-    """Raises `AccessDeniedError` for a subscription that is not one's own."""
-    if not asked.guard.is_mine(owner_of_subscription(asked.view, name)):
-        is_there = asked.view.subscription(name) is not None
+def check_mine(request: AuthorizedRequest, name: str) -> None:
+    """Raise `AccessDeniedError` for a subscription that the client does not own."""
+    if not request.principal.owns(owner_of_subscription(request.view, name)):
+        is_there = request.view.subscription(name) is not None
         left = "" if is_there else ", which has gone and left dead letters,"
-        asked.guard.refuse("use", f"the subscription {name!r}{left}")
+        request.principal.refuse("use", f"the subscription {name!r}{left}")
 
 
-def check_bus(asked: Asked, bus: int) -> bool:
-    """Whether a bus is there; `AccessDeniedError` if it is another's."""
-    publisher = asked.guard.register.buses(asked.view).get(bus)
+def check_bus(request: AuthorizedRequest, bus: int) -> bool:
+    """Whether a bus is open; raises `AccessDeniedError` if another client has opened it."""
+    publisher = request.authorization.bus_listing.buses(request.view).get(bus)
     if publisher is None:
         return False
-    if not asked.guard.is_mine(owner_of_publisher(asked.view, publisher)):
-        asked.guard.refuse("speak for", f"bus {bus}, which another client has opened")
+    if not request.principal.owns(owner_of_publisher(request.view, publisher)):
+        request.principal.refuse("speak for", f"bus {bus}, which another client has opened")
     return True
 
 
-def subject_of(asked: Asked, name: str) -> str:
-    """The subscription that a document is about; what is about none is for admins only."""
-    kind = asked.given["kind"]
+def subject_of(request: AuthorizedRequest, name: str) -> str:
+    """The subscription that a document is about; other documents are for admins only."""
+    kind = request.given["kind"]
     if kind == REPLAYED:
         return name
     if kind == OUTLIVING:
         return name.rpartition("/")[0]
-    asked.guard.who.check_admin(asked.verb, f"of the kind {kind!r}")
+    request.principal.check_admin(request.method, f"of the kind {kind!r}")
     return name

@@ -1,4 +1,4 @@
-"""A broker: a store that other hosts reach, with the routing for those who subscribe there."""
+"""A broker: a store for clients on other hosts, which it routes events to."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from polycast.broker.server.access import ANYBODY
-from polycast.broker.server.authorization import Guard
-from polycast.broker.server.connection_limits import Reception
+from polycast.broker.server.authorization import Authorization
+from polycast.broker.server.byte_budget import ByteBudget
+from polycast.broker.server.connection_limits import ConnectionLimits
 from polycast.broker.server.evicting_pool import EvictingPool
 from polycast.broker.server.failed_logins import FailedLogins
-from polycast.broker.server.fair_scheduling import Lanes
-from polycast.broker.server.fanout import Hub
+from polycast.broker.server.fair_scheduler import FairScheduler
+from polycast.broker.server.fanout import Fanout
 from polycast.broker.server.filter_budget import FilterBudget
-from polycast.broker.server.limits import Bounds
+from polycast.broker.server.limits import ServerLimits
 from polycast.broker.server.log_rate_limit import server_log
-from polycast.broker.server.maintenance import Tending
-from polycast.broker.server.publisher_owners import Publishers, sort_owners
+from polycast.broker.server.maintenance import Maintenance
+from polycast.broker.server.publisher_owners import PublisherOwners, migrate_owners
 from polycast.broker.server.quotas import Quota
-from polycast.broker.server.turns import Holdings, Turns
-from polycast.broker.server.type_ancestry import Vocabulary
+from polycast.broker.server.round_robin import RoundRobin
+from polycast.broker.server.type_catalog import TypeCatalog
 from polycast.broker.server.usage import Usage
 from polycast.broker.wire.calls import LOG, NOTICES, READS
 from polycast.broker.wire.frames import encode, encode_result
@@ -37,20 +38,20 @@ from polycast.stores.urls import path_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.broker.server.access import Identified, Tokens
-    from polycast.broker.server.client_session import Connection
+    from polycast.broker.server.access import Principal, Tokens
+    from polycast.broker.server.client_session import ClientSession
     from polycast.config import Clock
     from polycast.stores import Store
 
 __all__ = ["Broker"]
 
-SHARE = 0.25  # of what all may have unanswered, what one owner may
-AGAIN = 1.0  # seconds after which a read that failed is tried again
+SHARE = 0.25  # of the bytes of unanswered requests, for one owner
+AGAIN = 1.0  # seconds after which a failed read is retried
 _log = server_log()
 
 
 class Broker:
-    """One store, the clients that are connected, and what they share. It runs in an event loop."""
+    """One store, its connected clients, and what they share. It runs in an event loop."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class Broker:
         limits: Limits | None = None,
         patience: float = 30.0,
         tokens: Tokens | None = None,
-        bounds: Bounds | None = None,
+        server_limits: ServerLimits | None = None,
         store: Store | None = None,
     ) -> None:
         self.clock: Clock = clock if clock is not None else SystemClock()
@@ -74,30 +75,32 @@ class Broker:
             self.identity = view.identity()
         self.name = f"broker-{uuid.uuid4().hex[:8]}"
         self.limits = limits if limits is not None else Limits()
-        self.bounds = bounds if bounds is not None else Bounds()
-        self.turns = Turns()
-        # of what came and is not answered
-        self.holdings = Holdings(self.bounds.inbound_total, share=SHARE)
-        self.incoming = EvictingPool(2 * self.bounds.inbound_total)  # not counted there yet
-        self.outbound = Holdings(self.bounds.outbound_total)  # of what is not sent
-        self.unsent = EvictingPool(2 * self.bounds.outbound_total)  # the same, and who has it
+        limits_of_all = server_limits if server_limits is not None else ServerLimits()
+        self.server_limits = limits_of_all
+        self.round_robin = RoundRobin()
+        self.inbound_budget = ByteBudget(limits_of_all.inbound_total, share=SHARE)
+        self.incoming_pool = EvictingPool(2 * limits_of_all.inbound_total)
+        """Received bytes that do not count in the inbound budget yet."""
+        self.outbound_budget = ByteBudget(limits_of_all.outbound_total)
+        self.outbound_pool = EvictingPool(2 * limits_of_all.outbound_total)
+        """Unsent bytes by session, as in the outbound budget."""
         self.failed_logins = FailedLogins(monotonic=self.clock.monotonic)
-        self.reception = Reception(self.bounds)
-        self.patience = patience  # seconds after which a client that takes nothing is cut off
-        self.vocabulary = Vocabulary(self.store)
+        self.connection_limits = ConnectionLimits(self.server_limits)
+        self.patience = patience  # seconds until a client that does not read is cut off
+        self.type_catalog = TypeCatalog(self.store)
         self.filter_budget = FilterBudget(self.clock.monotonic)
-        self.hub = Hub(self.store, self.vocabulary, self.filter_budget)
+        self.fanout = Fanout(self.store, self.type_catalog, self.filter_budget)
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="polycast-broker")
-        self.lanes = Lanes(soon=self.soon, later=self._later)
+        self.scheduler = FairScheduler(soon=self.soon, later=self._later)
         self.tokens = tokens
         self.usage = Usage(self.store, self.clock, self._quota_of)
-        self._publishers = Publishers()
-        sort_owners(self.store)
-        self.connections: set[Connection] = set()
-        self._clients: WeakValueDictionary[tuple[str, str], Connection] = WeakValueDictionary()
-        self.opened = self.cut_off = 0  # connections
+        self._publishers = PublisherOwners()
+        migrate_owners(self.store)
+        self.sessions: set[ClientSession] = set()
+        self._clients: WeakValueDictionary[tuple[str, str], ClientSession] = WeakValueDictionary()
+        self.opened = self.cut_off = 0  # sessions so far
         self.failure: StoreError | None = None  # why the log cannot be read
-        self._tending = Tending(self.store, self.clock, self.look_at_tokens, self.usage)
+        self._maintenance = Maintenance(self.store, self.clock, self.refresh_tokens, self.usage)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bell = asyncio.Event()
         self._lock = threading.Lock()
@@ -108,42 +111,42 @@ class Broker:
     # -- its loop ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Send what is new to who wants it, until it is cancelled."""
+        """Send new events to clients until cancelled."""
         self._loop = asyncio.get_running_loop()
-        tending = asyncio.create_task(self._tending.run())
-        self._do_waiting()  # what came before there was a loop
+        maintenance = asyncio.create_task(self._maintenance.run())
+        self._do_waiting()  # submitted before there was a loop
         self._bell.set()
         try:
             while True:
                 await self._wait()
                 try:
-                    while self.hub.step():
+                    while self.fanout.step():
                         await asyncio.sleep(0)
                     self.failure = None
                 except StoreError as error:
                     if self.failure is None:
                         _log.error("reading stopped: %s", error)
                     self.failure = error
-                except Exception as error:  # whatever it is, others are served again soon
+                except Exception as error:  # retried soon, for the other clients
                     _log.exception("what is new could not be sent")
                     self.failure = BrokerError(f"{type(error).__name__}: {error}")
         finally:
-            tending.cancel()
+            maintenance.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await tending
+                await maintenance
 
     async def _wait(self) -> None:
         with contextlib.suppress(TimeoutError):
-            # What cannot be read is tried again, in case the disk is well again.
+            # A failed read is retried, in case the disk has recovered.
             await asyncio.wait_for(self._bell.wait(), None if self.failure is None else AGAIN)
         self._bell.clear()
 
     def ring(self) -> None:
-        """There may be something to send. In the thread of the loop."""
+        """Wake the fan-out. In the thread of the loop."""
         self._bell.set()
 
     def _committed(self) -> None:
-        """Something was written. In any thread."""
+        """Wake the fan-out after a commit. In any thread."""
         with self._lock:
             if self._rung:
                 return
@@ -153,11 +156,11 @@ class Broker:
     def _ring_once(self) -> None:
         with self._lock:
             self._rung = False
-        self.hub.commits += 1
+        self.fanout.commits += 1
         self._bell.set()
 
     def soon(self, work: Callable[[], None]) -> None:
-        """Have something done in the thread of the loop; from any thread."""
+        """Schedule a callback in the thread of the loop; from any thread."""
         with self._lock:
             self._waiting.append(work)
             if len(self._waiting) > 1 or self._loop is None:
@@ -174,52 +177,54 @@ class Broker:
         for work in waiting:
             try:
                 work()
-            except Exception:  # that of one client; others wait behind it
+            except Exception:  # of one client; others wait behind it
                 _log.exception("an answer could not be given")
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Save the usage of quotas, and close the store."""
         self.pool.shutdown(wait=True, cancel_futures=True)
         with contextlib.suppress(PolycastError):  # a store that has failed
             self.usage.save()
         self.store.close()
 
-    # -- what clients ask --------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------
 
-    def asked(self, name: str, given: dict[str, Any], guard: Guard) -> bytes:
-        """The result of a question about the log or the state. In any thread."""
+    def asked(self, name: str, given: dict[str, Any], authorization: Authorization) -> bytes:
+        """Answer a question about the log or the state. In any thread."""
         if name == NOTICES.name:
-            return encode_result(self.notices(guard.who.owner))
+            return encode_result(self.notices(authorization.principal.owner))
         if name in LOG:
-            return encode(guard.answer_of_log(LOG[name], given))
+            return encode(authorization.answer_of_log(LOG[name], given))
         with self.store.view() as view:
-            return encode_result(guard.answer(view, READS[name], given))
+            return encode_result(authorization.answer(view, READS[name], given))
 
     def notices(self, owner: str | None) -> list[str]:
-        """What is done otherwise than usual for an owner."""
-        return [str(each) for each in self.filter_budget.suspended() if each.owner == owner]
+        """What is suspended for an owner, in words."""
+        return [
+            str(filters) for filters in self.filter_budget.suspended() if filters.owner == owner
+        ]
 
     def unread(self) -> int:
-        """How many bytes of events clients have not read."""
-        return sum(each.unread for each in self.connections)
+        """How many bytes of sent events clients have not read."""
+        return sum(session.events.unread for session in self.sessions)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes events and gives them out."""
+        """Whether it accepts and sends events."""
         return self.store.failure is None and self.failure is None
 
     # -- rights ------------------------------------------------------------------------------------
 
-    def identify(self, secret: str | None) -> Identified | None:
-        """Who has a token; None if nobody has it."""
+    def identify(self, secret: str | None) -> Principal | None:
+        """The holder of a secret; None if no token has it."""
         if self.tokens is None:
             return ANYBODY
         return self.tokens.find(secret, now=self.clock.time())
 
-    def guard(self, who: Identified) -> Guard:
-        """What stands between a client and the store."""
-        about = (self.vocabulary, self.store, self._owner_of)
-        return Guard(who, *about, usage=self.usage, publishers=self._publishers)
+    def authorize(self, principal: Principal) -> Authorization:
+        """The authorization of a client."""
+        about = (self.type_catalog, self.store, self._owner_of)
+        return Authorization(principal, *about, usage=self.usage, publishers=self._publishers)
 
     def _quota_of(self, owner: str) -> Quota:
         return Quota() if self.tokens is None else self.tokens.quota_of(owner)
@@ -227,30 +232,30 @@ class Broker:
     def _owner_of(self, name: str) -> str | None:
         return None if self.tokens is None else self.tokens.owner_of(name)
 
-    def supersede(self, connection: Connection) -> None:
-        """A client that has come again holds nothing of its owner's over the connection before."""
-        if connection.owner is None:  # anybody could say that they are that client
+    def supersede(self, session: ClientSession) -> None:
+        """End the earlier session of a client that has reconnected, and free its quotas."""
+        if session.owner is None:  # any client could use that name
             return
-        client = connection.owner, connection.client
+        client = session.owner, session.client
         before = self._clients.get(client)
-        self._clients[client] = connection
+        self._clients[client] = session
         if before is not None:
-            before.using.leave()
+            before.usage.release()
             before.cut_off(1008, "its client has come again")
 
-    def look_at_tokens(self) -> None:
-        """Go by the tokens as they are now: who has none any more is let go."""
+    def refresh_tokens(self) -> None:
+        """Reload the tokens, and end the sessions of those that are not valid any more."""
         if self.tokens is None:
             return
         error = self.tokens.reload_if_changed()
         if error is not None:
             _log.error("the tokens go on as they were: %s", error)
         now = self.clock.time()
-        for connection in list(self.connections):
-            who = self.tokens.again(connection.guard.who, now=now)
-            if who is None:
-                connection.cut_off(1008, "its token is not valid any more")
-            elif who.owner != connection.owner:
-                connection.cut_off(1008, "its token has another owner now")
-            elif who != connection.guard.who:
-                connection.guard = self.guard(who)
+        for session in list(self.sessions):
+            principal = self.tokens.refresh(session.authorization.principal, now=now)
+            if principal is None:
+                session.cut_off(1008, "its token is not valid any more")
+            elif principal.owner != session.owner:
+                session.cut_off(1008, "its token has another owner now")
+            elif principal != session.authorization.principal:
+                session.authorization = self.authorize(principal)

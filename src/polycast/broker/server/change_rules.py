@@ -1,7 +1,8 @@
-"""What a client may change: what is its owner's; a change of what is another's is refused."""
+"""Rules for changes: a client may change what its owner has; other changes are refused."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.broker.server.authorized_request import (
@@ -13,11 +14,11 @@ from polycast.broker.server.authorized_request import (
     subject_of,
 )
 from polycast.broker.server.publisher_owners import (
-    give_publisher,
-    give_subscription,
     owner_of_letter,
     owner_of_publisher,
     owner_of_subscription,
+    set_publisher_owner,
+    set_subscription_owner,
 )
 from polycast.broker.server.usage import size_of
 from polycast.delivery.replay import REPLAYED
@@ -29,7 +30,7 @@ from polycast.typesystem.standard_types import STANDARD
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polycast.broker.server.authorized_request import Asked, Rule
+    from polycast.broker.server.authorized_request import AuthorizedRequest, Rule
     from polycast.stores import Letter, OpenBus, StoredRoute, StoredSubscription, Transaction
 
 __all__ = [
@@ -55,261 +56,269 @@ __all__ = [
 # -- subscriptions ---------------------------------------------------------------------------------
 
 
-def _is_there(asked: Asked, name: str) -> bool:
-    """Whether there is something to change; `AccessDeniedError` if it is not one's own."""
-    guard, kept = asked.guard, asked.view.subscription(name)
+def _is_there(request: AuthorizedRequest, name: str) -> bool:
+    """Whether a subscription exists; raises `AccessDeniedError` if the client does not own it."""
+    authorization, kept = request.authorization, request.view.subscription(name)
     if kept is None:
         return False
-    if not guard.is_open:
-        guard.check_definition(Definition.decoded(kept.definition))
-        check_mine(asked, name)
+    if not authorization.is_open:
+        authorization.events.check_definition(Definition.decoded(kept.definition))
+        check_mine(request, name)
     return True
 
 
 def change(nothing: object) -> Rule:
-    """To change what is gone does nothing: whoever takes the name next finds nothing there."""
-    return lambda asked: asked.do() if _is_there(asked, asked.name) else nothing
+    """A change of a subscription; of a removed one it does nothing, so that no traces are left."""
+    return lambda request: request.perform() if _is_there(request, request.name) else nothing
 
 
-def save(asked: Asked) -> object:
-    """A subscription belongs to who makes it, or attaches to it where it has no owner."""
-    guard, view, kept = asked.guard, asked.view, asked.given["kept"]
+def save(request: AuthorizedRequest) -> object:
+    """Save a subscription; the first client to save one without an owner becomes its owner."""
+    view, kept = request.view, request.given["kept"]
     before, owner = view.subscription(kept.name), owner_of_subscription(view, kept.name)
     if before is None and not view.count_letters(subscription=kept.name):
-        owner = None  # nothing is left of it
-    if not guard.is_open:
-        _check_definitions(asked, before, kept)
+        owner = None  # the name is free again
+    if not request.authorization.is_open:
+        _check_definitions(request, before, kept)
         if owner is not None:
-            check_mine(asked, kept.name)
+            check_mine(request, kept.name)
     if owner is None:
-        _take_name(asked, kept.name)
+        _take_name(request, kept.name)
     if before is None:
         _clear(view, kept.name)
-    return asked.do()
+    return request.perform()
 
 
 def _check_definitions(
-    asked: Asked, before: StoredSubscription | None, kept: StoredSubscription
+    request: AuthorizedRequest, before: StoredSubscription | None, kept: StoredSubscription
 ) -> None:
-    guard = asked.guard
+    events = request.authorization.events
     if context_of_letter(kept.name) is not None:
         what = f"the name {kept.name!r}, under which the dead letters of a context are kept"
-        guard.who.check_admin("use", what)
-    guard.check_definition(definition_of(kept.definition))
+        request.principal.check_admin("use", what)
+    events.check_definition(definition_of(kept.definition))
     if before is not None:
-        guard.check_definition(Definition.decoded(before.definition))
+        events.check_definition(Definition.decoded(before.definition))
 
 
-def _take_name(asked: Asked, name: str) -> None:
-    guard = asked.guard
-    if guard.owner is not None:
-        guard.usage.add_durable(asked.view, guard.who, name)
-        give_subscription(asked.view, name, guard.owner)
+def _take_name(request: AuthorizedRequest, name: str) -> None:
+    principal = request.principal
+    if principal.owner is not None:
+        request.authorization.usage.add_durable(request.view, principal, name)
+        set_subscription_owner(request.view, name, principal.owner)
 
 
 def _clear(tx: Transaction, name: str) -> None:
-    """A new subscription finds nothing that somebody has left under its name."""
+    """Remove what an earlier subscription has left under its name."""
     if tx.document(REPLAYED, name) is not None:
         tx.remove_document(REPLAYED, name)
-    for each in tx.documents(OUTLIVING):
-        if each.rpartition("/")[0] == name:
-            tx.remove_document(OUTLIVING, each)
+    for document in tx.documents(OUTLIVING):
+        if document.rpartition("/")[0] == name:
+            tx.remove_document(OUTLIVING, document)
 
 
-def remove(asked: Asked) -> None:
-    """Nobody's, too, by who may attach to it: it may be over."""
-    is_owned = owner_of_subscription(asked.view, asked.name) is not None
-    if (not is_owned and may_see(asked, asked.name)) or _is_there(asked, asked.name):
-        asked.do()
+def remove(request: AuthorizedRequest) -> None:
+    """Remove a subscription; without an owner, any client that may attach to it may remove it."""
+    is_owned = owner_of_subscription(request.view, request.name) is not None
+    if (not is_owned and may_see(request, request.name)) or _is_there(request, request.name):
+        request.perform()
 
 
-def fly(asked: Asked) -> None:
-    """What is in flight for one's own subscriptions."""
-    flights = asked.given["flights"]
-    there = {name for name in {each.name for each in flights} if _is_there(asked, name)}
-    asked.view.fly([each for each in flights if each.name in there])
+def fly(request: AuthorizedRequest) -> None:
+    """Record deliveries in flight for its own subscriptions."""
+    flights = request.given["flights"]
+    there = {name for name in {flight.name for flight in flights} if _is_there(request, name)}
+    request.view.fly([flight for flight in flights if flight.name in there])
 
 
-def claim(asked: Asked) -> bool:
-    """The same, if nobody has it yet."""
-    return bool(_is_there(asked, asked.given["flight"].name) and asked.do())
+def claim(request: AuthorizedRequest) -> bool:
+    """Claim an event for one of its own groups."""
+    return bool(_is_there(request, request.given["flight"].name) and request.perform())
 
 
-def join(asked: Asked) -> None:
-    """A bus of one's own in a group of one's own."""
-    member = asked.given["member"]
-    if _is_there(asked, member.name):
-        check_bus(asked, member.bus)
-        asked.do()
+def join(request: AuthorizedRequest) -> None:
+    """Let one of its own buses join one of its own groups."""
+    member = request.given["member"]
+    if _is_there(request, member.name):
+        check_bus(request, member.bus)
+        request.perform()
 
 
-def begin_route(asked: Asked) -> StoredRoute:
-    """The pipeline goes by what all go by; what is private to a subscription it cannot see."""
-    guard, definition = asked.guard, definition_of(asked.given["definition"])
-    check_mine(asked, asked.name)
-    guard.check_definition(definition)
-    for each in definition.types:
-        if each.name not in STANDARD and not guard.is_public(each.hash):
-            what = f"{each.name} through the pipeline"
-            guard.refuse_undescribed("subscribe to", what, each.name)
-    route: StoredRoute = asked.do()
+def begin_route(request: AuthorizedRequest) -> StoredRoute:
+    """Have the pipeline route a subscription; it knows public descriptions only."""
+    authorization = request.authorization
+    definition = definition_of(request.given["definition"])
+    check_mine(request, request.name)
+    authorization.events.check_definition(definition)
+    for kind in definition.types:
+        if kind.name not in STANDARD and not authorization.types.is_public(kind.hash):
+            what = f"{kind.name} through the pipeline"
+            authorization.types.refuse_undescribed("subscribe to", what, kind.name)
+    route: StoredRoute = request.perform()
     return route
 
 
-def replay(asked: Asked) -> None:
-    """A document by which a subscription learns what it is to have once more."""
-    if _is_there(asked, subject_of(asked, asked.name)):
-        size = len(asked.given.get("body", b""))
-        asked.guard.usage.add_letters(asked.view, asked.guard.who, size)
-        asked.do()
+def replay(request: AuthorizedRequest) -> None:
+    """Request a replay for a subscription by a document."""
+    if _is_there(request, subject_of(request, request.name)):
+        size = len(request.given.get("body", b""))
+        request.authorization.usage.add_letters(request.view, request.principal, size)
+        request.perform()
 
 
 # -- dead letters ----------------------------------------------------------------------------------
 
 
-def bury(asked: Asked) -> Any:
-    """Letters of one's own subscriptions, also of those that no store knows."""
-    _take_letters(asked, asked.given["letters"])
-    return asked.do()
+def bury(request: AuthorizedRequest) -> Any:
+    """Store dead letters of its own subscriptions, also of ones that the store does not know."""
+    _take_letters(request, request.given["letters"])
+    return request.perform()
 
 
-def settle(asked: Asked) -> Any:
-    """What a member of a group has done, and what it would have next."""
-    told = asked.given["asked"]
-    if _is_there(asked, told.name):
-        _take_letters(asked, [each.letter for each in told.settled if each.letter is not None])
-    return asked.do()
+def settle(request: AuthorizedRequest) -> Any:
+    """Settle deliveries of a group member, and claim the next ones."""
+    settling = request.given["asked"]
+    if _is_there(request, settling.name):
+        _take_letters(
+            request, [settled.letter for settled in settling.settled if settled.letter is not None]
+        )
+    return request.perform()
 
 
-def _take_letters(asked: Asked, letters: Sequence[Letter]) -> None:
-    guard, size = asked.guard, 0
+def _take_letters(request: AuthorizedRequest, letters: Sequence[Letter]) -> None:
+    authorization, size = request.authorization, 0
     for letter in letters:
-        if not guard.is_open:
-            guard.check_letter(letter.record)
+        if not authorization.is_open:
+            authorization.events.check_letter(letter.record)
         size += len(letter.reason) + size_of(letter.record)
         if context_of_letter(letter.subscription) is not None:
-            _check_is_in_log(asked, letter)
+            _check_is_in_log(request, letter)
         else:
-            _take_letter(asked, letter.subscription)
-    guard.usage.add_letters(asked.view, guard.who, size)
+            _take_letter(request, letter.subscription)
+    authorization.usage.add_letters(request.view, request.principal, size)
 
 
-def _take_letter(asked: Asked, name: str) -> None:
-    is_free = owner_of_subscription(asked.view, name) is None
-    if is_free and asked.view.subscription(name) is None:
-        _take_name(asked, name)
-    elif not asked.guard.is_open:
-        check_mine(asked, name)
+def _take_letter(request: AuthorizedRequest, name: str) -> None:
+    is_free = owner_of_subscription(request.view, name) is None
+    if is_free and request.view.subscription(name) is None:
+        _take_name(request, name)
+    elif not request.authorization.is_open:
+        check_mine(request, name)
 
 
-def _check_is_in_log(asked: Asked, letter: Letter) -> None:
-    """The letters of a context are for all in it: they are of events that were published.
+def _check_is_in_log(request: AuthorizedRequest, letter: Letter) -> None:
+    """Dead letters of a context are for all its members: their events must have been published.
 
-    Its own it might publish again in any case.
+    A client might publish its own events again in any case.
     """
-    guard, record = asked.guard, letter.record
-    if guard.is_open:
+    authorization, record = request.authorization, letter.record
+    if authorization.is_open:
         return
-    found = guard.store.read(letter.position, limit=1, until=letter.position + 1).entries
-    if found and found[0].record == record:
+    entries = authorization.store.read(letter.position, limit=1, until=letter.position + 1).entries
+    if entries and entries[0].record == record:
         return
-    if not guard.is_mine(owner_of_publisher(asked.view, record.identity.publisher)):
-        guard.who.check_admin("bury", f"what is not at position {letter.position} of the log")
-    guard.check_record(record)
+    if not request.principal.owns(owner_of_publisher(request.view, record.identity.publisher)):
+        request.principal.check_admin(
+            "bury", f"what is not at position {letter.position} of the log"
+        )
+    authorization.events.check_record(record)
 
 
-def exhume(asked: Asked) -> Any:
-    """One's own, as long as one may receive their events."""
-    guard, view = asked.guard, asked.view
-    for number in asked.given["numbers"]:
+def exhume(request: AuthorizedRequest) -> Any:
+    """Take out its own dead letters, as long as it may receive their events."""
+    view, principal = request.view, request.principal
+    for number in request.given["numbers"]:
         for letter in view.letters(after=number - 1, limit=1):
             if letter.number == number:
-                if not guard.is_mine(owner_of_letter(view, letter)):
-                    guard.refuse("take out", f"dead letter {number}")
-                if not guard.may_receive(letter.record):
-                    guard.who.check_admin("take out", f"dead letter {number}")
-    return asked.do()
+                if not principal.owns(owner_of_letter(view, letter)):
+                    principal.refuse("take out", f"dead letter {number}")
+                if not request.authorization.events.may_receive(letter.record):
+                    principal.check_admin("take out", f"dead letter {number}")
+    return request.perform()
 
 
 # -- buses and adverts -----------------------------------------------------------------------------
 
 
-def open_bus(asked: Asked) -> OpenBus:
-    """A publisher belongs to who opens a bus as it first; who may do nothing opens none."""
-    guard, view, publisher = asked.guard, asked.view, asked.given["publisher"]
-    guard.check_granted("open a bus")
-    owner, register = owner_of_publisher(view, publisher), guard.register
-    is_taken = owner is not None or register.has_publisher(view, publisher)
-    if is_taken and not guard.is_mine(owner) and not guard.is_open:
-        guard.refuse("open a bus as", f"the publisher {publisher!r}")
-    guard.usage.add(view, guard.who, "buses", lambda: len(_my_buses(asked)))
-    if owner is None and guard.owner is not None:
-        give_publisher(view, publisher, guard.owner)
-    bus: OpenBus = asked.do()
-    register.opened(view, bus)
+def open_bus(request: AuthorizedRequest) -> OpenBus:
+    """Open a bus: the first client to do so as a publisher owns it; it needs some grant."""
+    authorization, view, principal = request.authorization, request.view, request.principal
+    publisher = request.given["publisher"]
+    principal.check_granted("open a bus")
+    owner, bus_listing = owner_of_publisher(view, publisher), authorization.bus_listing
+    is_taken = owner is not None or bus_listing.has_publisher(view, publisher)
+    if is_taken and not principal.owns(owner) and not authorization.is_open:
+        principal.refuse("open a bus as", f"the publisher {publisher!r}")
+    authorization.usage.add(view, principal, "buses", lambda: len(_my_buses(request)))
+    if owner is None and principal.owner is not None:
+        set_publisher_owner(view, publisher, principal.owner)
+    bus: OpenBus = request.perform()
+    bus_listing.opened(view, bus)
     return bus
 
 
-def _my_buses(asked: Asked) -> set[int]:
-    guard, view = asked.guard, asked.view
-    listed = guard.register.buses(view)
-    return {bus for bus, each in listed.items() if guard.is_mine(owner_of_publisher(view, each))}
+def _my_buses(request: AuthorizedRequest) -> set[int]:
+    view, owns = request.view, request.principal.owns
+    listed = request.authorization.bus_listing.buses(view)
+    return {bus for bus, publisher in listed.items() if owns(owner_of_publisher(view, publisher))}
 
 
-def of_bus(asked: Asked) -> Any:
-    """A bus of one's own, or one that is gone."""
-    bus = asked.given["bus"]
-    check_bus(asked, bus)
-    if asked.verb == "remove_bus":
-        asked.guard.register.removed(asked.view, bus)
-    return asked.do()
+def of_bus(request: AuthorizedRequest) -> Any:
+    """Change one of its own buses, or one that is gone."""
+    bus = request.given["bus"]
+    check_bus(request, bus)
+    if request.method == "remove_bus":
+        request.authorization.bus_listing.removed(request.view, bus)
+    return request.perform()
 
 
-def advertise(asked: Asked) -> int:
-    """For a bus that has counted as dead, nothing is kept."""
-    guard, view, advert = asked.guard, asked.view, asked.given["advert"]
-    if not check_bus(asked, advert.bus):
+def advertise(request: AuthorizedRequest) -> int:
+    """Advertise for one of its own buses; for one declared dead, nothing is stored."""
+    authorization, view = request.authorization, request.view
+    advert = request.given["advert"]
+    if not check_bus(request, advert.bus):
         return 0
-    guard.usage.add(view, guard.who, "adverts", lambda: _count_my_adverts(asked))
-    number = int(asked.do())
-    guard.register.advertised(view, number, advert.bus)
+    count = partial(_count_my_adverts, request)
+    authorization.usage.add(view, request.principal, "adverts", count)
+    number = int(request.perform())
+    authorization.bus_listing.advertised(view, number, advert.bus)
     return number
 
 
-def _count_my_adverts(asked: Asked) -> int:
-    mine = _my_buses(asked)
-    return sum(bus in mine for bus in asked.guard.register.adverts(asked.view).values())
+def _count_my_adverts(request: AuthorizedRequest) -> int:
+    mine, listing = _my_buses(request), request.authorization.bus_listing
+    return sum(bus in mine for bus in listing.adverts(request.view).values())
 
 
-def withdraw(asked: Asked) -> None:
-    """An advert of a bus of one's own."""
-    guard, number = asked.guard, asked.given["number"]
-    bus = guard.register.adverts(asked.view).get(number)
+def withdraw(request: AuthorizedRequest) -> None:
+    """Withdraw an advert of one of its own buses."""
+    listing, number = request.authorization.bus_listing, request.given["number"]
+    bus = listing.adverts(request.view).get(number)
     if bus is not None:
-        check_bus(asked, bus)
-    guard.register.withdrawn(asked.view, number)
-    asked.do()
+        check_bus(request, bus)
+    listing.withdrawn(request.view, number)
+    request.perform()
 
 
 # -- types and contexts ----------------------------------------------------------------------------
 
 
-def describe(asked: Asked) -> None:
-    """In a transaction, where nothing is private: it is known, or one may say it."""
-    guard, description = asked.guard, asked.given["description"]
-    if not guard.is_public(description.hash):
+def describe(request: AuthorizedRequest) -> None:
+    """Describe a type within a transaction, which makes it public."""
+    types, description = request.authorization.types, request.given["description"]
+    if not types.is_public(description.hash):
         what = f"the type {description.name}"
-        if not guard.may_describe(description):
-            guard.refuse_undescribed("describe", what, description.name)
-        if not guard.raises_nothing(description):
-            guard.refuse_raised("describe", what)
-        guard.check_types([description])
-    asked.do()
+        if not types.may_describe(description):
+            types.refuse_undescribed("describe", what, description.name)
+        if not types.raises_nothing(description):
+            types.refuse_raised("describe", what)
+        types.check_quota([description])
+    request.perform()
 
 
-def put_context(asked: Asked) -> Any:
-    """To say again what a context is changes nothing."""
-    known = asked.view.context(asked.name)
-    if known is None or known.body != asked.given["body"]:
-        asked.guard.who.check_admin("change", f"the context {asked.name!r}")
-    return granted(asked)
+def put_context(request: AuthorizedRequest) -> Any:
+    """Store a context; only admins may change one, but everybody may repeat it."""
+    known = request.view.context(request.name)
+    if known is None or known.body != request.given["body"]:
+        request.principal.check_admin("change", f"the context {request.name!r}")
+    return granted(request)

@@ -1,6 +1,6 @@
-"""Who may connect to a broker: so many in all, fewer from one address, and none that dawdles.
+"""Limits of connections: in all, from one address, and until the first request.
 
-What is counted are sockets from the moment they are accepted, before TLS and before any request.
+Sockets count from the moment they are accepted, before TLS and before any request.
 """
 
 from __future__ import annotations
@@ -17,66 +17,66 @@ from polycast.broker.server.log_rate_limit import server_log
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.broker.server.limits import Bounds
+    from polycast.broker.server.limits import ServerLimits
 
-__all__ = ["Listener", "Reception", "group_of"]
+__all__ = ["ConnectionLimits", "LimitedListener", "address_group"]
 
-AT_ONCE = 100  # connections that are refused before others have their turn
-_SIX = 64  # bits of an IPv6 address: who has one has all that begin like it
+AT_ONCE = 100  # connections refused in a row before the loop goes on
+_SIX = 64  # bits of an IPv6 prefix, all of whose addresses usually have one owner
 _log = server_log()
 Ends = tuple[Any, Any]  # the two ends of a connection, as host and port
 
 
-class Reception:
-    """Counts connections, and ends those whose request does not come in time."""
+class ConnectionLimits:
+    """Counts connections, and closes those whose request does not come in time."""
 
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
+    def __init__(self, server_limits: ServerLimits) -> None:
+        self._server_limits = server_limits
         self._of: Counter[str] = Counter()
         self._waiting: dict[Ends, tuple[asyncio.TimerHandle, socket.socket]] = {}
         self.open = 0
         self.refused = self.late = 0  # so far
 
-    def why_not(self, address: str) -> str | None:
-        """Why one more connection of an address is not let in; None if it is."""
-        if self.open >= self._bounds.connections:
-            return f"{self.open} are open, and {self._bounds.connections} are accepted"
-        here, most = self._of[group_of(address)], self._bounds.of_one_address
+    def refusal_reason(self, address: str) -> str | None:
+        """Why one more connection from an address is refused; None if it is accepted."""
+        if self.open >= self._server_limits.connections:
+            return f"{self.open} are open, and {self._server_limits.connections} are accepted"
+        here, most = self._of[address_group(address)], self._server_limits.of_one_address
         if here >= most:
             return f"{here} are open from there, and {most} are accepted from one address"
         return None
 
     def refuse(self, address: str, why: str) -> None:
-        """One was not let in."""
+        """Count and log a refused connection."""
         self.refused += 1
         _log.warning("a connection from %s was refused: %s", address, why)
 
-    def enter(self, peer: socket.socket, address: Any) -> Callable[[], None]:
-        """One more; to be called when it has ended."""
-        group, ends = group_of(address[0]), (address[:2], peer.getsockname()[:2])
+    def admit(self, peer: socket.socket, address: Any) -> Callable[[], None]:
+        """Count an accepted connection; call the result when it has closed."""
+        group, ends = address_group(address[0]), (address[:2], peer.getsockname()[:2])
         self.open += 1
         self._of[group] += 1
-        self._expect(ends, peer, self._bounds.handshake)
+        self._set_deadline(ends, peer, self._server_limits.handshake)
 
-        def left() -> None:
+        def release() -> None:
             self.open -= 1
             self._of[group] -= 1
             if not self._of[group]:
                 del self._of[group]
             self._forget(ends)
 
-        return left
+        return release
 
-    def has_asked(self, ends: Ends) -> socket.socket | None:
-        """Its request is there: it is in no hurry any more."""
+    def request_arrived(self, ends: Ends) -> socket.socket | None:
+        """Cancel the deadline of a connection."""
         return self._forget(ends)
 
-    def let_end(self, ends: Ends, peer: socket.socket, within: float) -> None:
-        """It has had its answer: it ends soon, whether it takes that or not."""
+    def expect_close(self, ends: Ends, peer: socket.socket, within: float) -> None:
+        """Close a connection that was answered and does not close by itself in time."""
         if peer.fileno() != -1:
-            self._expect(ends, peer, within)
+            self._set_deadline(ends, peer, within)
 
-    def _expect(self, ends: Ends, peer: socket.socket, within: float) -> None:
+    def _set_deadline(self, ends: Ends, peer: socket.socket, within: float) -> None:
         loop = asyncio.get_running_loop()
         self._waiting[ends] = loop.call_later(within, self._end, ends), peer
 
@@ -90,53 +90,55 @@ class Reception:
         peer = self._forget(ends)
         self.late += 1
         if peer is not None:
-            with suppress(OSError):  # it ends just now
+            with suppress(OSError):  # it closes just now
                 peer.shutdown(socket.SHUT_RDWR)
 
 
-class Listener(socket.socket):
-    """A socket that lets in whom its reception lets in; the others are closed at once."""
+class LimitedListener(socket.socket):
+    """A listening socket that closes connections above the limits at once."""
 
-    reception: Reception
+    connection_limits: ConnectionLimits
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection that is let in."""
+        """The next connection within the limits."""
         for _ in range(AT_ONCE):
-            found, address = super().accept()
-            why = self.reception.why_not(address[0])
+            accepted, address = super().accept()
+            why = self.connection_limits.refusal_reason(address[0])
             if why is None:
-                return self._let_in(found, address), address
-            self.reception.refuse(address[0], why)
-            found.close()
-        raise ConnectionAbortedError  # asyncio comes again, after others had their turn
+                return self._admit(accepted, address), address
+            self.connection_limits.refuse(address[0], why)
+            accepted.close()
+        raise ConnectionAbortedError  # asyncio calls again in the next round of its loop
 
-    def _let_in(self, found: socket.socket, address: Any) -> socket.socket:
-        peer = Peer(found.family, found.type, found.proto, fileno=found.detach())
-        peer.left = self.reception.enter(peer, address)
+    def _admit(self, accepted: socket.socket, address: Any) -> socket.socket:
+        peer = AcceptedSocket(
+            accepted.family, accepted.type, accepted.proto, fileno=accepted.detach()
+        )
+        peer.release = self.connection_limits.admit(peer, address)
         return peer
 
 
-class Peer(socket.socket):
-    """A connection that was let in, and says when it ends."""
+class AcceptedSocket(socket.socket):
+    """An accepted connection, which is counted until it closes."""
 
-    left: Callable[[], None] | None = None
+    release: Callable[[], None] | None = None
 
     def close(self) -> None:
-        """End it."""
-        left, self.left = self.left, None
-        if left is not None:
-            left()
+        """Close it."""
+        release, self.release = self.release, None
+        if release is not None:
+            release()
         super().close()
 
 
-def group_of(address: str) -> str:
-    """The addresses that somebody has who has this one: an IPv4 address, or 64 bits of IPv6."""
+def address_group(address: str) -> str:
+    """The addresses that count as one: a single IPv4 address, or a /64 of IPv6."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((int(found) >> _SIX << _SIX, _SIX)))
-    return str(found)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((int(parsed) >> _SIX << _SIX, _SIX)))
+    return str(parsed)

@@ -1,7 +1,7 @@
-"""What each reader is sent of some records: those who get the same share one encoding of it.
+"""Events encoded once for all clients that are sent the same ones.
 
-Records that the same subscriptions take are one lot, so that the work is for each lot and reader,
-not for each record and reader.
+Records that the same subscriptions want form one lot, so that the work grows with lots and clients,
+not with records and clients.
 """
 
 from __future__ import annotations
@@ -15,62 +15,63 @@ from polycast.events import encode_record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from polycast.broker.server.fanout import Reader
+    from polycast.broker.server.event_stream import EventStream
     from polycast.stores import Stored
 
-__all__ = ["Share", "Wanting"]
+__all__ = ["EncodedRecords", "RoutedBatch"]
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class EncodedRecords:
     """How many records there are, and their bytes."""
 
     count: int
     records: bytes
 
 
-NOTHING = Share(0, b"")
+NOTHING = EncodedRecords(0, b"")
 
 
-class Wanting:
-    """Records in lots, and the numbers of those lots that each reader may want."""
+class RoutedBatch:
+    """Records in lots, and the numbers of the lots that each client may want."""
 
     def __init__(
-        self, lots: Sequence[Sequence[Stored]], wanted: Mapping[Reader, Sequence[int]]
+        self, lots: Sequence[Sequence[Stored]], wanted: Mapping[EventStream, Sequence[int]]
     ) -> None:
         self._lots, self._wanted = lots, wanted
         self._bodies: dict[int, bytes] = {}
-        self._shares: dict[tuple[int, ...], Share] = {}
+        self._encoded: dict[tuple[int, ...], EncodedRecords] = {}
 
-    def share_of(self, reader: Reader) -> Share:
-        """What a reader wants and may see."""
-        numbers = tuple(self._wanted.get(reader, ()))
+    def encoded_for(self, recipient: EventStream) -> EncodedRecords:
+        """The records that a client wants and may receive."""
+        numbers = tuple(self._wanted.get(recipient, ()))
         if not numbers:
             return NOTHING
-        if not reader.may_receive_all:
-            seen = [each for each in self._in_order(numbers) if reader.may_receive(each.record)]
-            return self._shared(tuple(-each.position for each in seen), seen)
+        if not recipient.may_receive_all:
+            records = self._in_order(numbers)
+            allowed = [stored for stored in records if recipient.may_receive(stored.record)]
+            return self._shared(tuple(-stored.position for stored in allowed), allowed)
         return self._shared(numbers, None)
 
-    def _shared(self, key: tuple[int, ...], records: Sequence[Stored] | None) -> Share:
-        """Keys are numbers of lots, or else positions, below zero."""
-        share = self._shares.get(key)
-        if share is None:
-            found = self._in_order(key) if records is None else records
-            share = self._shares[key] = Share(len(found), self._packed(found))
-        return share
+    def _shared(self, key: tuple[int, ...], records: Sequence[Stored] | None) -> EncodedRecords:
+        """Keys are numbers of lots, or else negative positions."""
+        encoded = self._encoded.get(key)
+        if encoded is None:
+            records = self._in_order(key) if records is None else records
+            encoded = self._encoded[key] = EncodedRecords(len(records), self._encode(records))
+        return encoded
 
     def _in_order(self, numbers: tuple[int, ...]) -> Sequence[Stored]:
         if len(numbers) == 1:
             return self._lots[numbers[0]]
-        found = [each for number in numbers for each in self._lots[number]]
-        return sorted(found, key=lambda each: each.position)
+        records = [stored for number in numbers for stored in self._lots[number]]
+        return sorted(records, key=lambda stored: stored.position)
 
-    def _packed(self, records: Iterable[Stored]) -> bytes:
+    def _encode(self, records: Iterable[Stored]) -> bytes:
         rows = []
-        for each in records:
-            body = self._bodies.get(each.position)
+        for stored in records:
+            body = self._bodies.get(stored.position)
             if body is None:
-                body = self._bodies[each.position] = encode_record(each.record)
-            rows.append((each.position, body))
+                body = self._bodies[stored.position] = encode_record(stored.record)
+            rows.append((stored.position, body))
         return encode(rows) if rows else b""

@@ -1,4 +1,4 @@
-"""Errors as messages: what a client is told when a broker does not do what it asks."""
+"""Errors as messages to a client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = server_log()
 
 
 def refused(number: int, error: BaseException) -> Refused:
-    """An error as a message."""
+    """Encode an error as the answer to a request."""
     data: dict[str, Any] = {}
     if isinstance(error, StoreFailedError):
         data = {"path": error.path, "why": error.why, "unknown": error.unknown}

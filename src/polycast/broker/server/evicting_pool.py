@@ -1,4 +1,4 @@
-"""Memory that many share and nobody may keep: beyond its bound, who has most loses it."""
+"""A memory limit that many share: above it, the largest holder is evicted."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Holder(Protocol):
-        """Who holds some of it, such as a connection."""
+        """Something that holds memory, such as a connection."""
 
-        group: str  # of whom it is one, such as an address
+        group: str  # an owner or an address
 
-        def let_go(self) -> None:
-            """End it: it has too much."""
+        def evict(self) -> None:
+            """End it, which frees its memory."""
 
 
 __all__ = ["EvictingPool"]
 
 
 class EvictingPool:
-    """Counts bytes; beyond the limit, of the group with most of them the largest holder is let go.
+    """Counts bytes; above the limit, evicts the largest holder of the group with most of them.
 
-    To wait for one to be done would be to wait for whoever stops in the middle.
+    Waiting for a holder to finish would mean waiting for a client that has stopped halfway.
     """
 
     def __init__(self, limit: int) -> None:
@@ -32,7 +32,7 @@ class EvictingPool:
         self._groups: Counter[str] = Counter()
 
     def has_now(self, holder: Holder, size: int) -> None:
-        """So many bytes are held by one."""
+        """Set how many bytes a holder has."""
         change = size - self._sizes.pop(holder, 0)
         if size:
             self._sizes[holder] = size
@@ -41,11 +41,11 @@ class EvictingPool:
         if not self._groups[holder.group]:
             del self._groups[holder.group]
         while self.held > self.limit and self._sizes:
-            self._let_largest_go()
+            self._evict_largest()
 
-    def _let_largest_go(self) -> None:
+    def _evict_largest(self) -> None:
         [(group, _)] = self._groups.most_common(1)
-        theirs = [each for each in self._sizes if each.group == group]
-        largest = max(theirs, key=self._sizes.__getitem__)
+        holders = [holder for holder in self._sizes if holder.group == group]
+        largest = max(holders, key=self._sizes.__getitem__)
         self.has_now(largest, 0)
-        largest.let_go()
+        largest.evict()

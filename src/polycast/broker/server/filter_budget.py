@@ -1,8 +1,8 @@
-"""What the filters of each owner may take of a broker's time, before its clients ask them instead.
+"""The CPU time that a broker spends on the filters of each owner.
 
-A broker asks filters so that fewer events are sent; a client asks its own filters in any case. So
-filters that take too long are suspended here for a while: nothing counts as "does not match", every
-event that their subscriptions may want is sent, and nobody else waits for them.
+A broker evaluates filters so that fewer events are sent; a client evaluates its own filters in any
+case. So filters that take too long are suspended here for a while: every event of their types is
+sent, and no other client waits for them.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from polycast.plain_text import log_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FilterBudget", "Suspended"]
+__all__ = ["FilterBudget", "SuspendedFilters"]
 
-AT_ONCE = 0.01  # seconds that the filters of an owner may take before others have their turn
+AT_ONCE = 0.01  # seconds of an owner's filters before others have their turn
 TOO_LONG = 0.03  # seconds in one turn that suspend them: a single event took most of it
-MOST_STEPS = 2_000_000  # for one event, of which nothing can be ended: about 40 ms
+MOST_STEPS = 2_000_000  # for one event, which cannot be interrupted: about 40 ms
 WINDOW = 1.0  # seconds over which time is counted
-SHARE = 0.5  # of the window that the filters of one owner may take
-SHORTEST, LONGEST = 1.0, 600.0  # seconds for which filters are suspended; each time twice as long
+SHARE = 0.5  # of the window, for the filters of one owner
+SHORTEST, LONGEST = 1.0, 600.0  # seconds of a suspension; each is twice as long
 _log = log_of("polycast.broker")
 
 
 @dataclass(frozen=True, slots=True)
-class Suspended:
-    """The filters of an owner are not asked for a while."""
+class SuspendedFilters:
+    """The filters of an owner are suspended."""
 
     owner: str
     seconds: float
-    """For how much longer."""
+    """Remaining seconds."""
     spent: float
-    """What they took, in seconds of the window."""
+    """Seconds of the window that they took."""
 
     def __str__(self) -> str:
         return (
@@ -50,11 +50,11 @@ class _Account:
     spent: float = 0.0
     suspended_until: float = 0.0
     pause: float = SHORTEST
-    last: float = 0.0  # what was spent when they were suspended
+    last: float = 0.0  # seconds spent before the suspension
 
 
 class FilterBudget:
-    """Counts by owner. `monotonic` tells the time in seconds."""
+    """Adds up time by owner; `monotonic` is the clock."""
 
     longest = 8_192
     steps: float = MOST_STEPS
@@ -64,7 +64,7 @@ class FilterBudget:
         self._accounts: dict[str, _Account] = {}
 
     def allowance(self, party: str) -> float:
-        """Seconds for which filters of an owner may be asked now; 0 while they are suspended."""
+        """Seconds that the filters of an owner may take now; 0 while they are suspended."""
         account = self._accounts.get(party)
         if account is None:
             return AT_ONCE
@@ -72,7 +72,7 @@ class FilterBudget:
         return 0.0 if now < account.suspended_until else AT_ONCE
 
     def spend(self, party: str, seconds: float) -> None:
-        """The filters of an owner have taken so long; too long in a window suspends them."""
+        """Charge the filters of an owner; too much in a window suspends them."""
         now = self._monotonic()
         account = self._accounts.setdefault(party, _Account(now))
         if now < account.suspended_until:
@@ -84,7 +84,7 @@ class FilterBudget:
             self._suspend(party, account, now)
 
     def _begin_window(self, account: _Account, now: float) -> None:
-        if now - account.suspended_until > account.pause:  # it has behaved for as long
+        if now - account.suspended_until > account.pause:  # well-behaved for a while
             account.pause = SHORTEST
         account.began, account.spent = now, 0.0
 
@@ -93,15 +93,15 @@ class FilterBudget:
         account.last = account.spent
         account.pause = min(2 * account.pause, LONGEST)
         account.began, account.spent = account.suspended_until, 0.0
-        for each in self.suspended():
-            if each.owner == party:
-                _log.warning("%s", each)
+        for suspended in self.suspended():
+            if suspended.owner == party:
+                _log.warning("%s", suspended)
 
-    def suspended(self) -> list[Suspended]:
-        """Whose filters are not asked now, and why."""
+    def suspended(self) -> list[SuspendedFilters]:
+        """Whose filters are suspended now, and why."""
         now = self._monotonic()
         return [
-            Suspended(owner, each.suspended_until - now, each.last)
-            for owner, each in self._accounts.items()
-            if each.suspended_until > now
+            SuspendedFilters(owner, account.suspended_until - now, account.last)
+            for owner, account in self._accounts.items()
+            if account.suspended_until > now
         ]

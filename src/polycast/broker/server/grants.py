@@ -1,4 +1,4 @@
-"""Rights: grants over types and topics, and the verdict on a single event."""
+"""Rights: grants over types and topics, and the decision on a single event."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from polycast.matching.topics import TopicPattern
 __all__ = ["OPEN", "Grant", "Rights"]
 
 _JOINT = " @ "
-_REMEMBERED = 8_192  # verdicts per right; the least recently used go
+_REMEMBERED = 8_192  # decisions per right; the least recently used are dropped
 
 Verdict = Callable[[tuple[str, ...], str | None], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A pattern over the names of types, one over topics, or both; `*` is everything."""
+    """A pattern for the names of types, one for topics, or both; `*` matches everything."""
 
     text: str
     topic: TopicPattern | None = field(init=False, repr=False, compare=False)
@@ -41,7 +41,7 @@ class Grant:
         object.__setattr__(self, "_type", _type_pattern(self.text, names) if names else None)
 
     def covers(self, names: Sequence[str], topic: str | None) -> bool:
-        """Whether an event is meant, by the names of its class and supertypes and by its topic."""
+        """Whether it covers an event, by the names of its class and supertypes and by its topic."""
         if self.topic is not None and (topic is None or not self.topic.matches(topic)):
             return False
         return self._type is None or any(map(self._type.match, names))
@@ -51,12 +51,12 @@ class Grant:
 
     @classmethod
     def of_names(cls, text: str) -> Grant:
-        """One that covers names of types, whatever the topic; `BadGrantError` for any other."""
-        found = cls(text)
-        if found.topic is not None:
+        """A grant over names of types only; raises `BadGrantError` for one with a topic."""
+        grant = cls(text)
+        if grant.topic is not None:
             at = text.index("/")
             raise BadGrantError(text, at=at, why="a type is described for all topics; leave it out")
-        return found
+        return grant
 
 
 def _check_letters(text: str) -> None:
@@ -80,7 +80,7 @@ def _type_pattern(text: str, names: str) -> re.Pattern[str]:
     ):
         if wrong in names:
             raise BadGrantError(text, at=names.index(wrong), why=why)
-    # What fnmatch makes of several `*` does not go astray on long names, as `.*` would.
+    # Unlike `.*`, what fnmatch makes of several `*` does not backtrack for long.
     return re.compile(fnmatch.translate(names.replace("[", "[[]")))
 
 
@@ -113,10 +113,10 @@ def _covered(
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What somebody may publish and receive; an admin may do everything, also to others.
+    """What a token may publish and receive; an admin may do everything, also to others.
 
-    `names` are always those of an event's class and of all its supertypes, so that a right on a
-    type is one on its subtypes, also on those that nobody knew when it was granted.
+    `names` are always those of an event's class and all its supertypes, so that a grant on a type
+    covers its subtypes, also those that are described later.
     """
 
     publish: tuple[Grant, ...] = ()
@@ -140,32 +140,33 @@ class Rights:
         admin: bool = False,
         describe: Sequence[str] = (),
     ) -> Rights:
-        """Rights from grants as they are written; `BadGrantError` for one that cannot be read."""
+        """Parse rights; raises `BadGrantError` for a grant that cannot be read."""
         named = tuple(map(Grant.of_names, describe))
         return cls(tuple(map(Grant, publish)), tuple(map(Grant, subscribe)), admin, named)
 
     def may_describe(self, names: Iterable[str]) -> bool:
-        """Whether what a type is may be said for all, by its name and its aliases."""
+        """Whether a type with this name and these aliases may be described for everybody."""
         grants = self.describe
-        return self.admin or all(any(e.covers((name,), None) for e in grants) for name in names)
+        return self.admin or all(
+            any(grant.covers((name,), None) for grant in grants) for name in names
+        )
 
     def may_publish(self, names: Sequence[str], topic: str | None) -> bool:
         """Whether an event may be published."""
         return self._published(tuple(names), topic)
 
     def may_receive(self, names: Sequence[str], topic: str | None) -> bool:
-        """Whether an event may be given to who has these rights."""
+        """Whether an event may be received."""
         return self._received(tuple(names), topic)
 
     def may_subscribe(self, names: Sequence[str], topic: str | None) -> bool:
         """Whether a subscription could receive anything at all.
 
-        A subscription to a supertype of what is granted is fine, and so is one whose topics
-        overlap, since every single event is judged by `may_receive`. So this is true as soon as
-        anything is granted, whatever the names and the topic are.
+        Names and topic do not matter: a subscription may be wider than its grants, since
+        `may_receive` decides on every single event.
         """
         return self.admin or bool(self.subscribe)
 
 
 OPEN = Rights.of(publish=["*"], subscribe=["*"], admin=True)
-"""The rights of everybody at a broker without tokens."""
+"""The rights of every client at a broker without tokens."""

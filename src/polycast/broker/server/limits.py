@@ -1,19 +1,19 @@
-"""How much a broker takes on: bytes that it holds, connections, and how long they may take."""
+"""Limits of a whole broker: memory, connections and their handshake."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Bounds"]
+__all__ = ["ServerLimits"]
 
-_SPARE = 64  # files that a broker has open besides its connections
+_SPARE = 64  # files open besides connections
 
 
 def _connections() -> int:
-    """As many as this process may have open, up to ten thousand."""
+    """As many files as this process may open, up to ten thousand."""
     try:
         import resource
-    except ImportError:  # elsewhere there is no such limit
+    except ImportError:  # not on Windows
         return 10_000
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
@@ -22,29 +22,29 @@ def _connections() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What is not told to clients: beyond it their sockets are not read, or they are not let in."""
+class ServerLimits:
+    """Limits that clients are not told: above them they are not read from, or not let in."""
 
     inbound: int = 16_000_000
-    """Bytes of one connection that are taken and not answered."""
+    """Bytes of the unanswered requests of one connection."""
     appended: int = 32_000_000
-    """Bytes that the events of one message become in the log, where two frames are not more."""
+    """Bytes of one message's events in the log; at least twice the size of a frame."""
     inbound_total: int = 256_000_000
-    """The same of all connections together.
+    """Bytes of the unanswered requests of all connections.
 
-    Of what has come and waits for that room, twice as much: then, of the address with most of it,
-    the largest is cut off.
+    Twice as much may be received and wait for that room; above it, the largest connection of the
+    address with most of it is cut off.
     """
     outbound_total: int = 256_000_000
-    """Bytes that wait to be sent to all of them; beyond it, each is sent little at a time.
+    """Bytes that wait to be sent to all connections; above it, each is sent little at a time.
 
-    At twice as much, of the owner or address with most of it, the largest is cut off.
+    At twice as much, the largest connection of the owner or address with most of it is cut off.
     """
     answers: int = 4_000_000
-    """Bytes that the answers to questions within one piece of work may take."""
+    """Bytes of the answers to questions within one transaction."""
     connections: int = field(default_factory=_connections)
     per_address: int = 0
-    """Of these, those of one address; 0 is half of all, and at most a thousand."""
+    """Connections from one address; 0 is half of all, and at most a thousand."""
     handshake: float = 10.0
     """Seconds from a connection to its request, TLS included; as long again until `hello`."""
 

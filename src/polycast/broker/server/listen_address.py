@@ -13,7 +13,7 @@ from polycast.errors import BadOptionError, ExposedError
 __all__ = ["Listen", "Resolve", "addresses_of", "check_exposure", "is_loopback"]
 
 Resolve = Callable[[str], tuple[str, ...]]
-"""From a host name to its addresses; `OSError` for one that nobody knows."""
+"""From a host name to its addresses; raises `OSError` for an unknown one."""
 
 _ACCEPTED = "HOST:PORT, such as 127.0.0.1:7788, localhost:7788 or [::1]:7788"
 _TEXT = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<host>[^\[\]:]*)):(?P<port>[0-9]+)", re.ASCII)
@@ -23,48 +23,48 @@ _TOKENS, _TLS = "tokens (--tokens)", "TLS (--tls-cert, --tls-key)"
 
 
 def addresses_of(host: str) -> tuple[str, ...]:
-    """The addresses that a host name has here."""
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    return tuple(dict.fromkeys(str(each[4][0]) for each in found))
+    """Resolve a host name."""
+    infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return tuple(dict.fromkeys(str(info[4][0]) for info in infos))
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """A host and a port to listen at; port 0 is any that is free."""
+    """A host and a port to listen at; port 0 is any free port."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Listen:
-        """From `host:port`, where an IPv6 address is in brackets."""
-        found = _TEXT.fullmatch(text)
-        if found is None:
+        """Parse `host:port`, where an IPv6 address is in brackets."""
+        match = _TEXT.fullmatch(text)
+        if match is None:
             raise BadOptionError("listen", text, accepted=_ACCEPTED, why=_misunderstood(text))
-        port = int(found["port"]) if len(found["port"]) < 10 else _HIGHEST_PORT + 1
+        port = int(match["port"]) if len(match["port"]) < 10 else _HIGHEST_PORT + 1
         if port > _HIGHEST_PORT:
             why = f"a port is a number from 0 to {_HIGHEST_PORT}"
             raise BadOptionError("listen", text, accepted=_ACCEPTED, why=why)
-        if found["six"] is not None:
-            return cls(_checked_six(text, found["six"]), port)
-        return cls(_checked_host(text, found["host"]), port)
+        if match["six"] is not None:
+            return cls(_checked_six(text, match["six"]), port)
+        return cls(_checked_host(text, match["host"]), port)
 
     def addresses(self, *, resolve: Resolve = addresses_of) -> tuple[str, ...]:
-        """All addresses that are meant."""
+        """All addresses of the host."""
         if _is_address(self.host):
             return (self.host,)
         try:
-            found = resolve(self.host)
+            addresses = resolve(self.host)
         except (OSError, UnicodeError) as error:
             why = f"the host {self.host!r} is not known here ({error})"
             raise BadOptionError("listen", str(self), accepted=_ACCEPTED, why=why) from error
-        if not found:
+        if not addresses:
             why = f"the host {self.host!r} has no address"
             raise BadOptionError("listen", str(self), accepted=_ACCEPTED, why=why)
-        return found
+        return addresses
 
     def is_loopback(self, *, resolve: Resolve = addresses_of) -> bool:
-        """Whether only this machine can connect: whether every address is a loopback address."""
+        """Whether only this machine can connect: every address is a loopback address."""
         return all(map(is_loopback, self.addresses(resolve=resolve)))
 
     def __str__(self) -> str:
@@ -74,9 +74,9 @@ class Listen:
 def check_exposure(
     listen: Listen, *, tokens: bool, tls: bool, insecure: bool, resolve: Resolve = addresses_of
 ) -> tuple[str, ...]:
-    """The addresses to bind, or `ExposedError` if others could connect and something is missing.
+    """The addresses to bind; raises `ExposedError` if others could connect without protection.
 
-    Bind what is returned, not the host: a name may mean something else a moment later.
+    Bind these addresses, not the host: a name may change a moment later.
     """
     addresses = listen.addresses(resolve=resolve)
     outside = [address for address in addresses if not is_loopback(address)]
@@ -95,13 +95,13 @@ def _is_address(host: str) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine has an address."""
+    """Whether an address is reachable from this machine only."""
     try:
-        found = ipaddress.ip_address(address)
-    except ValueError:  # what cannot be judged is not safe
+        parsed = ipaddress.ip_address(address)
+    except ValueError:  # an unknown form is not safe
         return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return bool((mapped or found).is_loopback)
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return bool((mapped or parsed).is_loopback)
 
 
 def _checked_six(text: str, host: str) -> str:

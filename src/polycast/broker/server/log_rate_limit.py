@@ -1,4 +1,4 @@
-"""The log of a broker. Strangers have much of it written, so each line comes so often at most."""
+"""The log of a broker, rate-limited by line: strangers can cause most of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogRateFilter", "server_log"]
 
-LINES, PER = 20, 60.0  # lines from one place in the program, and within how many seconds
+LINES, PER = 20, 60.0  # lines from one place in the code, and within how many seconds
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Window:
 
 
 class LogRateFilter(logging.Filter):
-    """Leaves out what one place in a program logs too often, and says how much that was."""
+    """Drops lines that one place in the code logs too often, and says how many it dropped."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class LogRateFilter(logging.Filter):
         super().__init__()
         self._lines, self._per, self._monotonic = lines, per, monotonic
         self._lock = threading.Lock()
-        self._windows: dict[tuple[str, int], _Window] = {}  # by what stands in the program
+        self._windows: dict[tuple[str, int], _Window] = {}  # by file and line
         self.left_out = 0  # so far
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is logged; it may tell of those that are not."""
+        """Whether a line is logged; it may mention lines that are not."""
         note = self._note((record.pathname, record.lineno))
         if note is None:
             return False
@@ -50,12 +50,12 @@ class LogRateFilter(logging.Filter):
         return True
 
     def begin_anew(self) -> None:
-        """Forget what was logged before."""
+        """Forget what was counted before."""
         with self._lock:
             self._windows.clear()
 
     def _note(self, place: tuple[str, int]) -> str | None:
-        """What to add to a line; None if it is left out."""
+        """A note to add to a line; None if the line is dropped."""
         now, before = self._monotonic(), 0
         with self._lock:
             window = self._windows.get(place)
@@ -74,15 +74,15 @@ class LogRateFilter(logging.Filter):
 
 
 def server_log(name: str = "polycast.broker") -> logging.Logger:
-    """The log of a broker: plain, and each line of it so often at most."""
+    """The log of a broker, in plain text and rate-limited."""
     logger = log_of(name)
-    if not any(isinstance(each, LogRateFilter) for each in logger.filters):
-        logger.filters.insert(0, LogRateFilter())  # what is left out is not even put into words
+    if not any(isinstance(known, LogRateFilter) for known in logger.filters):
+        logger.filters.insert(0, LogRateFilter())  # dropped lines are not even formatted
     return logger
 
 
 def _words(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # the filter that comes next says what is wrong with it
+    except Exception:  # the next filter says what is wrong with it
         return str(record.msg)

@@ -1,4 +1,4 @@
-"""What a broker does for its store while others use it: bury the dead, let go of what is old."""
+"""The maintenance job of a broker: declares buses dead, and deletes what has expired."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from polycast.broker.server.log_rate_limit import server_log
-from polycast.broker.server.publisher_owners import disown
+from polycast.broker.server.publisher_owners import forget_owners
 from polycast.errors import PolycastError
 from polycast.stores import retain
 from polycast.stores.deadlines import AgeClock
@@ -19,45 +19,47 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.stores import Store, Transaction
 
-__all__ = ["Tending"]
+__all__ = ["Maintenance"]
 
-BEAT = 1.0  # seconds between two looks at who has died
-EVERY = 10.0  # seconds between two looks at what may go
-FORGOTTEN = 24 * 3600.0  # seconds after which a client does not ask again what it was told
+BEAT = 1.0  # seconds between two checks for dead buses
+EVERY = 10.0  # seconds between two clean-ups
+FORGOTTEN = 24 * 3600.0  # seconds after which no client repeats a transaction
 _log = server_log()
 
 
-class Tending:
-    """A job of a broker; several over one store do no harm to each other."""
+class Maintenance:
+    """Runs in every broker; several over one store do not disturb each other."""
 
-    def __init__(self, store: Store, clock: Clock, often: Callable[[], None], usage: Usage) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, at_each_beat: Callable[[], None], usage: Usage
+    ) -> None:
         self._store, self._usage = store, usage
         self._detector = FailureDetector(clock)
         self._ages, self._answered = AgeClock(clock), AgeClock(clock)
-        self._often = often  # what else there is to do, in the same thread
+        self._at_each_beat = at_each_beat
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         loop, beats = asyncio.get_running_loop(), 0
         while True:
             await asyncio.sleep(BEAT)
             beats += 1
             try:
-                self._often()
+                self._at_each_beat()
                 if self._store.failure is None:
                     await asyncio.wrap_future(self._store.write(self._bury))
                     if beats % int(EVERY / BEAT) == 0:
-                        await loop.run_in_executor(None, self.let_go)
+                        await loop.run_in_executor(None, self.clean_up)
             except PolycastError as error:
                 _log.warning("the store was not tended: %s", error)
-            except Exception:  # it is tried again at the next beat
+            except Exception:  # the next beat tries again
                 _log.exception("the store was not tended")
 
     def _bury(self, tx: Transaction) -> None:
         self._detector.bury_dead(tx, mine=None)
 
-    def let_go(self) -> None:
-        """Let go of what nobody needs any more."""
+    def clean_up(self) -> None:
+        """Delete what has expired, and save how much of their quotas owners use."""
         retain(self._store, self._ages.now)
         before = self._answered.now(FORGOTTEN) - FORGOTTEN
         self._store.write(lambda tx: tx.drop_answers(before)).result()
@@ -65,5 +67,5 @@ class Tending:
         self._usage.save()
 
     def _count_names(self, tx: Transaction) -> None:
-        names = disown(tx)
+        names = forget_owners(tx)
         tx.after(lambda: self._usage.count(names))

@@ -1,7 +1,7 @@
-"""Which names a broker goes by, and which web pages may talk to it.
+"""Checks of `Host` and `Origin`: the names of a broker, and the web pages that may use it.
 
-A browser takes what any page says to any address, loopback too, and a page may give its own name
-our address (DNS rebinding). Two headers, which a page cannot write itself, tell: `Origin`, the page
+A browser sends requests of any page to any address, loopback included, and a page may point its own
+name at our address (DNS rebinding). Two headers that a page cannot forge tell: `Origin`, the page
 that asks, and `Host`, the name by which it reached us. Programs send no `Origin`.
 """
 
@@ -20,7 +20,7 @@ from polycast.plain_text import plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Admission", "Names", "Refusal", "host_of", "origin_of"]
+__all__ = ["Admission", "HostPolicy", "RequestRefusal", "host_of", "origin_of"]
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::(?P<port>[0-9]{1,5}))?")
 _ORIGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<place>[^/?#@\s]+)")
@@ -34,8 +34,8 @@ _ELSEWHERE = ("cross-site", "same-site")
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a request is not let in: 403 for a page, 421 for a name, 400 for what is neither."""
+class RequestRefusal:
+    """Why a request is refused: 403 for a page, 421 for a name, 400 for a malformed header."""
 
     status: int
     text: str
@@ -43,12 +43,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Who else is let in: by other names of the broker, from web pages, with tokens in the open."""
+    """What else is accepted: names of the broker, web pages, and tokens without TLS."""
 
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     plain_tokens: bool = False
-    """Whether tokens are taken from other machines without TLS: something else protects them."""
+    """Accept tokens without TLS from other machines: something else protects the network."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hosts", tuple(map(_checked_host, self.hosts)))
@@ -56,8 +56,8 @@ class Admission:
 
 
 @dataclass(frozen=True)
-class Names:
-    """What a broker is called, and the pages that may call it."""
+class HostPolicy:
+    """The names of a broker, and the pages that may use it."""
 
     hosts: frozenset[str]
     origins: frozenset[str]
@@ -66,30 +66,30 @@ class Names:
     @classmethod
     def of(
         cls, bound: Iterable[str], admission: Admission, *, certified: Iterable[str] = ()
-    ) -> Names:
-        """Of a broker that listens there, with the names in its certificate."""
+    ) -> HostPolicy:
+        """The policy of a broker by its addresses and the names in its certificate."""
         bound = tuple(host.lower() for host in bound)
         own = [*_LOCAL, *bound, *map(str.lower, certified), *admission.hosts]
         if not all(map(_is_local, bound)):
             own.append(socket.gethostname().lower())
-        domains = tuple(each.removeprefix("*") for each in own if each.startswith("*."))
+        domains = tuple(host.removeprefix("*") for host in own if host.startswith("*."))
         return cls(frozenset(map(_same, own)), frozenset(admission.origins), domains)
 
     def refusal(
         self, headers: Sequence[tuple[bytes, bytes]], arrived: str | None
-    ) -> Refusal | None:
-        """Why a request is refused; None if it is let in. `arrived` is the address it came to."""
+    ) -> RequestRefusal | None:
+        """Why a request is refused; None if not. `arrived` is the address that it came to."""
         return self._of_host(_values(headers, b"host"), arrived) or self._of_page(headers)
 
-    def _of_host(self, given: list[str], arrived: str | None) -> Refusal | None:
+    def _of_host(self, given: list[str], arrived: str | None) -> RequestRefusal | None:
         if len(given) != 1:
             what = "no Host header" if not given else f"{len(given)} Host headers"
-            return Refusal(400, f"the request has {what}; exactly one is accepted")
+            return RequestRefusal(400, f"the request has {what}; exactly one is accepted")
         host = host_of(given[0])
         if host is not None and (host == arrived or self._is_ours(host)):
             return None
         known = listed(sorted(self.hosts))
-        return Refusal(
+        return RequestRefusal(
             421,
             f"this broker does not go by the name {plain(repr(given[0]))}; it is known as {known}. "
             f"Whoever serves it can say `polycast serve --allow-host NAME`",
@@ -101,7 +101,7 @@ class Names:
         _, dot, domain = host.partition(".")
         return f"{dot}{domain}" in self._domains
 
-    def _of_page(self, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
+    def _of_page(self, headers: Sequence[tuple[bytes, bytes]]) -> RequestRefusal | None:
         given = _values(headers, b"origin")
         if not given:
             return _of_silent_page(headers)
@@ -109,7 +109,7 @@ class Names:
         if origin is not None and origin in self.origins:
             return None
         known = listed(sorted(self.origins)) or "none is"
-        return Refusal(
+        return RequestRefusal(
             403,
             f"web pages of {plain(repr(', '.join(given)))} may not use this broker; listed: "
             f"{known}. Whoever serves it can say `polycast serve --allow-origin ORIGIN`",
@@ -117,26 +117,26 @@ class Names:
 
 
 def host_of(text: str) -> str | None:
-    """The host in a `Host` header, in its one form; None if it is no host."""
-    found = _HOST.fullmatch(text.strip(" \t").lower())
-    if found is None:
+    """The normalised host of a `Host` header; None if it is malformed."""
+    match = _HOST.fullmatch(text.strip(" \t").lower())
+    if match is None:
         return None
-    if found["six"] is None:
-        return _same(found["name"])
+    if match["six"] is None:
+        return _same(match["name"])
     try:
-        return str(ipaddress.IPv6Address(found["six"]))
+        return str(ipaddress.IPv6Address(match["six"]))
     except ValueError:
         return None
 
 
 def origin_of(text: str) -> str | None:
-    """An `Origin` in its one form; None if it is `null` or no origin."""
-    found = _ORIGIN.fullmatch(text.strip(" \t").lower())
-    if found is None:
+    """A normalised `Origin`; None if it is `null` or malformed."""
+    match = _ORIGIN.fullmatch(text.strip(" \t").lower())
+    if match is None:
         return None
-    scheme = found["scheme"]
-    place = _HOST.fullmatch(found["place"])
-    host = host_of(found["place"])
+    scheme = match["scheme"]
+    place = _HOST.fullmatch(match["place"])
+    host = host_of(match["place"])
     if place is None or host is None:
         return None
     host = f"[{host}]" if ":" in host else host
@@ -144,20 +144,20 @@ def origin_of(text: str) -> str | None:
     return f"{scheme}://{host}:{int(port)}" if port else f"{scheme}://{host}"
 
 
-def _of_silent_page(headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
-    """What a page includes, such as an image, comes without its origin; the browser tells."""
+def _of_silent_page(headers: Sequence[tuple[bytes, bytes]]) -> RequestRefusal | None:
+    """Refuse what a page includes, such as an image: it comes without an `Origin`."""
     sites, modes = _values(headers, b"sec-fetch-site"), _values(headers, b"sec-fetch-mode")
     if not any(site in _ELSEWHERE for site in sites) or modes == ["navigate"]:
         return None
-    return Refusal(403, "web pages may not include what this broker says")
+    return RequestRefusal(403, "web pages may not include what this broker says")
 
 
 def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    return [value.decode("latin-1") for each, value in headers if each.lower() == name]
+    return [value.decode("latin-1") for header, value in headers if header.lower() == name]
 
 
 def _same(host: str) -> str:
-    """A host in one form: a name without its last dot, an address written shortest."""
+    """A normalised host: a name without its last dot, an address in its shortest form."""
     host = host.lower().removesuffix(".")
     try:
         return str(ipaddress.ip_address(host))
@@ -176,8 +176,8 @@ def _checked_host(given: object) -> str:
     text = given.lower() if isinstance(given, str) else ""
     bare = text.removeprefix("*.")
     in_brackets = f"[{bare}]" if bare.count(":") > 1 and not bare.startswith("[") else bare
-    found = _HOST.fullmatch(in_brackets)
-    host = None if found is None or found["port"] is not None else host_of(in_brackets)
+    match = _HOST.fullmatch(in_brackets)
+    host = None if match is None or match["port"] is not None else host_of(in_brackets)
     if host is None or (bare != text and "." not in host):
         why = "a host is named without scheme, path and port; * stands for one first label"
         raise BadOptionError("allow_host", given, accepted=_ACCEPTED_HOST, why=why)

@@ -1,4 +1,4 @@
-"""What waits to be sent to one client, in bytes."""
+"""The messages that wait to be sent to one client."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from polycast.broker.wire.frames import frames
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from polycast.broker.server.turns import Holdings
+    from polycast.broker.server.byte_budget import ByteBudget
 
 __all__ = ["GONE", "Outbox"]
 
-GONE = 1006  # the code of a connection that the other side has left
-LITTLE = 100_000  # bytes that may wait for one client while too much waits for all together
+GONE = 1006  # the close code of a connection that the client has dropped
+LITTLE = 100_000  # bytes that may wait for one client while the shared budget is exhausted
 
 
 class Outbox:
-    """Sends what waits as one frame; while it is on its way, the next gathers."""
+    """Sends waiting messages as one frame; meanwhile, the next frame gathers."""
 
     def __init__(
         self,
@@ -28,12 +28,12 @@ class Outbox:
         limit: int,
         frame: int,
         patience: float,
-        of_all: Holdings,
+        of_all: ByteBudget,
     ) -> None:
         self._write, self._limit, self._frame, self._patience = write, limit, frame, patience
         self._of_all = of_all
         self.held = 0  # bytes
-        self.was_full = False  # since somebody has last seen to it
+        self.was_full = False  # until its reader resets it
         self._waiting: list[bytes] = []
         self._bell = asyncio.Event()
         self._is_closing = False
@@ -42,28 +42,28 @@ class Outbox:
         self.failed: Callable[[int, str], None] = lambda code, why: None
 
     def has_room(self) -> bool:
-        """Whether more may wait; while too much waits for all clients, little for each."""
+        """Whether more may wait; only a little while the shared budget is exhausted."""
         most = self._limit if self._of_all.has_room() else min(self._limit, LITTLE)
         self.was_full = self.was_full or self.held >= most
         return self.held < most
 
     def put(self, data: bytes) -> None:
-        """Have a message sent."""
-        if self._is_closing:  # nobody would hear it
+        """Queue a message."""
+        if self._is_closing:  # it would not be sent
             return
         self._waiting.append(data)
         self._count(len(data))
         self._bell.set()
 
     def end(self) -> None:
-        """Send what waits and no more; it is not counted among that of all any longer."""
+        """Send what waits and no more; it does not count against the shared budget any longer."""
         self._of_all.change(-self.held)
         self._is_closing = True
         self.changed(0)
         self._bell.set()
 
     async def send_all(self) -> None:
-        """Send what waits, until it is to end."""
+        """Send messages until the outbox ends."""
         while True:
             await self._bell.wait()
             self._bell.clear()

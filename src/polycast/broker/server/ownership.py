@@ -1,4 +1,4 @@
-"""To whom the names of types belong: to who may describe them, by the file of tokens."""
+"""Owners of type names: the owners of tokens with a describe grant."""
 
 from __future__ import annotations
 
@@ -10,43 +10,39 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.grants import Grant
 
-__all__ = ["NOBODY", "Claim", "Owners", "conflicts", "in_common"]
+__all__ = ["Claim", "Owners", "conflicts", "in_common"]
 
 _REMEMBERED = 10_000  # names
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An owner may describe all names that a grant covers."""
+    """An owner's grant to describe names."""
 
     owner: str
     grant: Grant
-    token: str  # that has it
+    token: str  # the name of the token with the grant
 
 
 @dataclass(frozen=True)
 class Owners:
-    """Who owns which names; names are owned by a grant, never by who came first."""
+    """Which owner has which names: by grant, never by order of arrival."""
 
     claims: tuple[Claim, ...] = ()
     _known: dict[str, str | None] = field(default_factory=dict, repr=False, compare=False)
 
     def owner_of(self, name: str) -> str | None:
-        """To whom a name belongs; None if it belongs to nobody."""
+        """The owner of a name; None if it has none."""
         if name not in self._known:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            found = (each.owner for each in self.claims if each.grant.covers((name,), None))
-            self._known[name] = next(found, None)
+            owners = (claim.owner for claim in self.claims if claim.grant.covers((name,), None))
+            self._known[name] = next(owners, None)
         return self._known.get(name)
 
 
-NOBODY = Owners()
-"""Where there are no tokens."""
-
-
 def conflicts(claims: Iterable[Claim]) -> Iterator[tuple[Claim, Claim, str]]:
-    """Two claims of different owners to one name, and such a name."""
+    """Pairs of claims of different owners that cover a common name, with such a name."""
     before: list[Claim] = []
     for claim in claims:
         for other in before:
@@ -57,7 +53,7 @@ def conflicts(claims: Iterable[Claim]) -> Iterator[tuple[Claim, Claim, str]]:
 
 
 def in_common(one: str, other: str) -> str | None:
-    """A name that two patterns cover, in which only `*` is special; None if there is none."""
+    """A name that two patterns with `*` both cover; None if there is none."""
     seen: set[tuple[int, int]] = set()
     waiting = [(0, 0, "")]
     while waiting:

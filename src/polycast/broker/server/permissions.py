@@ -1,4 +1,4 @@
-"""What each question and each change needs: one table; what is not in it is for admins only."""
+"""Which rule applies to each question and each step; others are for admins only."""
 
 from __future__ import annotations
 
@@ -16,14 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["RULES"]
 
 
-def _nothing() -> None:
-    return None
-
-
-def _nobody() -> Standing:
-    return Standing([], [], [])
-
-
 RULES: dict[str, Rule] = {
     # about the store
     **dict.fromkeys(("identity", "newest", "oldest", "revision"), anybody),
@@ -33,10 +25,10 @@ RULES: dict[str, Rule] = {
     "read": readers,
     "find": questions.find,
     # about subscriptions
-    **dict.fromkeys(("subscription", "route", "flight"), questions.about_one(_nothing)),
+    **dict.fromkeys(("subscription", "route", "flight"), questions.about_one(lambda: None)),
     **dict.fromkeys(("flights", "flights_at", "under_way"), questions.about_one(list)),
     **dict.fromkeys(("free", "members"), questions.about_one(list)),
-    "standing": questions.about_one(_nobody),
+    "standing": questions.about_one(lambda: Standing([], [], [])),
     **dict.fromkeys(("subscriptions", "routes"), questions.about_many(attrgetter("name"))),
     "lapsed": questions.about_many(str),
     "held_back": questions.held_back,
@@ -72,4 +64,4 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("end_context", "forget_contexts", "forget_routes", "give_root"), admins),
     **dict.fromkeys(("take_routing", "advance", "drop_stretches", "truncate"), admins),
 }
-"""By the name of a question, a step of a transaction or an errand."""
+"""By the name of a question or a step of a transaction."""

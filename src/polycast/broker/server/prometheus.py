@@ -1,4 +1,4 @@
-"""How a broker is doing, for Prometheus."""
+"""The metrics of a broker, for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.broker import Broker
 
-__all__ = ["measured"]
+__all__ = ["metrics_text"]
 
 
 class _Collector:
-    """Reads what the broker counts anyway, when it is asked."""
+    """Collects what the broker counts anyway."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def collect(self) -> Iterator[Metric]:
-        """All of it."""
-        broker, hub, reception = self._broker, self._broker.hub, self._broker.reception
+        """All metrics."""
+        broker, fanout = self._broker, self._broker.fanout
+        sockets = broker.connection_limits
         with broker.store.view() as view:
             newest, oldest, letters = view.newest(), view.oldest(), view.count_letters()
         counted = (
-            ("events_published", "Events that clients have published here", hub.published),
-            ("events_routed", "Events of the log that were asked about", hub.routed),
-            ("events_sent", "Events sent, once for each client that they went to", hub.sent),
+            ("events_published", "Events that clients have published here", fanout.published),
+            ("events_routed", "Events of the log that were asked about", fanout.routed),
+            ("events_sent", "Events sent, once for each client that they went to", fanout.sent),
             ("connections_opened", "Connections that were opened", broker.opened),
             ("connections_cut_off", "Connections that the broker has ended", broker.cut_off),
-            ("connections_refused", "Connections that were too many", reception.refused),
-            ("connections_late", "Connections whose request did not come", reception.late),
+            ("connections_refused", "Connections that were too many", sockets.refused),
+            ("connections_late", "Connections whose request did not come", sockets.late),
             ("logins_failed", "Logins without a good token", broker.failed_logins.failed),
         )
         for name, text, count in counted:
             yield CounterMetricFamily(f"polycast_{name}", text, value=count)
         now = (
-            ("connections", "Clients that are connected", len(broker.connections)),
-            ("sockets", "Connections, also those that are no clients yet", reception.open),
-            ("inbound_bytes", "Bytes of clients that are not answered", broker.holdings.held),
-            ("incoming_bytes", "Bytes of messages that come or wait", broker.incoming.held),
-            ("outbound_bytes", "Bytes that wait to be sent", broker.outbound.held),
-            ("subscriptions", "What clients want, as subscriptions", len(hub)),
-            ("behind", "Clients that have not read what was sent", hub.behind),
+            ("connections", "Clients that are connected", len(broker.sessions)),
+            ("sockets", "Connections, also those that are no clients yet", sockets.open),
+            ("inbound_bytes", "Bytes of clients that are not answered", broker.inbound_budget.held),
+            ("incoming_bytes", "Bytes of messages that come or wait", broker.incoming_pool.held),
+            ("outbound_bytes", "Bytes that wait to be sent", broker.outbound_budget.held),
+            ("subscriptions", "What clients want, as subscriptions", len(fanout.plan)),
+            ("behind", "Clients that have not read what was sent", fanout.behind),
             ("unread_bytes", "Bytes sent that clients have not read", broker.unread()),
             ("log_newest_position", "The newest position of the log", newest),
             ("log_oldest_position", "The oldest position kept", oldest),
@@ -61,13 +62,13 @@ class _Collector:
             "Seconds for which clients ask the filters of an owner themselves: they took too long"
         )
         suspended = GaugeMetricFamily("polycast_filters_suspended_seconds", text, labels=["owner"])
-        for each in broker.filter_budget.suspended():
-            suspended.add_metric([each.owner], each.seconds)
+        for filters in broker.filter_budget.suspended():
+            suspended.add_metric([filters.owner], filters.seconds)
         yield suspended
         yield from self._of_owners()
 
     def _of_owners(self) -> Iterator[Metric]:
-        """What owners have of their quotas."""
+        """What owners use of their quotas."""
         tokens, usage = self._broker.tokens, self._broker.usage
         owners = [] if tokens is None else tokens.owners()
         counted: tuple[tuple[str, str, Callable[[str], int]], ...] = (
@@ -84,8 +85,8 @@ class _Collector:
             yield metric
 
 
-def measured(broker: Broker) -> bytes:
-    """The figures of a broker, in the text format of Prometheus."""
+def metrics_text(broker: Broker) -> bytes:
+    """The metrics of a broker in the text format of Prometheus."""
     registry = CollectorRegistry()
     registry.register(_Collector(broker))
     return generate_latest(registry)

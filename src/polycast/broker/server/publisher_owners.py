@@ -1,6 +1,6 @@
-"""To whom publishers and subscriptions belong, and with them buses, adverts and dead letters.
+"""Owners of publishers and subscriptions, and with them of buses, adverts and dead letters.
 
-Owners of publishers and subscriptions are documents of the store, so all its brokers go by them.
+Owners are documents of the store, so that all its brokers share them.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from polycast.stores import Letter, Store, Transaction, View
 
 __all__ = [
-    "Publishers",
-    "disown",
-    "give_publisher",
-    "give_subscription",
+    "PublisherOwners",
+    "forget_owners",
+    "migrate_owners",
     "owner_of_letter",
     "owner_of_publisher",
     "owner_of_subscription",
-    "sort_owners",
+    "set_publisher_owner",
+    "set_subscription_owner",
     "subscriptions_of",
 ]
 
 PUBLISHER, SUBSCRIPTION = "owner", "subscription-owner"
-"""The kinds of the documents that say to whom these belong: apart, since publishers never go."""
-_PUBLISHER, _SUBSCRIPTION = "publisher/", "subscription/"  # how names begin among the first kind
-_REMEMBERED = 100_000  # publishers whose owners are remembered
+"""The kinds of documents with their owners: two, since publishers are never deleted."""
+_PUBLISHER, _SUBSCRIPTION = "publisher/", "subscription/"  # prefixes of names of the first kind
+_REMEMBERED = 100_000  # owners of publishers that are cached
 
 
 def owner_of_publisher(view: View, name: str) -> str | None:
-    """To whom a publisher belongs; None if it belongs to nobody."""
+    """The owner of a publisher; None if it has none."""
     return _owner(view.document(PUBLISHER, f"{_PUBLISHER}{name}"))
 
 
 def owner_of_subscription(view: View, name: str) -> str | None:
-    """The same of a subscription, or of one that is gone and has left dead letters."""
+    """The owner of a subscription, or of the dead letters that a removed one has left."""
     return _owner(view.document(SUBSCRIPTION, name))
 
 
@@ -45,23 +45,23 @@ def _owner(document: bytes | None) -> str | None:
     return None if document is None else document.decode(errors="replace")
 
 
-def give_publisher(tx: Transaction, name: str, owner: str) -> None:
-    """Let a publisher belong to an owner from now on."""
+def set_publisher_owner(tx: Transaction, name: str, owner: str) -> None:
+    """Set the owner of a publisher."""
     tx.put_document(PUBLISHER, f"{_PUBLISHER}{name}", owner.encode())
 
 
-def give_subscription(tx: Transaction, name: str, owner: str) -> None:
-    """The same for a subscription."""
+def set_subscription_owner(tx: Transaction, name: str, owner: str) -> None:
+    """Set the owner of a subscription."""
     tx.put_document(SUBSCRIPTION, name, owner.encode())
 
 
-def sort_owners(store: Store) -> None:
-    """Put those of subscriptions where they are looked for, in a store that has them elsewhere."""
+def migrate_owners(store: Store) -> None:
+    """Move the owners of subscriptions to their own kind, in a store of an earlier version."""
     with store.view() as view:
-        found = view.documents(PUBLISHER)
-    stray = {key: owner for key, owner in found.items() if key.startswith(_SUBSCRIPTION)}
+        owners = view.documents(PUBLISHER)
+    stray = {key: owner for key, owner in owners.items() if key.startswith(_SUBSCRIPTION)}
 
-    def sort(tx: Transaction) -> None:
+    def move(tx: Transaction) -> None:
         for key, owner in stray.items():
             name = key.removeprefix(_SUBSCRIPTION)
             if tx.document(SUBSCRIPTION, name) is None:
@@ -69,23 +69,23 @@ def sort_owners(store: Store) -> None:
             tx.remove_document(PUBLISHER, key)
 
     if stray:
-        store.write(sort).result()
+        store.write(move).result()
 
 
 def owner_of_letter(view: View, letter: Letter) -> str | None:
-    """A letter belongs with its subscription; that of a context belongs to who published it."""
+    """The owner of a dead letter: of its subscription, or for a context of its publisher."""
     if context_of_letter(letter.subscription) is not None:
         return owner_of_publisher(view, letter.record.identity.publisher)
     return owner_of_subscription(view, letter.subscription)
 
 
 def subscriptions_of(view: View, owner: str) -> list[str]:
-    """The names that belong to an owner: of subscriptions, and of those with letters left."""
-    return [name for name, whose in view.documents(SUBSCRIPTION).items() if _owner(whose) == owner]
+    """The subscriptions of an owner, and removed ones that have left dead letters."""
+    return [name for name, body in view.documents(SUBSCRIPTION).items() if _owner(body) == owner]
 
 
-def disown(tx: Transaction) -> Counter[str]:
-    """Forget to whom names belonged of which nothing is left; how many each owner has."""
+def forget_owners(tx: Transaction) -> Counter[str]:
+    """Forget the owners of names of which nothing is left; how many names each owner has."""
     there = {kept.name for kept in tx.subscriptions()}
     left: Counter[str] = Counter()
     for name, owner in tx.documents(SUBSCRIPTION).items():
@@ -96,20 +96,20 @@ def disown(tx: Transaction) -> Counter[str]:
     return left
 
 
-class Publishers:
-    """Remembers to whom publishers belong, which never changes. For any thread."""
+class PublisherOwners:
+    """A cache of the owners of publishers, which never change. For any thread."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def owner(self, view: View, name: str, *, is_committed: bool) -> str | None:
-        """As the store has it; what is not committed yet may be undone, and is not remembered."""
+        """The owner of a publisher; one that is not committed yet is not cached."""
         known = self._known.get(name)
         if known is not None:
             return known
-        found = owner_of_publisher(view, name)
-        if found is not None and is_committed:
+        owner = owner_of_publisher(view, name)
+        if owner is not None and is_committed:
             if len(self._known) >= _REMEMBERED:
                 self._known = {}
-            self._known[name] = found
-        return found
+            self._known[name] = owner
+        return owner

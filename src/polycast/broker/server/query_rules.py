@@ -1,4 +1,4 @@
-"""What of the state a client is shown: what is another owner's is as if it were not there."""
+"""Rules for questions: what another owner has is shown as if it did not exist."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from polycast.stores import Stretch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.broker.server.authorization import Guard
-    from polycast.broker.server.authorized_request import Asked, Rule
+    from polycast.broker.server.access import Principal
+    from polycast.broker.server.authorized_request import AuthorizedRequest, Rule
     from polycast.stores import Advert, Letter, OpenBus
 
 __all__ = [
@@ -40,49 +40,49 @@ __all__ = [
     "stretches",
 ]
 
-_PAGE = 500  # dead letters that are looked at together
-_FEW = 100  # names that are asked about one by one; where there are more, others' are passed over
-_NOT_KNOWN = b"?"  # no takers: whoever reads it asks by himself
+_PAGE = 500  # dead letters read at a time
+_FEW = 100  # names looked up one by one; for more, all letters are read and filtered
+_NOT_KNOWN = b"?"  # no takers: the reader matches by itself
 
 
 # -- subscriptions ---------------------------------------------------------------------------------
 
 
 def about_one(nothing: Callable[[], Any]) -> Rule:
-    """A question about one subscription: there is nothing of one that is not one's own."""
-    return lambda asked: asked.do() if may_see(asked, asked.name) else nothing()
+    """A question about one subscription; for others' there is nothing."""
+    return lambda request: request.perform() if may_see(request, request.name) else nothing()
 
 
 def about_many(name_of: Callable[[Any], str]) -> Rule:
-    """A question about all subscriptions: only one's own are listed."""
-    return lambda asked: [each for each in asked.do() if may_see(asked, name_of(each))]
+    """A question about all subscriptions; only its own are listed."""
+    return lambda request: [item for item in request.perform() if may_see(request, name_of(item))]
 
 
-def held_back(asked: Asked) -> dict[str, int]:
-    """By the name of one's own subscriptions."""
-    return {name: at for name, at in asked.do().items() if may_see(asked, name)}
+def held_back(request: AuthorizedRequest) -> dict[str, int]:
+    """By the names of its own subscriptions."""
+    return {name: at for name, at in request.perform().items() if may_see(request, name)}
 
 
-def changed(asked: Asked) -> set[str] | None:
-    """One's own; or None, to look at all of them, where it is not known whose they were."""
-    found: set[str] | None = asked.do()
-    if found is None or asked.guard.was_away(asked.given["since"], asked.view.revision()):
+def changed(request: AuthorizedRequest) -> set[str] | None:
+    """Its own; or None, which means any, if a removed one may have been its own."""
+    names: set[str] | None = request.perform()
+    view, since = request.view, request.given["since"]
+    if names is None or request.authorization.was_away(since, view.revision()):
         return None
-    mine = {name for name in found if may_see(asked, name)}
-    view = asked.view
-    for name in found - mine:
+    mine = {name for name in names if may_see(request, name)}
+    for name in names - mine:
         if owner_of_subscription(view, name) is None and view.subscription(name) is None:
             return None
     return mine
 
 
-def stretches(asked: Asked) -> list[Stretch]:
-    """Who takes what, of one's own subscriptions."""
-    found: list[Stretch] = asked.do()
-    if not found:
-        return found
-    mine = {each.number for each in asked.view.routes() if may_see(asked, each.name)}
-    return [_of_routes(each, mine) for each in found]
+def stretches(request: AuthorizedRequest) -> list[Stretch]:
+    """Routed ranges, with its own subscriptions as takers."""
+    listed: list[Stretch] = request.perform()
+    if not listed:
+        return listed
+    mine = {stretch.number for stretch in request.view.routes() if may_see(request, stretch.name)}
+    return [_of_routes(stretch, mine) for stretch in listed]
 
 
 def _of_routes(stretch: Stretch, mine: set[int]) -> Stretch:
@@ -92,7 +92,7 @@ def _of_routes(stretch: Stretch, mine: set[int]) -> Stretch:
         takers = decode_takers(stretch.low, stretch.takers)
     except NotDecodableError:
         return Stretch(stretch.low, stretch.high, _NOT_KNOWN)
-    rows = [(at, [each for each in numbers if each in mine]) for at, numbers in takers]
+    rows = [(at, [number for number in numbers if number in mine]) for at, numbers in takers]
     rows = [row for row in rows if row[1]]
     positions, numbers = [at for at, _ in rows], [row for _, row in rows]
     body = encode_takers(stretch.low, positions, numbers, takers.unsure & mine)
@@ -102,79 +102,81 @@ def _of_routes(stretch: Stretch, mine: set[int]) -> Stretch:
 # -- dead letters ----------------------------------------------------------------------------------
 
 
-def letters(asked: Asked) -> list[Letter]:
-    """Those of one's own subscriptions, and of contexts, whose events one may receive."""
-    wanted, after, limit = (asked.given[key] for key in ("subscription", "after", "limit"))
-    names, most = _names(asked, wanted), _PAGE if limit is None else max(0, limit)
+def letters(request: AuthorizedRequest) -> list[Letter]:
+    """Dead letters of its own subscriptions and of contexts, if it may receive their events."""
+    wanted, after, limit = (request.given[key] for key in ("subscription", "after", "limit"))
+    names, most = _names(request, wanted), _PAGE if limit is None else max(0, limit)
     page = min(most, _PAGE)
     if len(names) > _FEW:
-        found = _letters_of(asked, None, after, page, frozenset(names))
+        matching = _letters_of(request, None, after, page, frozenset(names))
     else:
-        rows = [_letters_of(asked, each, after, page, frozenset(names)) for each in names]
-        found = heapq.merge(*rows, key=attrgetter("number"))
-    return list(found if limit is None else islice(found, most))
+        rows = [_letters_of(request, name, after, page, frozenset(names)) for name in names]
+        matching = heapq.merge(*rows, key=attrgetter("number"))
+    return list(matching if limit is None else islice(matching, most))
 
 
 def _letters_of(
-    asked: Asked, name: str | None, after: int, size: int, names: frozenset[str]
+    request: AuthorizedRequest, name: str | None, after: int, size: int, names: frozenset[str]
 ) -> Iterator[Letter]:
-    """By number, those under one name, or under any of many, a page of them at a time."""
-    more = size > 0
+    """Dead letters by number, of one name or of any of many; read in pages."""
+    may_receive, more = request.authorization.events.may_receive, size > 0
     while more:
-        page = asked.view.letters(subscription=name, after=after, limit=size)
-        for each in page:
-            if each.subscription in names and asked.guard.may_receive(each.record):
-                yield each
+        page = request.view.letters(subscription=name, after=after, limit=size)
+        for letter in page:
+            if letter.subscription in names and may_receive(letter.record):
+                yield letter
         more = len(page) == size
         after, size = page[-1].number if page else after, _PAGE
 
 
-def count_letters(asked: Asked) -> int:
-    """How many of one's own and of contexts; `letters` shows those whose events one may receive."""
-    wanted = asked.given["subscription"]
-    at = None if wanted is None else asked.given["at"]  # as a store does
-    return sum(asked.view.count_letters(subscription=e, at=at) for e in _names(asked, wanted))
+def count_letters(request: AuthorizedRequest) -> int:
+    """How many of its own and of contexts; `letters` shows those that it may receive."""
+    wanted = request.given["subscription"]
+    at = None if wanted is None else request.given["at"]  # as a store does
+    return sum(
+        request.view.count_letters(subscription=name, at=at) for name in _names(request, wanted)
+    )
 
 
-def _names(asked: Asked, wanted: str | None) -> list[str]:
-    """Under which names there may be letters for a client, of those that it wants."""
-    guard, view = asked.guard, asked.view
-    if not guard.may_subscribe:
+def _names(request: AuthorizedRequest, wanted: str | None) -> list[str]:
+    """The names under which there may be dead letters for a client."""
+    principal, view = request.principal, request.view
+    if not principal.may_subscribe:
         return []
     if wanted is None:
-        contexts = {letter_name(each.name) for each in view.contexts()}
-        return [*subscriptions_of(view, guard.owner or ""), *sorted(contexts)]
-    is_mine = guard.is_mine(owner_of_subscription(view, wanted))
+        contexts = {letter_name(context.name) for context in view.contexts()}
+        return [*subscriptions_of(view, principal.owner or ""), *sorted(contexts)]
+    is_mine = principal.owns(owner_of_subscription(view, wanted))
     return [wanted] if is_mine or context_of_letter(wanted) is not None else []
 
 
 # -- buses and adverts -----------------------------------------------------------------------------
 
 
-def buses(asked: Asked) -> list[OpenBus]:
-    """One's own."""
-    return _mine(asked, asked.do())
+def buses(request: AuthorizedRequest) -> list[OpenBus]:
+    """Its own buses."""
+    return _mine(request, request.perform())
 
 
-def _mine(asked: Asked, found: list[OpenBus]) -> list[OpenBus]:
-    guard, view, is_committed = asked.guard, asked.view, asked.is_committed
-    owner = guard.publishers.owner
+def _mine(request: AuthorizedRequest, listed: list[OpenBus]) -> list[OpenBus]:
+    view, is_committed = request.view, request.is_committed
+    owner, owns = request.authorization.publishers.owner, request.principal.owns
+    return [bus for bus in listed if owns(owner(view, bus.publisher, is_committed=is_committed))]
+
+
+def adverts(request: AuthorizedRequest) -> list[Advert]:
+    """Its own adverts, and others' of types that it may receive."""
+    mine = {advert.id for advert in _mine(request, request.view.buses())}
+    listed: list[Advert] = request.perform()
     return [
-        each
-        for each in found
-        if guard.is_mine(owner(view, each.publisher, is_committed=is_committed))
+        advert
+        for advert in listed
+        if advert.bus in mine or _may_receive(request.principal, advert.what)
     ]
 
 
-def adverts(asked: Asked) -> list[Advert]:
-    """One's own, and others' of types that one may receive."""
-    mine = {each.id for each in _mine(asked, asked.view.buses())}
-    found: list[Advert] = asked.do()
-    return [each for each in found if each.bus in mine or _may_receive(asked.guard, each.what)]
-
-
-def _may_receive(guard: Guard, what: str) -> bool:
-    """Whether one may receive what an advert is about; where it filters, it is its owner's only."""
+def _may_receive(principal: Principal, what: str) -> bool:
+    """Whether it may receive what an advert is about; one with a filter is for its owner only."""
     text, topic = what.removeprefix("exactly "), None
     if " where " in text:
         return False
@@ -182,39 +184,39 @@ def _may_receive(guard: Guard, what: str) -> bool:
         text, topic = "", text
     elif " on " in text:
         text, _, topic = text.partition(" on ")
-    names = [each for part in text.split(" | ") for each in part.split(" & ")]
-    may_receive = guard.who.rights.may_receive
+    names = [name for part in text.split(" | ") for name in part.split(" & ")]
+    may_receive = principal.rights.may_receive
     return all(may_receive((name,), topic) for name in names)
 
 
 # -- documents and the log -------------------------------------------------------------------------
 
 
-def document(asked: Asked) -> bytes | None:
-    """Those about the store, and about one's own subscriptions."""
-    if asked.given["kind"] in SHARED:
-        asked.guard.check_granted(asked.verb)
-    elif not may_see(asked, subject_of(asked, asked.name)):
+def document(request: AuthorizedRequest) -> bytes | None:
+    """A document about the store, or about one of its own subscriptions."""
+    if request.given["kind"] in SHARED:
+        request.principal.check_granted(request.method)
+    elif not may_see(request, subject_of(request, request.name)):
         return None
-    found: bytes | None = asked.do()
-    return found
+    body: bytes | None = request.perform()
+    return body
 
 
-def documents(asked: Asked) -> dict[str, bytes]:
-    """The same, all of a kind."""
-    if asked.given["kind"] in SHARED:
-        asked.guard.check_granted(asked.verb)
-        return dict(asked.do())
-    subject_of(asked, "")  # raises for kinds that are for admins
-    found = asked.do().items()
-    return {name: body for name, body in found if may_see(asked, subject_of(asked, name))}
+def documents(request: AuthorizedRequest) -> dict[str, bytes]:
+    """The same for all documents of a kind."""
+    if request.given["kind"] in SHARED:
+        request.principal.check_granted(request.method)
+        return dict(request.perform())
+    subject_of(request, "")  # raises `AccessDeniedError` for kinds that only admins may read
+    bodies = request.perform().items()
+    return {name: body for name, body in bodies if may_see(request, subject_of(request, name))}
 
 
-def find(asked: Asked) -> int | None:
-    """Where an event is that is one's own, or that one may receive."""
-    position: int | None = asked.do()
-    guard, publisher = asked.guard, asked.given["identity"].publisher
-    if position is None or guard.is_mine(owner_of_publisher(asked.view, publisher)):
+def find(request: AuthorizedRequest) -> int | None:
+    """The position of an event that it has published or may receive."""
+    position: int | None = request.perform()
+    authorization, publisher = request.authorization, request.given["identity"].publisher
+    if position is None or request.principal.owns(owner_of_publisher(request.view, publisher)):
         return position
-    found = guard.store.read(position, limit=1, until=position + 1).entries
-    return position if found and guard.may_receive(found[0].record) else None
+    entries = authorization.store.read(position, limit=1, until=position + 1).entries
+    return position if entries and authorization.events.may_receive(entries[0].record) else None

@@ -1,4 +1,4 @@
-"""How much one owner may have at a broker, over all its connections and tokens."""
+"""Quotas of one owner at a broker, over all its connections and tokens."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ __all__ = ["QUOTAS", "Quota"]
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What one owner may have. Admins are not limited."""
+    """The limits of one owner. Admins are not limited."""
 
     connections: int = 1_000
     """At one broker at a time."""
     subscriptions: int = 100_000
-    """That its connections to one broker have at a time."""
+    """Of all its connections to one broker at a time."""
     durable: int = 10_000
     """Names of durable subscriptions and groups, and of others that have dead letters."""
     buses: int = 5_000
-    """That are open, or were when they died, until they are buried."""
+    """Open ones, and dead ones until their lease has expired."""
     adverts: int = 10_000
     """Of all its buses."""
     types: int = 20_000
-    """Descriptions under its names, which never go; and as many that are private to connections."""
+    """Descriptions under its names, which are never deleted; as many private ones."""
     bytes_per_day: int | None = None
-    """Of events that it stores on a day (UTC), and as many of dead letters; None is any number."""
+    """Of events stored per day (UTC), and as many of dead letters; None is unlimited."""
 
 
-QUOTAS = tuple(each.name for each in fields(Quota))
-"""Their names, as in the file of tokens."""
+QUOTAS = tuple(quota.name for quota in fields(Quota))
+"""The names of all quotas, as in the file of tokens."""

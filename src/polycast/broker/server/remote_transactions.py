@@ -1,4 +1,4 @@
-"""Transactions of clients: steps that a client has guessed the results of, done all or none."""
+"""Transactions of clients: steps with the results that the client expects, all or none."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from polycast.stores import StoredReply
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polycast.broker.server.authorization import Guard
+    from polycast.broker.server.authorization import Authorization
     from polycast.broker.wire.messages import Step, Work
     from polycast.stores import Transaction
 
-__all__ = ["Undone", "perform"]
+__all__ = ["LISTINGS", "SMALL_READS", "RolledBack", "WorkScope", "perform", "take"]
 
-LETTER, LEAST = 500, 2_000  # bytes that a dead letter, and any question, counts for
+LETTER, LEAST = 500, 2_000  # bytes that a dead letter and any question count for besides
 _TOO_MUCH = "the answers to {} steps of one piece of work take {:,} bytes; {:,} are accepted"
 _TOO_LONG = "the questions of one piece of work took {:.2f} s; ask fewer at a time"
-_SMALL = {"newest", "oldest", "revision", "subscription", "document", "route", "flight"}
-LISTINGS = READS.keys() - _SMALL
-"""Questions about many things, which may take long."""
+SMALL_READS = frozenset(
+    {"newest", "oldest", "revision", "subscription", "document", "route", "flight"}
+)
+LISTINGS = READS.keys() - SMALL_READS
+"""Questions about many things, which may take long; `SMALL_READS` are about one."""
 _results = msgspec.msgpack.Decoder(list[bytes])
 
 
-class Undone(Exception):
-    """Steps that are not kept, and the results that they had."""
+class RolledBack(Exception):
+    """The steps are rolled back; the results that they had."""
 
     def __init__(self, results: list[bytes]) -> None:
         super().__init__(f"{len(results)} steps")
@@ -41,61 +43,61 @@ class Undone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What has to be known of a client to work for it."""
+class WorkScope:
+    """The client that a transaction is for, its rights and its limits."""
 
     client: str
     now: float
-    guard: Guard
+    authorization: Authorization
     room: int = 4_000_000
-    """Bytes that the answers to its questions may take in all: others wait meanwhile."""
+    """Bytes of all answers together: other clients wait meanwhile."""
     seconds: float = 0.03
-    """Of the processor, after which no further question about many things is answered."""
+    """CPU time after which no further question about many things is answered."""
 
 
-def perform(tx: Transaction, work: Work, task: Task) -> Done:
-    """Do what a client asks; `Undone` if it is to be undone, or a guess was wrong."""
+def perform(tx: Transaction, work: Work, scope: WorkScope) -> Done:
+    """Perform a transaction; raises `RolledBack` if asked to, or if a result is unexpected."""
     if work.keep:
-        known = tx.answer(task.client)
-        if known is not None and known.number == work.order:  # it did not hear the answer
+        known = tx.answer(scope.client)
+        if known is not None and known.number == work.order:  # the answer was lost
             return Done(work.number, kept=True, results=_results.decode(known.body))
         if known is not None and known.number > work.order:
-            # It was said again over another connection, was done, and this has come late.
+            # It was repeated over another connection and done; this copy comes late.
             text = f"work {work.order} was done; {known.number} is the latest of this client"
             raise BrokerRefusedError("late", text)
-    results = take(tx, work.steps, task)
+    results = take(tx, work.steps, scope)
     if not work.keep:
-        raise Undone(results)
-    tx.put_answer(StoredReply(task.client, work.order, encode_result(results), task.now))
+        raise RolledBack(results)
+    tx.put_answer(StoredReply(scope.client, work.order, encode_result(results), scope.now))
     return Done(work.number, kept=True, results=results)
 
 
-def take(tx: Transaction, steps: Sequence[Step], task: Task) -> list[bytes]:
-    """The results of some steps; `Undone` if one has another than was expected.
+def take(tx: Transaction, steps: Sequence[Step], scope: WorkScope) -> list[bytes]:
+    """The results of some steps; raises `RolledBack` if one is not as expected.
 
-    The others are taken all the same, so that the client learns as much as possible at once.
+    The steps after it are taken all the same, so that the client learns all results at once.
     """
     results: list[bytes] = []
-    as_expected, told, spent = True, 0, 0.0
-    task.guard.begin()
+    as_expected, size, spent = True, 0, 0.0
+    scope.authorization.begin()
     for step in steps:
-        verb = STEPS.get(step.name) or ERRANDS.get(step.name)
-        if verb is None:
+        method = STEPS.get(step.name) or ERRANDS.get(step.name)
+        if method is None:
             raise BadFrameError(f"the step {step.name!r}", why="a transaction has no such method")
-        given = verb.given(step.arguments)
-        began = thread_time() if step.name in LISTINGS and not task.guard.is_open else None
-        if began is not None and spent > task.seconds:
-            raise LimitReachedError("answers", _TOO_LONG.format(spent), {"limit": task.seconds})
-        value = task.guard.take(tx, verb, given)
+        given = method.given(step.arguments)
+        began = thread_time() if step.name in LISTINGS and not scope.authorization.is_open else None
+        if began is not None and spent > scope.seconds:
+            raise LimitReachedError("answers", _TOO_LONG.format(spent), {"limit": scope.seconds})
+        value = scope.authorization.take(tx, method, given)
         spent += 0.0 if began is None else thread_time() - began
-        told += LETTER * len(value) if step.name == "letters" else 0
+        size += LETTER * len(value) if step.name == "letters" else 0
         result = encode_result(value)
         results.append(result)
-        told += LEAST + len(result) if step.name in READS else 0
-        if told > task.room and len(results) > 1:
-            text = _TOO_MUCH.format(len(results), told, task.room)
-            raise LimitReachedError("answers", text, {"limit": task.room})
+        size += LEAST + len(result) if step.name in READS else 0
+        if size > scope.room and len(results) > 1:
+            text = _TOO_MUCH.format(len(results), size, scope.room)
+            raise LimitReachedError("answers", text, {"limit": scope.room})
         as_expected = as_expected and step.expected in (b"", result)
     if not as_expected:
-        raise Undone(results)
+        raise RolledBack(results)
     return results

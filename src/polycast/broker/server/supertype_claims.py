@@ -1,7 +1,7 @@
-"""What types that are known would come to be, by what somebody says of a type above them.
+"""Whether new descriptions would turn known types into subtypes of something else.
 
-An event is what its hash says, but above its class types are known by name. So who describes a type
-says something of all events of its subtypes, also of those that were published long ago.
+A record pins its own class by hash, but supertypes are known by name. So describing a type changes
+what all events of its subtypes are, also those that were published long ago.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from polycast.typesystem import ancestors
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from polycast.broker.server.type_ancestry import Vocabulary
+    from polycast.broker.server.type_catalog import TypeCatalog
     from polycast.typesystem import Description
 
-__all__ = ["Ascent"]
+__all__ = ["SupertypeClaims"]
 
-MOST_STEPS = 10_000  # looked at for one message: what has more above it is not for all
+MOST_STEPS = 10_000  # per message; a description with more above it is not made public
 
 IsFree = Callable[[str, str], bool]
 
 
-class Ascent:
-    """Where some descriptions lead that are new, with what is known already."""
+class SupertypeClaims:
+    """The supertypes that some new descriptions claim, together with those known already."""
 
-    def __init__(self, new: Sequence[Description], vocabulary: Vocabulary, is_free: IsFree) -> None:
-        self._vocabulary, self._is_free, self._left = vocabulary, is_free, MOST_STEPS
-        self._clear: set[str] = set()  # names above which all steps are free
+    def __init__(self, new: Sequence[Description], catalog: TypeCatalog, is_free: IsFree) -> None:
+        self._catalog, self._is_free, self._left = catalog, is_free, MOST_STEPS
+        self._clear: set[str] = set()  # names above which all steps are allowed
         self._new: dict[str, list[Description]] = {}
         self._called: dict[str, set[str]] = {}
-        for each in new:
-            self._called.setdefault(each.name, set()).update(each.names)
-            for name in each.names:
-                self._new.setdefault(name, []).append(each)
+        for description in new:
+            self._called.setdefault(description.name, set()).update(description.names)
+            for name in description.names:
+                self._new.setdefault(name, []).append(description)
         about = self._called.items()
-        self._raised = {name: vocabulary.below(name, names) for name, names in about}
+        self._raised = {name: catalog.below(name, names) for name, names in about}
 
     def raises_nothing_known(self, new: Description) -> bool:
-        """Whether it adds nothing above what is known, but by steps that are free.
+        """Whether it adds nothing above known types, except by steps that are allowed.
 
-        What has more above it than anybody looks through may lead anywhere.
+        False for a description with more supertypes than `MOST_STEPS`.
         """
         return not self._raised[new.name] or self.adds_nothing(new)
 
     def adds_nothing(self, new: Description) -> bool:
-        """Whether nothing is above it that was not before, but by steps that are free."""
+        """Whether it adds no supertypes, except by steps that are allowed."""
         seen, wrong = set[str](), set[str]()
         for lower, above in self._steps(new):
             seen.add(above)
@@ -61,38 +61,38 @@ class Ascent:
         return bool(below) and self._have_already(below, wrong) and self._left > 0
 
     def _have_already(self, names: frozenset[str], wrong: set[str]) -> bool:
-        """Whether all that derives from some names, in any version, has this above it."""
+        """Whether all types that derive from some names have these supertypes already."""
         seen, waiting = set(names), list(names)
         while waiting and self._left > 0:
-            for each in self._vocabulary.derived(waiting.pop()):
-                above = set(islice(ancestors(each, self._vocabulary.newest), max(self._left, 0)))
+            for derived in self._catalog.derived(waiting.pop()):
+                above = set(islice(ancestors(derived, self._catalog.newest), max(self._left, 0)))
                 self._left -= len(above)
                 if not wrong.issubset(above):
                     return False
-                more = self._vocabulary.below(each.name, each.names) - seen
+                more = self._catalog.below(derived.name, derived.names) - seen
                 seen |= more
                 waiting += more
         return True
 
     def _steps(self, new: Description) -> Iterator[tuple[str, str]]:
-        """The steps up from a type, and from each name above it once."""
+        """The steps up from a type, and once from each name above it."""
         seen, waiting = set[str](), self._meant_by(new.name)
         while waiting:
-            each = waiting.pop()
-            for name in (*each.supertypes, *each.aliases):
+            below = waiting.pop()
+            for name in (*below.supertypes, *below.aliases):
                 self._left -= 1
                 if self._left <= 0:
                     return
-                yield each.name, name
+                yield below.name, name
                 if name not in seen and name not in self._clear:
                     seen.add(name)
                     waiting += self._meant_by(name)
 
     def _meant_by(self, name: str) -> list[Description]:
-        """All that a name may mean now, or once what is new is known."""
-        new, known = self._new, self._vocabulary.newest(name)
-        found = [*new.get(name, ()), *(() if known is None else (known,))]
-        for called in {each.name for each in found} - {name}:  # it is an alias
-            newest = self._vocabulary.newest(called)
-            found += [*new.get(called, ()), *(() if newest is None else (newest,))]
-        return found
+        """All descriptions that a name may mean, new ones included."""
+        new, known = self._new, self._catalog.newest(name)
+        descriptions = [*new.get(name, ()), *(() if known is None else (known,))]
+        for called in {description.name for description in descriptions} - {name}:  # it is an alias
+            newest = self._catalog.newest(called)
+            descriptions += [*new.get(called, ()), *(() if newest is None else (newest,))]
+        return descriptions

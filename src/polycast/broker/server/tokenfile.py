@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CODES",
+    "AccessToken",
     "Contents",
-    "Finding",
     "Severity",
-    "Token",
+    "TokenFinding",
     "claims_of",
     "findings_at",
     "name_problem",
@@ -64,8 +64,8 @@ _LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong or doubtful in a file of tokens."""
+class TokenFinding:
+    """An error or a warning about a file of tokens."""
 
     code: str
     text: str
@@ -73,7 +73,7 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """How bad it is."""
+        """Error or warning, by its code."""
         return CODES[self.code]
 
     def __str__(self) -> str:
@@ -81,8 +81,8 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """A token as the file has it: who has the secret, and what they may do."""
+class AccessToken:
+    """A token of the file: its holder, and what it may do."""
 
     name: str
     digest: bytes = field(repr=False)
@@ -92,7 +92,7 @@ class Token:
 
     @property
     def owner(self) -> str:
-        """To whom belongs what is made with it: tokens with the same owner share that."""
+        """The owner of what is created with it, which tokens may share."""
         return self.name if self.given_owner is None else self.given_owner
 
     def is_valid(self, now: float) -> bool:
@@ -102,83 +102,84 @@ class Token:
 
 @dataclass(frozen=True)
 class Contents:
-    """The tokens of a file that could be read, and what was wrong with it."""
+    """The valid tokens of a file, and what is wrong with it."""
 
-    tokens: tuple[Token, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    tokens: tuple[AccessToken, ...] = ()
+    findings: tuple[TokenFinding, ...] = ()
     quotas: Mapping[str, Quota] = field(default_factory=dict)
-    """By owner; of owners that are not here, all that may be left out."""
+    """By owner; others have the default quota."""
 
     @property
-    def errors(self) -> tuple[Finding, ...]:
-        """Why the file cannot be used."""
-        return tuple(each for each in self.findings if each.severity == "error")
+    def errors(self) -> tuple[TokenFinding, ...]:
+        """The findings for which the file cannot be used."""
+        return tuple(finding for finding in self.findings if finding.severity == "error")
 
 
 def read_tokens(path: str) -> Contents:
-    """All that is in a file of tokens; nothing is raised."""
+    """Read a file of tokens; its errors are findings, and nothing is raised."""
     try:
         with open(path, "rb") as file:
             text = file.read().decode("utf-8-sig")
     except OSError as error:
         why = f"it cannot be read: {error.strerror or error}"
-        return Contents(findings=(Finding("unreadable", why, path),))
+        return Contents(findings=(TokenFinding("unreadable", why, path),))
     except UnicodeDecodeError as error:
         why = f"it is not UTF-8: the byte {error.object[error.start]:#04x} at {error.start}"
-        return Contents(findings=(Finding("bad-toml", why, path),))
-    reading = _Reading(text, path)
+        return Contents(findings=(TokenFinding("bad-toml", why, path),))
+    reading = _TokenFileReader(text, path)
     tokens = reading.tokens()
-    quotas = reading.quotas({each.owner for each in tokens})
+    quotas = reading.quotas({token.owner for token in tokens})
     warning = readable_by_others(path)
     if warning:
-        reading.findings.append(Finding("readable-by-others", warning, path))
+        reading.findings.append(TokenFinding("readable-by-others", warning, path))
     return Contents(tuple(tokens), tuple(reading.findings), quotas)
 
 
-def findings_at(tokens: tuple[Token, ...], now: float) -> Iterator[Finding]:
-    """What is doubtful about tokens that can be used."""
+def findings_at(tokens: tuple[AccessToken, ...], now: float) -> Iterator[TokenFinding]:
+    """Warnings about valid tokens."""
     for token in tokens:
         where, rights = f"token {token.name!r}", token.rights
         if not token.is_valid(now):
-            yield Finding("expired", "it has expired and lets nobody in", where)
+            yield TokenFinding("expired", "it has expired and lets nobody in", where)
         if not (rights.admin or rights.publish or rights.subscribe):
-            yield Finding("no-rights", "it may do nothing: no publish, no subscribe", where)
+            yield TokenFinding("no-rights", "it may do nothing: no publish, no subscribe", where)
 
 
-def claims_of(tokens: Iterable[Token]) -> Iterator[Claim]:
-    """Who may describe what, and so owns its name, also when the token has expired."""
+def claims_of(tokens: Iterable[AccessToken]) -> Iterator[Claim]:
+    """The describe grants of tokens, also of expired ones: they own names."""
     for token in tokens:
         for grant in token.rights.describe:
             yield Claim(token.owner, grant, token.name)
 
 
 def _claimed(one: Claim, other: Claim, name: str) -> str:
-    whose = (f"describe = [{each.grant.text!r}] of token {each.token!r}" for each in (other, one))
+    grants = (f"describe = [{its.grant.text!r}] of token {its.token!r}" for its in (other, one))
     return (
-        f"{' and '.join(whose)} both cover a name such as {name!r}, for the owners {other.owner!r} "
-        f"and {one.owner!r}; accepted: names of one owner each, or one owner for both tokens"
+        f"{' and '.join(grants)} both cover a name such as {name!r}, for the owners "
+        f"{other.owner!r} and {one.owner!r}; accepted: names of one owner each, or one owner for "
+        f"both tokens"
     )
 
 
-class _Reading:
-    """One pass over a file, which goes on after an error to find them all."""
+class _TokenFileReader:
+    """Reads a file in one pass, and goes on after an error to find them all."""
 
     def __init__(self, text: str, path: str) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[TokenFinding] = []
         self._path, self._text = path, text
         self._where = path
         self._data = self._tables()
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[AccessToken]:
         entries = self._entries("token")
         if not entries and not self.findings:
-            # A file that is just being written is empty for a moment; it must not lock all out.
+            # A file that is being written is empty for a moment; it must not lock out all clients.
             self._add("no-tokens", "there is no [[token]] in it")
-        lines = [self._text.count("\n", 0, each.start()) + 1 for each in self._headers()]
-        read: list[Token] = []
+        lines = [self._text.count("\n", 0, header.start()) + 1 for header in self._headers()]
+        read: list[AccessToken] = []
         places: list[str] = []
         for n, entry in enumerate(entries):
-            # Tables that are written otherwise, as in `token = [{...}]`, have no line of theirs.
+            # Inline tables, as in `token = [{...}]`, have no line of their own.
             line = f", line {lines[n]}" if len(lines) == len(entries) else ""
             place = f"token {n + 1}{line}"
             self._where = f"{self._path}, {place}"
@@ -206,14 +207,14 @@ class _Reading:
         return data
 
     def _entries(self, table: str) -> list[Mapping[str, Any]]:
-        found = self._data.get(table, [])
-        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        entries = self._data.get(table, [])
+        if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
             self._add("bad-value", f"{table} is not a list of tables; write [[{table}]] above each")
             return []
-        return found
+        return entries
 
     def quotas(self, owners: Collection[str]) -> dict[str, Quota]:
-        """What it says of owners, who are those of its tokens."""
+        """Read the quotas of owners, which must be owners of tokens."""
         read: dict[str, Quota] = {}
         for n, entry in enumerate(self._entries("owner")):
             self._where = f"{self._path}, owner {n + 1}"
@@ -237,7 +238,7 @@ class _Reading:
         self._add("bad-value", f"{key} is {shown}; accepted: a whole number, 1 or more")
         return 1
 
-    def _token(self, entry: Mapping[str, Any]) -> Token | None:
+    def _token(self, entry: Mapping[str, Any]) -> AccessToken | None:
         before = len(self.findings)
         name = self._name(entry)
         for key in entry:
@@ -257,7 +258,7 @@ class _Reading:
         if len(self.findings) > before:
             return None
         rights = Rights(publish, subscribe, admin, described)
-        return Token(name, digest, rights, expires, owner)
+        return AccessToken(name, digest, rights, expires, owner)
 
     def _name(self, entry: Mapping[str, Any]) -> str:
         name = entry.get("name")
@@ -272,7 +273,7 @@ class _Reading:
         return str(name)
 
     def _digest(self, entry: Mapping[str, Any]) -> bytes:
-        # What is there is never shown: it may be the secret, put in the wrong place.
+        # The value is never shown: it may be the secret, put in the wrong place.
         given = entry.get("sha256")
         accepted = "accepted: 64 hexadecimal digits, as `polycast token new` prints them"
         if given is None:
@@ -291,12 +292,12 @@ class _Reading:
         self, entry: Mapping[str, Any], key: str, read: Callable[[str], Grant] = Grant
     ) -> tuple[Grant, ...]:
         given = entry.get(key, [])
-        if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
             accepted = f'{key} = ["shop.Order", "/Chat/**"]'
             self._add("bad-value", f"{key} is not a list of strings; accepted: {accepted}")
             return ()
         numbered = enumerate(given)
-        return tuple(grant for n, each in numbered for grant in self._grant(key, n, each, read))
+        return tuple(grant for n, text in numbered for grant in self._grant(key, n, text, read))
 
     def _grant(self, key: str, n: int, text: str, read: Callable[[str], Grant]) -> Iterator[Grant]:
         try:
@@ -319,7 +320,7 @@ class _Reading:
             self._add("bad-time", f"expires is {_kind(given)}; {accepted}")
         return None
 
-    def _compare(self, token: Token, others: list[Token], places: list[str]) -> None:
+    def _compare(self, token: AccessToken, others: list[AccessToken], places: list[str]) -> None:
         for other, place in zip(others, places, strict=True):
             if other.name == token.name:
                 self._add("same-name", f"{place} has that name, too; each has one of its own")
@@ -336,11 +337,11 @@ class _Reading:
         self._add("unknown-key", f"there is no key {key!r}{hint}; accepted: {accepted}")
 
     def _add(self, code: str, text: str) -> None:
-        self.findings.append(Finding(code, text, self._where))
+        self.findings.append(TokenFinding(code, text, self._where))
 
 
 def name_problem(name: object) -> str:
-    """Why something cannot be the name of a token, which is shown in logs; empty if it can."""
+    """Why a value cannot be the name of a token, which logs show; empty if it can."""
     accepted = f"accepted: up to {_LONGEST_NAME} characters that can be printed"
     if not isinstance(name, str):
         return f"is {_kind(name)}; {accepted}"

@@ -1,4 +1,4 @@
-"""The WebSockets of a broker: who gets on lives, and who takes nothing any more is let go."""
+"""uvicorn's protocols, with fair reading, timely pings, and limits on what clients can hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
 
-from polycast.broker.server.connection_limits import group_of
+from polycast.broker.server.connection_limits import address_group
 from polycast.broker.server.log_rate_limit import server_log
 
 if TYPE_CHECKING:
@@ -23,67 +23,67 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.evicting_pool import EvictingPool
 
-__all__ = ["CLOSING", "MORE", "PIECE", "Request", "Socket", "pieces_of"]
+__all__ = ["CLOSING", "MORE", "PIECE", "HttpProtocol", "WebSocketProtocol", "pieces_of"]
 
-CLOSING = 2.0  # seconds for the other side to take the rest
-PIECE = 65_536  # bytes of a message after which a ping has its turn
-MOMENT = 0.002  # seconds for the frames of one connection, before others have their turn
-LEAST, MOST = 1_024, 262_144  # bytes of frames between two looks at the clock
-MORE = "polycast.more"  # in what the application sends: whether the message goes on
-_FEW, _SMALL = 16, 1_000  # fragments that a message may have, and the bytes of each one more
-_MESSAGE = 500  # bytes that a message takes besides its contents
-_UNSENT = 131_072  # bytes that the system takes before they can be sent
+CLOSING = 2.0  # seconds for the client to take the rest
+PIECE = 65_536  # bytes of a message after which a ping may be sent
+MOMENT = 0.002  # seconds for the frames of one connection before others have their turn
+LEAST, MOST = 1_024, 262_144  # bytes read between two looks at the clock
+MORE = "polycast.more"  # key in what the application sends: whether the message goes on
+_FEW, _SMALL = 16, 1_000  # fragments that a message may have, and bytes that allow one more
+_MESSAGE = 500  # bytes of a message besides its contents
+_UNSENT = 131_072  # bytes that the kernel buffers before they can be sent
 _log = server_log("polycast.broker.http")
 
 
-class Request(H11Protocol):
-    """That of uvicorn, which lets whoever connects write as much into the log as they like."""
+class HttpProtocol(H11Protocol):
+    """uvicorn's, with a rate-limited log."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.logger = _log
 
 
-class Socket(WebSocketsSansIOProtocol):
-    """That of uvicorn, which lets a ping wait behind megabytes, and then does not wait for it."""
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """uvicorn's, whose pings would wait behind megabytes and then time out."""
 
-    def __init__(self, *args: Any, incoming: EvictingPool, **options: Any) -> None:
+    def __init__(self, *args: Any, incoming_pool: EvictingPool, **options: Any) -> None:
         super().__init__(*args, **options)
         self.logger = self.conn.logger = _log
-        self.group = ""  # by whom it is counted
-        self._incoming = incoming
-        self._queued = self._handed = 0  # bytes of messages that wait, and of the one in hand
-        self._goes_on = False  # whether a message is sent, but not to its end
-        self._message = bytearray()  # that comes in fragments
+        self.group = ""  # the address that it counts for
+        self._incoming_pool = incoming_pool
+        self._queued = self._handed = 0  # bytes of messages that wait, and of the one being handled
+        self._goes_on = False  # whether a message is being sent in pieces
+        self._message = bytearray()  # received so far, in fragments
         self._fragments = 0  # of it
-        self._unheard = bytearray()  # what has come, while others have their turn
-        self._bite = LEAST  # bytes that are taken before the clock is looked at
+        self._unheard = bytearray()  # received, but not parsed yet
+        self._bite = LEAST  # bytes parsed between two looks at the clock
         self._later: TimerHandle | None = None
-        self._heard = False  # whether anything came since the latest ping
-        self._written = self._taken = 0  # bytes; of them, those taken when it was pinged
+        self._heard = False  # whether anything was received since the last ping
+        self._written = self._sent = 0  # bytes written; bytes sent by the last ping
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """Have the system take no more than it can send soon: a ping would wait behind it."""
+        """Limit the kernel's buffer of unsent bytes: a ping would wait behind it."""
         super().connection_made(transport)
-        self.group = group_of(self.client[0]) if self.client else ""
+        self.group = address_group(self.client[0]) if self.client else ""
         option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
         if option is not None:
             with suppress(OSError):
                 transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, option, _UNSENT)
 
-    # -- what comes --------------------------------------------------------------------------------
+    # -- receiving ---------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Whatever it is, the other side lives."""
+        """Receive bytes, which show that the client lives."""
         self._heard = True
         self._unheard += data
         if self._later is None:
-            self._hear_some()
+            self._parse_some()
         else:
             self.transport.pause_reading()
 
-    def _hear_some(self) -> None:
-        """Take what has come, for a moment: a few bytes are a frame, and there may be very many."""
+    def _parse_some(self) -> None:
+        """Parse received bytes for a moment: they may be very many tiny frames."""
         self._later, took, began = None, 0.0, perf_counter()
         while self._unheard and took < MOMENT and not self.transport.is_closing():
             piece = bytes(self._unheard[: self._bite])
@@ -97,17 +97,17 @@ class Socket(WebSocketsSansIOProtocol):
             self._unheard.clear()
         elif self._unheard:
             self.transport.pause_reading()
-            self._later = self.loop.call_later(took, self._hear_some)  # others have as long
+            self._later = self.loop.call_later(took, self._parse_some)  # others have as much time
         elif not self.read_paused:
             self.transport.resume_reading()
 
     def send_receive_event_to_app(self) -> None:
-        """A message is complete; it waits until the one before it is done with."""
+        """Queue a complete message until the one before it has been handled."""
         self._queued += _MESSAGE + sum(map(len, self.frames))
         super().send_receive_event_to_app()
 
     async def receive(self) -> Any:
-        """The next message; the one before it is done with."""
+        """The next message; the one before it has been handled."""
         self._handed = 0
         self._count()
         message = await super().receive()
@@ -117,35 +117,35 @@ class Socket(WebSocketsSansIOProtocol):
         return message
 
     def _count(self) -> None:
-        """Say what is held of what came, until it is handed on as a whole."""
+        """Update how many received bytes are held."""
         if not (self.disconnected or self.transport.is_closing()):
             incomplete = len(self.conn.reader.buffer) + len(self._message) + len(self._unheard)
-            self._incoming.has_now(self, incomplete + self._queued + self._handed)
+            self._incoming_pool.has_now(self, incomplete + self._queued + self._handed)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone, and what it had begun to say."""
+        """Drop what an ended connection has left."""
         if self._later is not None:
             self._later.cancel()
         super().connection_lost(exc)
-        self._incoming.has_now(self, 0)
+        self._incoming_pool.has_now(self, 0)
 
-    def let_go(self) -> None:
-        """End it at once: too much comes in, and most of it from there."""
+    def evict(self) -> None:
+        """Abort it: too much is being received, and most of it from this address."""
         _log.warning("%s was cut off: too much comes in, and most of it from there", self.group)
         self.transport.abort()
 
     def handle_bytes(self, event: Frame) -> None:
-        """The beginning of a message, or all of it."""
+        """Begin a binary message, or receive all of it."""
         self._message, self._fragments = _begun(event), 1
         super().handle_bytes(event)
 
     def handle_text(self, event: Frame) -> None:
-        """The same."""
+        """The same for a text message."""
         self._message, self._fragments = _begun(event), 1
         super().handle_text(event)
 
     def handle_cont(self, event: Frame) -> None:
-        """More of a message: what has come is one piece of memory, however many have brought it."""
+        """Add a fragment to a message, which is one buffer however many fragments it has."""
         self._message += event.data
         self._fragments += 1
         if self._fragments > _FEW + len(self._message) // _SMALL:
@@ -155,13 +155,13 @@ class Socket(WebSocketsSansIOProtocol):
             self.frames, self._message = [bytes(self._message)], bytearray()
             self.send_receive_event_to_app()
 
-    # -- what goes ---------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------
 
     async def send(self, message: Any) -> None:
-        """Send a message, or a piece of one: pings go in between."""
+        """Send a message, or a piece of one: pings may go in between."""
         if MORE not in message:
             await super().send(message)
-            if self.close_sent:  # also one that was refused, which uvicorn takes for forgotten
+            if self.close_sent:  # a refused one, too, which uvicorn would report as forgotten
                 self.handshake_complete = True
             return
         await self.writable.wait()
@@ -177,36 +177,36 @@ class Socket(WebSocketsSansIOProtocol):
         self._written += len(data)
         self.transport.write(data)
 
-    # -- whether it lives --------------------------------------------------------------------------
+    # -- heartbeat ---------------------------------------------------------------------------------
 
     def send_keepalive_ping(self) -> None:
-        """Ask whether it lives."""
-        self._heard, self._taken = False, self._taken_by_now()
+        """Send a ping."""
+        self._heard, self._sent = False, self._sent_by_now()
         super().send_keepalive_ping()
 
     def keepalive_timeout(self) -> None:
-        """It does not say so; if nothing else does, it will not take the rest either."""
-        if self._heard or self.read_paused or self._taken_by_now() > self._taken:
+        """Abort a client without a pong, unless it shows otherwise that it lives."""
+        if self._heard or self.read_paused or self._sent_by_now() > self._sent:
             self.pong_timer = self.pending_ping_payload = None
             self.schedule_ping()
             return
         super().keepalive_timeout()
         self.transport.abort()
 
-    def _taken_by_now(self) -> int:
+    def _sent_by_now(self) -> int:
         return self._written - self.transport.get_write_buffer_size()
 
-    # -- its end -----------------------------------------------------------------------------------
+    # -- closing -----------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """The broker ends; whoever has said goodbye and is not gone yet is let go."""
+        """Close it with the broker; abort a client that has said goodbye and is not gone."""
         try:
             super().shutdown()
         except InvalidState:
             self.transport.abort()
 
     async def run_asgi(self) -> None:
-        """Serve it; when that is over, it ends within a moment."""
+        """Serve it, and close it soon afterwards."""
         try:
             await super().run_asgi()
         finally:
@@ -214,12 +214,12 @@ class Socket(WebSocketsSansIOProtocol):
 
 
 def _begun(event: Frame) -> bytearray:
-    """What has come of a message that goes on."""
+    """The first fragment of a message that goes on."""
     return bytearray() if event.fin else bytearray(event.data)
 
 
 def pieces_of(frame: bytes) -> Iterator[dict[str, Any]]:
-    """A message, as what is sent for each piece of it."""
+    """Split a message into pieces for `send`."""
     for at in range(0, len(frame), PIECE):
         piece, more = frame[at : at + PIECE], at + PIECE < len(frame)
         yield {"type": "websocket.send", "bytes": piece, MORE: more}

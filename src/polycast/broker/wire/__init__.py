@@ -1,1 +1,1 @@
-"""What a client and a broker say to each other: messages, frames, calls and limits."""
+"""The protocol between clients and a broker: messages, frames, calls and TLS."""

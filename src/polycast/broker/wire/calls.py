@@ -1,7 +1,7 @@
-"""The methods of a store as calls: their arguments and results as bytes, by their annotations.
+"""Remote calls: the methods of a store, with arguments and results as bytes.
 
-The contract of a store is what a client may ask; nothing is listed twice. What comes in is decoded
-by the annotation of its parameter, so that only what the method takes gets to it.
+The contract of a store says what a client may call; nothing is listed twice. Arguments are decoded
+by the annotations of their parameters, so that a method gets only what it accepts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from polycast.typesystem import Description
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ASKED", "CALLS", "ERRANDS", "LOG", "NOTICES", "READ", "READS", "STEPS", "Verb"]
+__all__ = ["ASKED", "CALLS", "ERRANDS", "LOG", "NOTICES", "READ", "READS", "STEPS", "RemoteMethod"]
 
 _NAMES = {
     **vars(values),
@@ -40,19 +40,19 @@ _WRONG = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 @dataclass(frozen=True)
-class Verb:
-    """One method that can be called from elsewhere."""
+class RemoteMethod:
+    """A method of the store that clients can call."""
 
     name: str
-    method: Callable[..., Any]
+    function: Callable[..., Any]
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
-        return typing.get_type_hints(self.method, _NAMES)
+        return typing.get_type_hints(self.function, _NAMES)
 
     @cached_property
     def _signature(self) -> inspect.Signature:
-        given = list(inspect.signature(self.method).parameters.values())
+        given = list(inspect.signature(self.function).parameters.values())
         return inspect.Signature(given[1:])  # without self
 
     @cached_property
@@ -66,17 +66,17 @@ class Verb:
 
     @cached_property
     def has_result(self) -> bool:
-        """Whether it says anything."""
+        """Whether it returns anything."""
         return self._hints["return"] is not type(None)
 
     def arguments(self, *args: Any, **options: Any) -> bytes:
-        """Arguments as bytes."""
+        """Encode arguments."""
         bound = self._signature.bind(*args, **options)
         bound.apply_defaults()
         return encode(list(bound.arguments.values()))
 
     def given(self, arguments: bytes) -> dict[str, Any]:
-        """Arguments that came as bytes, by name."""
+        """Decode arguments, by name."""
         try:
             values = self._arguments.decode(arguments)
         except _WRONG as error:
@@ -84,51 +84,54 @@ class Verb:
         return dict(zip(self._signature.parameters, values, strict=True))
 
     def call(self, owner: object, given: dict[str, Any]) -> Any:
-        """Call the method of an object."""
+        """Call the method on an object."""
         return getattr(owner, self.name)(**given)
 
     def result(self, data: bytes) -> Any:
-        """A result that came as bytes."""
+        """Decode a result."""
         try:
             return self._result.decode(data)
         except _WRONG as error:
             raise BadFrameError(f"the result of {self.name}", why=str(error)) from None
 
 
-class Errand(Verb):
-    """A function that is called with a transaction."""
+class RemoteFunction(RemoteMethod):
+    """A function whose first argument is a transaction."""
 
     def call(self, owner: object, given: dict[str, Any]) -> Any:
-        """Have it do what is asked."""
-        return self.method(owner, **given)
+        """Call the function with a transaction."""
+        return self.function(owner, **given)
 
 
-def _verbs(protocol: type) -> dict[str, Verb]:
-    found = inspect.getmembers(protocol, inspect.isfunction)
-    return {name: Verb(name, method) for name, method in found if not name.startswith("_")}
+def _methods(protocol: type) -> dict[str, RemoteMethod]:
+    functions = inspect.getmembers(protocol, inspect.isfunction)
+    return {name: RemoteMethod(name, call) for name, call in functions if not name.startswith("_")}
 
 
-READS = _verbs(contract.View)
-"""What can be asked of the state."""
+READS = _methods(contract.View)
+"""Questions about the state."""
 _OF_BROKERS = {"after", "answer", "put_answer", "drop_answers"}
 STEPS = {
-    name: each for name, each in _verbs(contract.Transaction).items() if name not in _OF_BROKERS
+    name: method
+    for name, method in _methods(contract.Transaction).items()
+    if name not in _OF_BROKERS
 }
-"""What a transaction consists of, questions included."""
+"""Steps of a transaction, questions included."""
 ERRANDS = {
-    each.__name__: Errand(each.__name__, each) for each in (claiming.settle, claiming.take_claims)
+    function.__name__: RemoteFunction(function.__name__, function)
+    for function in (claiming.settle, claiming.take_claims)
 }
-"""What is done as one step of work, however much has to be asked for it."""
+"""Functions that run at the broker as one step, however many questions they ask."""
 LOG = {
-    name: Verb(name, getattr(contract.Store, name))
+    name: RemoteMethod(name, getattr(contract.Store, name))
     for name in ("types", "newest", "oldest", "position_at", "find", "size", "truncate")
 }
-"""What can be asked of the log, but for reading it."""
-READ = Verb("read", contract.Store.read)
+"""Questions about the log, except reading it."""
+READ = RemoteMethod("read", contract.Store.read)
 """Reading the log; its result is a batch."""
 
-NOTICES = Verb("notices", contract.Store.notices)
-"""What a broker does otherwise than usual, such as that it does not ask filters for a while."""
-ASKED = Verb("asked", contract.Store.asked)
-"""What a broker asks of the filters of a subscription of the connection."""
-CALLS = READS | LOG | {each.name: each for each in (READ, NOTICES, ASKED)}
+NOTICES = RemoteMethod("notices", contract.Store.notices)
+"""What a broker has suspended, such as the filters of an owner."""
+ASKED = RemoteMethod("asked", contract.Store.asked)
+"""What the broker evaluates of the filters of a subscription."""
+CALLS = READS | LOG | {method.name: method for method in (READ, NOTICES, ASKED)}

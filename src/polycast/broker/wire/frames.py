@@ -1,4 +1,4 @@
-"""Messages as frames, and back; bytes that are no message raise `BadFrameError`, nothing else."""
+"""Encodes messages as frames, and decodes them; malformed bytes raise `BadFrameError` only."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ MOST = 10_000  # messages in a frame
 
 
 def _listed(value: Any) -> Any:
-    """What has no form of its own: any other collection goes as a list."""
+    """Encode any other collection as a list."""
     try:
         return list(value)
     except TypeError:
         raise TypeError(f"{type(value).__name__} has no form on the wire") from None
 
 
-_few = msgspec.Meta(max_length=MOST)  # they are counted before any of them is made
+_few = msgspec.Meta(max_length=MOST)  # checked before any of them is decoded
 _raw = msgspec.msgpack.Decoder(Annotated[list[msgspec.Raw], _few])
 _from_client = msgspec.msgpack.Decoder(FromClient)
 _description = msgspec.msgpack.Decoder(Description)
@@ -51,64 +51,64 @@ _records = msgspec.msgpack.Decoder(list[tuple[int, bytes]])
 _batch = msgspec.msgpack.Decoder(tuple[int, bytes])
 
 encode = msgspec.msgpack.Encoder(enc_hook=_listed).encode
-"""A message, or the arguments of a call, as MessagePack."""
+"""Encode a message, or the arguments of a call, as MessagePack."""
 encode_result = msgspec.msgpack.Encoder(enc_hook=_listed, order="deterministic").encode
-"""A result as MessagePack: equal ones are equal bytes."""
+"""Encode a result as MessagePack: equal results are equal bytes."""
 
 
 def frames(messages: Iterable[bytes], limit: int) -> Iterator[bytes]:
-    """Encoded messages as few frames, none larger than the limit unless one message is."""
+    """Pack encoded messages into few frames, none above the limit unless one message is."""
     waiting: list[bytes] = []
     size = 0
-    for each in messages:
-        if waiting and (size + len(each) + 5 > limit or len(waiting) == MOST):
+    for message in messages:
+        if waiting and (size + len(message) + 5 > limit or len(waiting) == MOST):
             yield _frame(waiting)
             waiting, size = [], 0
-        waiting.append(each)
-        size += len(each)
+        waiting.append(message)
+        size += len(message)
     if waiting:
         yield _frame(waiting)
 
 
 def _frame(messages: list[bytes]) -> bytes:
-    """A MessagePack array of what is encoded already."""
+    """A MessagePack array of encoded messages."""
     count = len(messages)
     head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2)
     return b"".join((head, *messages))
 
 
 def messages_in(frame: bytes | str | None) -> list[msgspec.Raw]:
-    """Split what a client has said into messages, which are decoded one at a time."""
-    found: list[msgspec.Raw] = _decoded(_raw, frame)
-    return found
+    """Split a frame of a client into messages, which are decoded one at a time."""
+    messages: list[msgspec.Raw] = _decoded(_raw, frame)
+    return messages
 
 
 def decode_message(raw: msgspec.Raw) -> FromClient:
     """Decode one message of a client."""
-    found: FromClient = _decoded(_from_client, raw)
-    return found
+    message: FromClient = _decoded(_from_client, raw)
+    return message
 
 
 def decode_from_client(frame: bytes | str | None) -> list[FromClient]:
-    """Decode all that a client has said."""
+    """Decode all messages in a frame of a client."""
     return [decode_message(raw) for raw in messages_in(frame)]
 
 
 def encode_description(description: Description) -> msgspec.Raw:
-    """A description as a message carries it."""
+    """Encode a description for a message."""
     return msgspec.Raw(encode(description))
 
 
 def decode_description(raw: msgspec.Raw) -> Description:
-    """A description that a client has sent."""
-    found: Description = _decoded(_description, raw)
-    return found
+    """Decode a description in a message."""
+    description: Description = _decoded(_description, raw)
+    return description
 
 
 def decode_from_broker(frame: bytes | str | None) -> list[FromBroker]:
-    """What a broker has said."""
-    found: list[FromBroker] = _decoded(_from_broker, frame)
-    return found
+    """Decode all messages in a frame of a broker."""
+    messages: list[FromBroker] = _decoded(_from_broker, frame)
+    return messages
 
 
 def _decoded(decoder: msgspec.msgpack.Decoder[Any], data: bytes | str | msgspec.Raw | None) -> Any:
@@ -117,34 +117,34 @@ def _decoded(decoder: msgspec.msgpack.Decoder[Any], data: bytes | str | msgspec.
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        # A run refuses by a ValueError what it cannot be made of.
+        # A run raises ValueError for contradictory fields.
         size = memoryview(data).nbytes
         raise BadFrameError(f"a frame of {size} bytes", why=str(error)) from None
 
 
 def encode_records(records: Iterable[Stored]) -> bytes:
-    """Records of the log, each with its position."""
-    return encode([(each.position, encode_record(each.record)) for each in records])
+    """Encode records of the log, each with its position."""
+    return encode([(stored.position, encode_record(stored.record)) for stored in records])
 
 
 def decode_records(data: bytes) -> list[Stored]:
-    """What `encode_records` has made."""
+    """Decode what `encode_records` has encoded."""
     if not data:
         return []
     try:
-        found = _records.decode(data)
-        return [Stored(position, decode_record(body)) for position, body in found]
+        rows = _records.decode(data)
+        return [Stored(position, decode_record(body)) for position, body in rows]
     except (msgspec.DecodeError, NotDecodableError, RecursionError) as error:
         raise BadFrameError("records", why=str(error)) from None
 
 
 def encode_batch(batch: LogPage) -> bytes:
-    """What a read found."""
+    """Encode a batch."""
     return encode((batch.upto, encode_records(batch.entries)))
 
 
 def decode_batch(data: bytes) -> LogPage:
-    """What `encode_batch` has made."""
+    """Decode what `encode_batch` has encoded."""
     try:
         upto, records = _batch.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:

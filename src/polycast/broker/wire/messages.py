@@ -1,7 +1,7 @@
 """The messages between a client and a broker; `docs/wire.md` explains them.
 
-A frame is one binary WebSocket message: a MessagePack array of messages, in the order in which they
-are meant. A message is an array that begins with its tag.
+A frame is one binary WebSocket message: a MessagePack array of messages, in order. A message is an
+array that begins with its tag.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ __all__ = [
 ]
 
 PROTOCOL = 1
-"""The version of all that is said here; a broker and a client of different ones do not talk."""
+"""The version of the protocol; client and broker must have the same."""
 PATH = "/bus"
-"""Where a broker takes connections."""
+"""The path at which a broker accepts buses."""
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One of them."""
+    """A message, or a part of one."""
 
 
 class Limits(_Message, frozen=True):
-    """What a broker takes from one connection."""
+    """What a broker accepts from one connection."""
 
     frame: int = 16_000_000
     """Bytes in one frame."""
     subscriptions: int = 20_000
     pending: int = 10_000
-    """Questions that are not answered yet."""
+    """Unanswered requests."""
     rate: int = 0
-    """Published events a second; 0 is as many as come."""
+    """Published events per second; 0 is unlimited."""
     window: int = 8_000_000
     """Bytes of events that the client has not read yet."""
     heartbeat: float = 15.0
-    """Seconds after which a client that says nothing is asked whether it lives."""
+    """Seconds after which a silent client is pinged."""
 
 
 # -- from the client -------------------------------------------------------------------------------
@@ -69,13 +69,13 @@ class Hello(_Message, frozen=True, tag="hello"):
 
     protocol: int
     client: str
-    """A random name of the client; the same when it comes again."""
+    """A random name of the client; it keeps it when it reconnects."""
     program: str = ""
-    """For people who look at the broker."""
+    """For people who read the log of the broker."""
 
 
 class Call(_Message, frozen=True, tag="call"):
-    """A question about the log or the state; its name says what the arguments are."""
+    """A question about the log or the state: a method of the store and its arguments."""
 
     number: int
     name: str
@@ -83,7 +83,7 @@ class Call(_Message, frozen=True, tag="call"):
 
 
 class Append(_Message, frozen=True, tag="append"):
-    """Append all of these, or none; what is in the log by its identity is not appended again."""
+    """Append all events, or none; an identity that is in the log is not appended again."""
 
     number: int
     runs: list[Run]
@@ -91,37 +91,37 @@ class Append(_Message, frozen=True, tag="append"):
 
 
 class Describe(_Message, frozen=True, tag="describe"):
-    """Keep descriptions of types, before what is appended next."""
+    """Store descriptions of types, before the next events are appended."""
 
     number: int
     descriptions: list[msgspec.Raw]
-    """Encoded one by one, so that a broker may stop for others between two of them."""
+    """Encoded one by one, so that other clients have a turn between two of them."""
 
 
 class Step(_Message, frozen=True):
-    """One method of a transaction, and what its result must be for the rest to make sense."""
+    """One method of a transaction, and the result that the steps after it depend on."""
 
     name: str
     arguments: bytes
     expected: bytes = b""
-    """As bytes; empty if it does not matter."""
+    """Encoded; empty if no step depends on it."""
 
 
 class Work(_Message, frozen=True, tag="work"):
-    """Steps that are done all or none; what was done under that number before is not done again.
+    """A transaction: all steps or none; one with the same `order` is not performed again.
 
-    Without `keep` they are undone, and only their results told.
+    Without `keep` the steps are rolled back, and only their results are returned.
     """
 
     number: int
     steps: list[Step]
     keep: bool
     order: int
-    """Grows with each that is kept."""
+    """Grows with each transaction of the client that is kept."""
 
 
 class Want(_Message, frozen=True, tag="want"):
-    """What a subscription of the client wants, as definitions; none of them: it is over."""
+    """The definitions of a subscription of the client; without any, it ends."""
 
     number: int
     name: str
@@ -129,7 +129,7 @@ class Want(_Message, frozen=True, tag="want"):
 
 
 class Follow(_Message, frozen=True, tag="follow"):
-    """Send what is wanted from a position on, under a number that tells it from what was before."""
+    """Send wanted events from a position on, as a new stream with a number of its own."""
 
     stream: int
     start: int
@@ -150,23 +150,23 @@ class Welcome(_Message, frozen=True, tag="welcome"):
     protocol: int
     broker: str
     store: str
-    """What tells the store from any other."""
+    """The identity of the store."""
     time: float
-    """By the clock of the broker, which all its clients go by."""
+    """The time at the broker, whose clock all clients use."""
     limits: Limits
     rights: str = "everything"
     """In words."""
 
 
 class Answer(_Message, frozen=True, tag="answer"):
-    """The result of a call, or the positions of what was appended."""
+    """The result of a call, or the positions of appended events."""
 
     number: int
     result: bytes
 
 
 class Refused(_Message, frozen=True, tag="refused"):
-    """A question that has no answer, and why; the number 0 is the connection itself."""
+    """Why a request failed; number 0 means the connection itself."""
 
     number: int
     code: str
@@ -175,7 +175,7 @@ class Refused(_Message, frozen=True, tag="refused"):
 
 
 class Done(_Message, frozen=True, tag="done"):
-    """What became of work: whether it is kept, and the results that its steps have."""
+    """Whether a transaction is kept, and the results of its steps."""
 
     number: int
     kept: bool
@@ -183,21 +183,21 @@ class Done(_Message, frozen=True, tag="done"):
 
 
 class Wanted(_Message, frozen=True, tag="wanted"):
-    """From this position on, nothing that the subscription wants is left out."""
+    """From this position on, the subscription misses no event that it wants."""
 
     number: int
     start: int
 
 
 class Events(_Message, frozen=True, tag="events"):
-    """What is wanted of the log up to a position; `records` is an array of position and record."""
+    """Wanted events up to a position; `records` is an array of positions and records."""
 
     stream: int
     upto: int
     newest: int
     revision: int
     commits: int
-    """Grows whenever anybody has changed anything."""
+    """Grows with each commit to the store."""
     records: bytes = b""
 
 

@@ -1,4 +1,4 @@
-"""TLS for both ends of a connection, and what is doubtful about its files."""
+"""TLS for clients and brokers, and warnings about certificates and keys."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 import ssl
 import stat
 from contextlib import suppress
+from datetime import UTC, datetime
 
-from polycast.broker.wire.certificates import validity_of
 from polycast.errors import BadCertificateError, BadOptionError
 
 __all__ = [
@@ -17,14 +17,18 @@ __all__ = [
     "readable_by_others",
     "tls_client_context",
     "tls_server_context",
+    "validity_of",
 ]
 
 _CHAIN = "a PEM file with a certificate, and after it those of its authorities"
 _KEY = "a PEM file with the private key of the certificate, without a passphrase"
 _AUTHORITY = "a PEM file with the certificates of authorities"
 _PRIVATE = "PRIVATE KEY-----"
-_TRIPS = 5  # of a handshake, more than it takes
-_SOON = 14 * 86_400.0  # seconds before a certificate ends that one is told of it
+_TRIPS = 5  # round trips of a handshake, more than it takes
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_VERSION = 0xA0  # the tag of a certificate's version, which may be left out
+_TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}  # UTCTime, GeneralizedTime
+_SOON = 14 * 86_400.0  # seconds before a certificate expires in which a warning is given
 
 
 class _Encrypted(Exception):
@@ -32,7 +36,7 @@ class _Encrypted(Exception):
 
 
 def tls_server_context(cert: str, key: str, *, client_ca: str | None = None) -> ssl.SSLContext:
-    """TLS for who listens; with `client_ca` only clients with a certificate of it are let in."""
+    """TLS for a server; with `client_ca`, clients need a certificate of that authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -46,10 +50,10 @@ def tls_server_context(cert: str, key: str, *, client_ca: str | None = None) -> 
 def tls_client_context(
     ca: str | None, *, cert: str | None = None, key: str | None = None
 ) -> ssl.SSLContext:
-    """TLS for who connects: the name and the certificate of the broker are always verified.
+    """TLS for a client; it always verifies the name and the certificate of the broker.
 
-    Without `ca` it is verified by the authorities this system trusts. `cert` is the client's own,
-    for a broker that asks for one; `key` may be in the same file.
+    Without `ca`, the authorities of this system are trusted. `cert` is the client's own, for a
+    broker that asks for one; `key` may be in the same file.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -66,7 +70,7 @@ def tls_client_context(
 
 
 def client_context(tls: object) -> ssl.SSLContext:
-    """What `tls=` of a bus means: a context, or a file of authorities; else the system's."""
+    """The context for `tls=` of a bus: a context, a file of authorities, or the system's."""
     if isinstance(tls, ssl.SSLContext):
         return tls
     if tls is None or isinstance(tls, str | os.PathLike):
@@ -76,60 +80,62 @@ def client_context(tls: object) -> ssl.SSLContext:
 
 
 def certificate_findings(cert: str, key: str | None = None, *, now: float) -> tuple[str, ...]:
-    """What is doubtful, in words: not valid now, or soon no more; a key that others can read."""
+    """Warnings: a certificate that is not valid, or expires soon; a key that others can read."""
     text = _text(cert, "a certificate", _CHAIN)
     begins, ends = _validity(cert, text)
-    found = []
+    findings = []
     if now < begins:
-        found.append(f"{cert} is not valid yet, for {_days(begins - now)}; clients will refuse it")
+        findings.append(
+            f"{cert} is not valid yet, for {_days(begins - now)}; clients will refuse it"
+        )
     if now >= ends:
-        found.append(f"{cert} expired {_days(now - ends)} ago; clients will refuse it")
+        findings.append(f"{cert} expired {_days(now - ends)} ago; clients will refuse it")
     elif ends - now < _SOON:
-        found.append(f"{cert} expires in {_days(ends - now)}; renew it")
+        findings.append(f"{cert} expires in {_days(ends - now)}; renew it")
     private = key or (cert if _PRIVATE in text else None)
     readable = readable_by_others(private) if private else None
-    return (*found, f"{private}: {readable}") if readable else tuple(found)
+    return (*findings, f"{private}: {readable}") if readable else tuple(findings)
 
 
 def certified_names(server: ssl.SSLContext) -> tuple[str, ...]:
-    """The hosts that the certificate of a server is for, as a client would see them."""
+    """The hosts that the certificate of a server is for, as clients see them."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    shown = _shaken(server, context).getpeercert(binary_form=True)
-    if shown is None:
+    certificate = _handshake(server, context).getpeercert(binary_form=True)
+    if certificate is None:
         return ()
-    # Names are told only of a certificate that is trusted: so this one is, to look at it.
+    # Python returns the names of trusted certificates only, so this one is trusted to read them.
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        context.load_verify_locations(cadata=shown)
-        found = _shaken(server, context).getpeercert() or {}
-    except ssl.SSLError:  # such as one that has expired, which no client takes either
+        context.load_verify_locations(cadata=certificate)
+        details = _handshake(server, context).getpeercert() or {}
+    except ssl.SSLError:  # such as an expired one, which no client accepts either
         return ()
-    names: tuple[tuple[str, str], ...] = found.get("subjectAltName", ())  # type: ignore[assignment]
+    names: tuple[tuple[str, str], ...] = details.get("subjectAltName", ())  # type: ignore[assignment]
     return tuple(name for kind, name in names if kind in ("DNS", "IP Address"))
 
 
-def _shaken(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
-    """The client's end of a connection within this process, after the handshake."""
+def _handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
+    """The client's end of a TLS connection within this process."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    asked = server.wrap_bio(to_server, to_client, server_side=True)
-    asks = client.wrap_bio(to_client, to_server)
+    server_end = server.wrap_bio(to_server, to_client, server_side=True)
+    client_end = client.wrap_bio(to_client, to_server)
     for _ in range(_TRIPS):
         try:
-            asks.do_handshake()
+            client_end.do_handshake()
             break
         except ssl.SSLWantReadError:
             with suppress(ssl.SSLWantReadError):
-                asked.do_handshake()
-    return asks
+                server_end.do_handshake()
+    return client_end
 
 
 def readable_by_others(path: str) -> str | None:
-    """What to say of a file with secrets that others than its owner can use, if they can."""
+    """A warning for a file with secrets that others than its owner can read."""
     try:
         mode = stat.S_IMODE(os.stat(path).st_mode)
-    except OSError:  # it went meanwhile
+    except OSError:  # it was removed meanwhile
         return None
     if os.name != "posix" or not mode & 0o077:
         return None
@@ -137,7 +143,7 @@ def readable_by_others(path: str) -> str | None:
 
 
 def _present(context: ssl.SSLContext, cert: str, key: str | None) -> None:
-    """Load a certificate and its key; OpenSSL itself does not say which file is wrong."""
+    """Load a certificate and its key; OpenSSL does not say which file is wrong."""
     _text(cert, "a certificate", _CHAIN)
     if key is not None:
         _text(key, "a key", _KEY)
@@ -199,3 +205,35 @@ def _refuse() -> str:
 def _days(seconds: float) -> str:
     days = int(seconds // 86_400)
     return "less than a day" if not days else f"{days} day{'s' if days > 1 else ''}"
+
+
+def validity_of(pem: str) -> tuple[float, float]:
+    """The first and last second of the first certificate in a PEM text.
+
+    RFC 5280, section 4.1: Certificate ::= SEQUENCE { tbsCertificate SEQUENCE { version,
+    serialNumber, signature, issuer, validity SEQUENCE { notBefore, notAfter }, ... } ... }.
+    """
+    start = pem.index(_BEGIN)
+    first = pem[start : pem.index(_END, start) + len(_END)]
+    certificate = _inside(ssl.PEM_cert_to_DER_cert(first))[0]
+    fields = _inside(_inside(certificate[1])[0][1])
+    validity = fields[4 if fields[0][0] == _VERSION else 3]
+    begins, ends = (_time(tag, body) for tag, body in _inside(validity[1]))
+    return begins, ends
+
+
+def _inside(data: bytes) -> list[tuple[int, bytes]]:
+    """Tag and body of each element in a sequence of DER."""
+    elements, at = [], 0
+    while at < len(data):
+        tag, length, at = data[at], data[at + 1], at + 2
+        if length & 0x80:  # the length takes several bytes
+            many = length & 0x7F
+            length, at = int.from_bytes(data[at : at + many], "big"), at + many
+        elements.append((tag, data[at : at + length]))
+        at += length
+    return elements
+
+
+def _time(tag: int, body: bytes) -> float:
+    return datetime.strptime(body.decode("ascii"), _TIMES[tag]).replace(tzinfo=UTC).timestamp()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polycast.broker.client.inbound_stream import News
+from polycast.broker.client.inbound_stream import InboundStream
 from polycast.broker.wire.messages import Events, Follow, FromClient
 
 
@@ -12,14 +12,14 @@ def told(stream: int, commits: int) -> Events:
 
 
 def test_who_reads_nothing_is_told_and_keeps_nothing() -> None:
-    news = News(lambda message: None)
+    news = InboundStream(lambda message: None)
     assert all(news.brought(told(0, commits)) for commits in range(1, 100))
-    assert not news._come
+    assert not news._received
 
 
 def test_who_reads_keeps_what_has_come_until_it_is_read() -> None:
     said: list[FromClient] = []
-    news = News(said.append)
+    news = InboundStream(said.append)
     assert news.read(1, 10, None).entries == []
     assert isinstance(said[0], Follow)
     assert news.brought(told(said[0].stream, 1))

@@ -19,8 +19,8 @@ from broker_process import BrokerProcess
 
 import polycast as pc
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.connection_limits import Reception, group_of
-from polycast.broker.server.limits import Bounds
+from polycast.broker.server.connection_limits import ConnectionLimits, address_group
+from polycast.broker.server.limits import ServerLimits
 from polycast.broker.server.log_rate_limit import LogRateFilter
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.messages import PATH
@@ -38,8 +38,10 @@ def around() -> Iterator[ExitStack]:
         yield stack
 
 
-def serving_with(around: ExitStack, *, tls: Any = None, **bounds: Any) -> Serving:
-    return around.enter_context(Serving(Broker(bounds=Bounds(**bounds)), tls=tls))
+def serving_with(around: ExitStack, *, tls: Any = None, **server_limits: Any) -> Serving:
+    return around.enter_context(
+        Serving(Broker(server_limits=ServerLimits(**server_limits)), tls=tls)
+    )
 
 
 def server_tls() -> ssl.SSLContext:
@@ -79,7 +81,7 @@ def test_who_does_not_come_to_the_point_is_let_go(
     there = connected(around, serving)
     there.sendall(BEGINNINGS[beginning])
     rest_of(there)
-    eventually(lambda: serving.broker.reception.open == 0)
+    eventually(lambda: serving.broker.connection_limits.open == 0)
 
 
 def test_a_header_at_a_time_is_not_enough_to_stay(around: ExitStack) -> None:
@@ -109,7 +111,7 @@ def test_tls_that_is_not_finished_is_let_go(
     there = connected(around, serving)
     there.sendall(said)
     rest_of(there)
-    eventually(lambda: serving.broker.reception.open == 0)
+    eventually(lambda: serving.broker.connection_limits.open == 0)
 
 
 def test_a_request_that_was_answered_is_the_last_of_its_connection(around: ExitStack) -> None:
@@ -129,57 +131,61 @@ def test_who_sends_a_body_without_end_is_let_go(around: ExitStack, eventually: E
         there.sendall(head)
         while True:
             there.sendall(bytes(100_000))
-    eventually(lambda: serving.broker.reception.open == 0)
+    eventually(lambda: serving.broker.connection_limits.open == 0)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_a_bus_stays_however_long_it_says_nothing(
     around: ExitStack, eventually: Eventually, host: str
 ) -> None:
-    serving = around.enter_context(Serving(Broker(bounds=Bounds(handshake=0.1)), host=host))
+    serving = around.enter_context(
+        Serving(Broker(server_limits=ServerLimits(handshake=0.1)), host=host)
+    )
     bus = around.enter_context(pc.Bus(serving.url))
     lazy = around.enter_context(socket.create_connection((host, serving.port), 10))
     rest_of(lazy)  # that took as long as the bus has had
-    eventually(lambda: serving.broker.reception.open == 1)
+    eventually(lambda: serving.broker.connection_limits.open == 1)
     assert bus.publish("text").position == 1
 
 
-@pytest.mark.parametrize("bounds", [{"connections": 3, "per_address": 3}, {"per_address": 3}])
+@pytest.mark.parametrize(
+    "server_limits", [{"connections": 3, "per_address": 3}, {"per_address": 3}]
+)
 def test_more_connections_than_allowed_are_closed_at_once_and_others_go_on(
-    around: ExitStack, eventually: Eventually, bounds: dict[str, int]
+    around: ExitStack, eventually: Eventually, server_limits: dict[str, int]
 ) -> None:
-    serving = serving_with(around, **bounds)
-    reception = serving.broker.reception
+    serving = serving_with(around, **server_limits)
+    connection_limits = serving.broker.connection_limits
     bus = around.enter_context(pc.Bus(serving.url))
     first, second = connected(around, serving), connected(around, serving)
-    eventually(lambda: reception.open == 3)
+    eventually(lambda: connection_limits.open == 3)
     for _ in range(50):
         assert rest_of(connected(around, serving)) == b""
-    assert reception.refused == 50
+    assert connection_limits.refused == 50
     with pytest.raises(pc.BrokerUnreachableError):
         pc.Bus(serving.url, connect_timeout=1)
     assert bus.publish("text").position == 1
     first.close()
-    eventually(lambda: reception.open == 2)
+    eventually(lambda: connection_limits.open == 2)
     second.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert b"200" in rest_of(second)
-    eventually(lambda: reception.open == 1)
+    eventually(lambda: connection_limits.open == 1)
     around.enter_context(pc.Bus(serving.url))
 
 
 def test_addresses_are_counted_each_by_itself() -> None:
     async def test() -> None:
-        reception = Reception(Bounds(connections=10, per_address=2))
+        connection_limits = ConnectionLimits(ServerLimits(connections=10, per_address=2))
         here, there = socket.socketpair()
         with here, there:
-            left = [reception.enter(here, ("10.0.0.1", port)) for port in (1, 2)]
-            assert "one address" in str(reception.why_not("10.0.0.1"))
-            assert "one address" in str(reception.why_not("::ffff:10.0.0.1"))
-            assert reception.why_not("10.0.0.2") is None
+            left = [connection_limits.admit(here, ("10.0.0.1", port)) for port in (1, 2)]
+            assert "one address" in str(connection_limits.refusal_reason("10.0.0.1"))
+            assert "one address" in str(connection_limits.refusal_reason("::ffff:10.0.0.1"))
+            assert connection_limits.refusal_reason("10.0.0.2") is None
             left[0]()
-            assert reception.why_not("10.0.0.1") is None
+            assert connection_limits.refusal_reason("10.0.0.1") is None
             left[1]()
-            assert not reception._of
+            assert not connection_limits._of
 
     asyncio.run(test())
 
@@ -196,7 +202,7 @@ def test_addresses_are_counted_each_by_itself() -> None:
     ],
 )
 def test_who_has_an_address_has_its_group(address: str, group: str) -> None:
-    assert group_of(address) == group
+    assert address_group(address) == group
 
 
 # -- the log ---------------------------------------------------------------------------------------
@@ -226,7 +232,7 @@ def test_a_stranger_cannot_fill_the_log(
                 there.sendall(NOISE[noise])
                 there.shutdown(socket.SHUT_WR)
                 rest_of(there)
-        eventually(lambda: serving.broker.reception.open == 0)
+        eventually(lambda: serving.broker.connection_limits.open == 0)
     lines = [each for each in caplog.records if each.name.split(".")[0] in ("polycast", "uvicorn")]
     for name in {each.name for each in lines}:
         places = {(each.pathname, each.lineno) for each in lines if each.name == name}

@@ -10,12 +10,12 @@ import pytest
 from test_ownership_of_types import PAYMENT, described
 
 import polycast as pc
-from polycast.broker.server.access import Identified, Rights
-from polycast.broker.server.authorization import Guard
+from polycast.broker.server.access import Principal, Rights
+from polycast.broker.server.authorization import Authorization
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.publisher_owners import Publishers
-from polycast.broker.server.supertype_claims import MOST_STEPS, Ascent
-from polycast.broker.server.type_ancestry import Vocabulary
+from polycast.broker.server.publisher_owners import PublisherOwners
+from polycast.broker.server.supertype_claims import MOST_STEPS, SupertypeClaims
+from polycast.broker.server.type_catalog import TypeCatalog
 from polycast.stores import Draft
 from polycast.typesystem import Description, ancestors
 
@@ -40,32 +40,34 @@ class Tenant:
 
     def __init__(self, broker: Broker) -> None:
         rights = Rights.of(publish=["evil.*"], subscribe=["evil.*"], describe=["evil.*"])
-        self.vocabulary = Vocabulary(broker.store)
-        self.vocabulary.add([PAYMENT])
-        about = (self.vocabulary, broker.store, owner_of)
-        options = {"usage": broker.usage, "publishers": Publishers()}
-        self.guard = Guard(Identified("evil", rights, owner="evil"), *about, **options)  # type: ignore[arg-type]
+        self.type_catalog = TypeCatalog(broker.store)
+        self.type_catalog.add([PAYMENT])
+        about = (self.type_catalog, broker.store, owner_of)
+        options = {"usage": broker.usage, "publishers": PublisherOwners()}
+        self.authorization = Authorization(
+            Principal("evil", rights, owner="evil"), *about, **options
+        )  # type: ignore[arg-type]
         self.published: dict[str, Description] = {}
         self.private = 0
 
     def describe(self, batch: list[Description]) -> None:
-        new = list({each.hash: each for each in self.vocabulary.unknown(batch)}.values())
-        allowed = self.guard.describable(new)
-        self.vocabulary.add([each for each in new if each.hash in allowed])
+        new = list({each.hash: each for each in self.type_catalog.unknown(batch)}.values())
+        allowed = self.authorization.types.describable(new)
+        self.type_catalog.add([each for each in new if each.hash in allowed])
         self.private += len(new) - len(allowed)
 
     def publish_all(self, known: list[Description]) -> None:
         for each in known:
             draft = Draft(each.name, each.version, each.hash, pc.Identity("x", 1, 1), "json", b"{}")
             try:
-                self.guard.check_record(draft.at(0.0))
+                self.authorization.events.check_record(draft.at(0.0))
             except pc.AccessDeniedError:
                 continue
             self.published[each.hash] = each
 
     def forged(self) -> list[Description]:
         """What it has published, and is a payment by now."""
-        newest = self.vocabulary.newest
+        newest = self.type_catalog.newest
         found = self.published.values()
         return [each for each in found if PAYMENT.name in ancestors(each, newest)]
 
@@ -107,7 +109,7 @@ def test_looking_up_has_an_end(broker: Broker) -> None:
         asked.append(above)
         return True
 
-    assert Ascent([few], tenant.vocabulary, is_free).raises_nothing_known(few)
+    assert SupertypeClaims([few], tenant.type_catalog, is_free).raises_nothing_known(few)
     asked.clear()
-    assert not Ascent([many], tenant.vocabulary, is_free).raises_nothing_known(many)
+    assert not SupertypeClaims([many], tenant.type_catalog, is_free).raises_nothing_known(many)
     assert len(asked) <= MOST_STEPS

@@ -1,4 +1,4 @@
-"""What the types of a store are, for the rights on them: by what their owners have said of them."""
+"""The catalog of public type descriptions, by which rights are checked."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from polycast.stores import Store, View
     from polycast.typesystem import Description
 
-__all__ = ["MOST_ABOVE", "Ancestry", "Vocabulary"]
+__all__ = ["MOST_ABOVE", "Ancestry", "TypeCatalog"]
 
 MOST_ABOVE = 100
-"""Names of a class, aliases and supertypes included, beyond which no event of it is taken."""
+"""Names above a class, aliases included; an event of a class with more is refused."""
 
 
 class Ancestry(NamedTuple):
-    """What is said of a class, by the description that a record pins."""
+    """The supertypes of a class, by the description that a record pins."""
 
     names: tuple[str, ...]
-    """Its own, its aliases, and those of the supertypes whose members it has."""
+    """Its own name, its aliases, and those of the supertypes whose members it has."""
     steps: tuple[tuple[str, str], ...]
-    """Each step from a type up to one of its supertypes, as it is claimed."""
+    """Each claimed step from a type up to one of its supertypes."""
     is_too_much: bool = False
-    """Whether there are more than anybody looks through; then only its own name counts."""
+    """Whether there are more than `MOST_ABOVE`; then only its own name counts."""
 
 
-class Vocabulary:
-    """The descriptions that all go by; what is private to a subscription never is among them.
+class TypeCatalog:
+    """The descriptions that are public; those private to a client are never among them.
 
-    It may be asked in any thread.
+    For any thread.
     """
 
     def __init__(self, store: Store) -> None:
@@ -46,94 +46,102 @@ class Vocabulary:
         self._learnt = 0
         self._known: dict[tuple[str, str], Ancestry] = {}
         self._derived: dict[str, list[Description]] = {}  # by the name of a supertype or alias
-        self._called: dict[str, set[str]] = {}  # by its name, all that a type was ever called
+        self._called: dict[str, set[str]] = {}  # by name, all names that a type ever had
         self.generation = 0
-        """Grows when there is more to know."""
+        """Grows with each change."""
 
     def learn(self, view: View) -> None:
-        """Know what the store knows by now."""
+        """Load new descriptions of the store."""
         with self._lock:
             new = view.descriptions(after=self._learnt)
             self._learnt += len(new)
             self._take(new)
 
     def add(self, descriptions: Iterable[Description]) -> None:
-        """Know what is about to be kept; what is said next goes by it."""
+        """Add descriptions that are about to be stored; the next message may need them."""
         with self._lock:
             self._take(descriptions)
 
     def _take(self, descriptions: Iterable[Description]) -> None:
-        new = [each for each in descriptions if self._registry.described(each.hash) is None]
-        for each in new:
-            self._registry.add(each)
-            for above in dict.fromkeys((*each.supertypes, *each.aliases)):
-                self._derived.setdefault(above, []).append(each)
-            self._called.setdefault(each.name, set()).update(each.names)
+        new = [
+            description
+            for description in descriptions
+            if self._registry.described(description.hash) is None
+        ]
+        for description in new:
+            self._registry.add(description)
+            for above in dict.fromkeys((*description.supertypes, *description.aliases)):
+                self._derived.setdefault(above, []).append(description)
+            self._called.setdefault(description.name, set()).update(description.names)
         if new:
             self.generation += 1
             self._known = {}
 
     def described(self, digest: str) -> Description | None:
         """The description with a hash."""
-        found = self._registry.described(digest)
-        if found is None:
+        description = self._registry.described(digest)
+        if description is None:
             with self._store.view() as view:
                 self.learn(view)
-            found = self._registry.described(digest)
-        return found
+            description = self._registry.described(digest)
+        return description
 
     def unknown(self, descriptions: Iterable[Description]) -> list[Description]:
-        """Those that nobody who may has said yet."""
-        new = [each for each in descriptions if self._registry.described(each.hash) is None]
+        """The descriptions that are not public yet."""
+        new = [
+            description
+            for description in descriptions
+            if self._registry.described(description.hash) is None
+        ]
         if new:
             with self._store.view() as view:
                 self.learn(view)
-        return [each for each in new if self._registry.described(each.hash) is None]
+        return [
+            description for description in new if self._registry.described(description.hash) is None
+        ]
 
     def pinned(self, name: str, version: int, digest: str) -> Description | None:
-        """What a record says that it is, if it is what it says."""
-        found = describe(STANDARD[name]) if name in STANDARD else self.described(digest)
+        """The description that a record pins; None if name, version and hash do not agree."""
+        description = describe(STANDARD[name]) if name in STANDARD else self.described(digest)
         wanted = (name, version, digest)
-        if found is None or (found.name, found.version, found.hash) != wanted:
+        if (
+            description is None
+            or (description.name, description.version, description.hash) != wanted
+        ):
             return None
-        return found
+        return description
 
     def newest(self, name: str) -> Description | None:
-        """What a type that is known by its name only is."""
+        """The newest description of a name."""
         return self._registry.describe(name)
 
     def below(self, name: str, names: Iterable[str]) -> frozenset[str]:
-        """By which of these names, or of those that it had, something known derives from a type."""
+        """The names of a type, now and before, that known types derive from."""
         called = self._called.get(name, set()).union(names)
-        return frozenset(each for each in called if each in self._derived)
+        return frozenset(known for known in called if known in self._derived)
 
     def derived(self, name: str) -> Sequence[Description]:
-        """What is known to derive from a type of that name, in all versions."""
+        """The known types that derive from a name, in all versions."""
         return self._derived.get(name, ())
 
     def has_name(self, name: str) -> bool:
-        """Whether anybody has described a type of that name."""
+        """Whether a type of a name is described."""
         return bool(self._registry.versions(name))
 
     def count(self, is_meant: Callable[[str], bool]) -> int:
-        """How many descriptions there are of names that are meant."""
-        return sum(is_meant(each.name) for each in self._registry.descriptions())
-
-    def many_of(self, names: Iterable[str]) -> int:
-        """How many descriptions there are of some names."""
-        wanted = frozenset(names)
-        return sum(each.name in wanted for each in self._registry.descriptions())
+        """How many descriptions have a name for which a predicate holds."""
+        return sum(is_meant(description.name) for description in self._registry.descriptions())
 
     def names(self, name: str, digest: str) -> tuple[str, ...]:
         """The wire name of a class, its aliases, and those of all its supertypes.
 
-        A description says by itself what its supertypes are: only those count whose members it has.
+        A description claims its supertypes itself: only those count whose members it has.
         """
-        found = self.ancestry(name, digest)
-        return (name,) if found is None else found.names
+        ancestry = self.ancestry(name, digest)
+        return (name,) if ancestry is None else ancestry.names
 
     def ancestry(self, name: str, digest: str) -> Ancestry | None:
-        """What is known of a class; None if nobody has said what it is."""
+        """The ancestry of a class; None if it is not described."""
         known = self._known.get((name, digest))
         if known is None:
             description = describe(STANDARD[name]) if name in STANDARD else self.described(digest)
@@ -150,33 +158,33 @@ class Vocabulary:
         above = tuple(islice(ancestors(description, self._registry.describe), MOST_ABOVE + 1))
         if len(above) > MOST_ABOVE:
             return Ancestry((description.name,), (), is_too_much=True)
-        meant = (each for each in above if self._has_members_of(description, each))
+        meant = (name for name in above if self._has_members_of(description, name))
         names = tuple(dict.fromkeys((description.name, *meant)))
         return Ancestry(names, tuple(self._steps(description)))
 
     def _steps(self, description: Description) -> dict[tuple[str, str], None]:
-        """All steps up, by the pinned description, and above it by those of each name."""
-        found: dict[tuple[str, str], None] = {}
+        """All steps up: from the pinned description, and above it from the newest of each name."""
+        steps: dict[tuple[str, str], None] = {}
         waiting = [description]
         seen = {description.hash}
         while waiting:
-            each = waiting.pop()
-            for name in (*each.supertypes, *each.aliases):
-                found[each.name, name] = None
+            below = waiting.pop()
+            for name in (*below.supertypes, *below.aliases):
+                steps[below.name, name] = None
                 above = None if name in STANDARD else self._registry.describe(name)
                 if name not in description.names and above and above.hash not in seen:
                     seen.add(above.hash)
                     waiting.append(above)
-        return found
+        return steps
 
     def names_of_type(self, name: str) -> tuple[str, ...]:
-        """The same of a type that is known by its name only."""
-        found = self._registry.describe(name)
-        return (name,) if found is None else (name, *self.names(found.name, found.hash))
+        """The same for a type without a hash, by its newest description."""
+        newest = self._registry.describe(name)
+        return (name,) if newest is None else (name, *self.names(newest.name, newest.hash))
 
     def _has_members_of(self, description: Description, name: str) -> bool:
         registry = self._registry
         return name in description.names or any(
-            structurally_conforms(description, each, lookup=registry.describe)
-            for each in registry.versions(name)
+            structurally_conforms(description, version, lookup=registry.describe)
+            for version in registry.versions(name)
         )

@@ -1,4 +1,4 @@
-"""What takes a store long goes one at a time for each party, and never for more than half of it."""
+"""Fair scheduling of long store operations: one at a time per party, at most half the time."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from polycast.errors import StoreClosedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    Begin = Callable[["Stopwatch"], Future[Any]]
+    Begin = Callable[["CpuTimer"], Future[Any]]
     Later = Callable[[float, Callable[[], None]], object]
 
-__all__ = ["Lanes", "Stopwatch"]
+__all__ = ["CpuTimer", "FairScheduler"]
 
 R = TypeVar("R")
 
-SHORT = 0.005  # seconds after which nobody has to wait for what took them
-LONGEST = 0.25  # seconds that a party waits at most between two of its own
+SHORT = 0.005  # seconds of an operation after which its party need not rest
+LONGEST = 0.25  # seconds that a party rests at most
 
 
-class Stopwatch:
-    """How much of a processor something took."""
+class CpuTimer:
+    """Adds up the CPU time of an operation."""
 
     def __init__(self) -> None:
         self.took = 0.0
 
     def time(self, work: Callable[[], R]) -> R:
-        """Do it."""
+        """Run it."""
         began = thread_time()
         try:
             return work()
@@ -38,11 +38,11 @@ class Stopwatch:
             self.took += thread_time() - began
 
 
-class Lanes:
-    """One after the other for each party, which is an owner; parties do not wait for each other.
+class FairScheduler:
+    """A queue of operations for each party; parties do not wait for each other.
 
-    After one that took long its party waits as long. All of it is called in one thread; `soon` has
-    something done there, from any thread, and `later` after so many seconds.
+    After a long operation its party rests for as long. All methods are called in one thread; `soon`
+    schedules a callback there from any thread, `later` after a number of seconds.
     """
 
     def __init__(self, *, soon: Callable[[Callable[[], None]], None], later: Later) -> None:
@@ -50,11 +50,11 @@ class Lanes:
         self._waiting: dict[Hashable, deque[tuple[Begin, Future[Any]]]] = {}
 
     def __len__(self) -> int:
-        """How many wait for their turn."""
+        """How many operations wait."""
         return sum(map(len, self._waiting.values()))
 
     def ask(self, party: Hashable, begin: Begin) -> Future[Any]:
-        """Begin something when those before it of its party are done; what comes of it."""
+        """Begin an operation when those before it of its party are done; its future result."""
         answer: Future[Any] = Future()
         waiting = self._waiting.get(party)
         if waiting is None:
@@ -72,26 +72,26 @@ class Lanes:
         *,
         is_over: Callable[[], bool],
     ) -> Future[Any]:
-        """Have work done by a store or a pool, unless nobody waits for it any more by then."""
+        """Submit work to a store or a pool in turn, unless its client has gone by then."""
 
-        def begin(watch: Stopwatch) -> Future[Any]:
+        def begin(timer: CpuTimer) -> Future[Any]:
             if is_over():
                 raise StoreClosedError
-            return submit(lambda *given: watch.time(lambda: work(*given)))
+            return submit(lambda *given: timer.time(lambda: work(*given)))
 
         return self.ask(party, begin)
 
     def _begin(self, party: Hashable, begin: Begin, answer: Future[Any]) -> None:
-        watch = Stopwatch()
+        timer = CpuTimer()
         try:
-            running = begin(watch)
+            running = begin(timer)
         except Exception as error:
             answer.set_exception(error)
             self._soon(lambda: self._next(party))
             return
 
         def ended(done: Future[Any]) -> None:
-            self._soon(lambda: self._rest(party, watch.took))
+            self._soon(lambda: self._rest(party, timer.took))
             if (error := _error_of(done)) is not None:
                 answer.set_exception(error)
             else:
@@ -116,5 +116,5 @@ class Lanes:
 def _error_of(done: Future[Any]) -> BaseException | None:
     try:
         return done.exception()
-    except BaseException as error:  # it was cancelled: the broker ends
+    except BaseException as error:  # it was cancelled: the broker stops
         return error

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from test_flow import Client, run, settled
 
-from polycast.broker.server.access import Identified, Rights
+from polycast.broker.server.access import Principal, Rights
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.fair_scheduling import LONGEST, SHORT, Lanes, Stopwatch
-from polycast.broker.server.remote_transactions import Task, take
+from polycast.broker.server.fair_scheduler import LONGEST, SHORT, CpuTimer, FairScheduler
+from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.wire.calls import CALLS, STEPS
 from polycast.broker.wire.messages import Answer, Call, Step
 from polycast.errors import LimitReachedError
 
-EVIL = Identified("evil", Rights.of(subscribe=["evil.*"]), owner="evil")
-SHOP = Identified("shop", Rights.of(subscribe=["shop.*"]), owner="shop")
+EVIL = Principal("evil", Rights.of(subscribe=["evil.*"]), owner="evil")
+SHOP = Principal("shop", Rights.of(subscribe=["shop.*"]), owner="shop")
 COUNT = Step("count_letters", STEPS["count_letters"].arguments())
 
 
@@ -26,14 +26,16 @@ class Road:
     """Lanes, what was begun in them, and who rests for how long."""
 
     def __init__(self) -> None:
-        self.begun: list[tuple[str, Future[Any], Stopwatch]] = []
+        self.begun: list[tuple[str, Future[Any], CpuTimer]] = []
         self.resting: list[tuple[float, Callable[[], None]]] = []
-        self.lanes = Lanes(soon=lambda work: work(), later=lambda *rest: self.resting.append(rest))
+        self.scheduler = FairScheduler(
+            soon=lambda work: work(), later=lambda *rest: self.resting.append(rest)
+        )
 
     def ask(self, party: str, name: str) -> Future[Any]:
-        return self.lanes.ask(party, lambda watch: self._begin(name, watch))
+        return self.scheduler.ask(party, lambda watch: self._begin(name, watch))
 
-    def _begin(self, name: str, watch: Stopwatch) -> Future[Any]:
+    def _begin(self, name: str, watch: CpuTimer) -> Future[Any]:
         running: Future[Any] = Future()
         self.begun.append((name, running, watch))
         return running
@@ -60,7 +62,7 @@ def test_an_owner_has_one_at_a_time_in_order_and_others_do_not_wait() -> None:
     road.end("b")
     road.end("c")
     assert [each.result(0)[0] for each in asked] == ["a", "b", "c"]
-    assert len(road.lanes) == 0
+    assert len(road.scheduler) == 0
 
 
 @pytest.mark.parametrize(("took", "rest"), [(2 * SHORT, 2 * SHORT), (100.0, LONGEST)])
@@ -78,10 +80,10 @@ def test_who_took_long_waits_as_long_but_not_for_ever(took: float, rest: float) 
 def test_one_that_fails_or_cannot_begin_holds_up_nothing() -> None:
     road = Road()
 
-    def fail(watch: Stopwatch) -> Future[Any]:
+    def fail(watch: CpuTimer) -> Future[Any]:
         raise KeyError("no")
 
-    failed = road.lanes.ask("evil", fail)
+    failed = road.scheduler.ask("evil", fail)
     wrong, after = road.ask("evil", "wrong"), road.ask("evil", "after")
     road.begun[0][1].set_exception(ValueError("wrong"))
     road.end("after")
@@ -91,7 +93,7 @@ def test_one_that_fails_or_cannot_begin_holds_up_nothing() -> None:
 
 
 def test_a_stopwatch_counts_what_failed_too() -> None:
-    watch = Stopwatch()
+    watch = CpuTimer()
     with pytest.raises(ZeroDivisionError):
         watch.time(lambda: sum(range(100_000)) // 0)
     assert watch.took > 0
@@ -101,7 +103,7 @@ def test_questions_of_one_owner_wait_for_each_other_over_all_its_connections() -
     async def test(broker: Broker) -> None:
         clients = [Client(broker, who=EVIL) for _ in range(3)]
         arguments = CALLS["count_letters"].arguments()
-        broker.lanes.ask("evil", lambda watch: Future())  # one that never ends
+        broker.scheduler.ask("evil", lambda watch: Future())  # one that never ends
         for each in clients:
             each.say(*(Call(n, "count_letters", arguments) for n in range(1, 4)))
         other = Client(broker, who=SHOP)
@@ -109,7 +111,7 @@ def test_questions_of_one_owner_wait_for_each_other_over_all_its_connections() -
         while not other.of(Answer):
             await settled()
         assert not any(each.of(Answer) for each in clients)
-        assert len(broker.lanes) == 9
+        assert len(broker.scheduler) == 9
         for each in (*clients, other):
             await each.close()
 
@@ -118,17 +120,17 @@ def test_questions_of_one_owner_wait_for_each_other_over_all_its_connections() -
 
 def test_questions_within_one_piece_of_work_have_so_much_time_in_all() -> None:
     broker = Broker()
-    guard = broker.guard(EVIL)
+    authorization = broker.authorize(EVIL)
 
-    def ask(task: Task) -> int:
+    def ask(task: WorkScope) -> int:
         found = broker.store.write(lambda tx: len(take(tx, [COUNT] * 3, task)))
         return found.result(5)
 
-    assert ask(Task("evil", 0.0, guard, seconds=100.0)) == 3
+    assert ask(WorkScope("evil", 0.0, authorization, seconds=100.0)) == 3
     with pytest.raises(LimitReachedError, match="the questions of one piece of work took"):
-        ask(Task("evil", 0.0, guard, seconds=0.0))
-    boss = broker.guard(Identified("boss", Rights.of(admin=True)))
-    assert ask(Task("boss", 0.0, boss, seconds=0.0)) == 3
+        ask(WorkScope("evil", 0.0, authorization, seconds=0.0))
+    boss = broker.authorize(Principal("boss", Rights.of(admin=True)))
+    assert ask(WorkScope("boss", 0.0, boss, seconds=0.0)) == 3
 
 
 def test_how_a_group_is_doing_is_not_looked_up_between_two_events() -> None:
@@ -137,11 +139,11 @@ def test_how_a_group_is_doing_is_not_looked_up_between_two_events() -> None:
     async def test(broker: Broker) -> None:
         client = Client(broker, who=EVIL)
         await settled()
-        broker.lanes.ask("evil", lambda watch: Future())
+        broker.scheduler.ask("evil", lambda watch: Future())
         client.say(Call(1, "standing", CALLS["standing"].arguments("g", at=0.0, limit=1)))
         client.say(Call(2, "members", CALLS["members"].arguments("g")))
         await settled()
-        assert len(broker.lanes) == 2
+        assert len(broker.scheduler) == 2
         await client.close()
 
     run(test, lambda: Broker("memory:"))

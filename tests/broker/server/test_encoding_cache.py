@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polycast.broker.server.encoding_cache import Wanting
+from polycast.broker.server.encoding_cache import RoutedBatch
 from polycast.broker.wire.frames import decode_records
 from polycast.broker.wire.messages import Events
 from polycast.events import Identity, Record
@@ -60,19 +60,19 @@ def test_a_share_is_what_the_reader_takes_and_may_see_in_the_order_of_the_log(
         reader: [at for at, numbers in enumerate(lots) if number in numbers]
         for number, reader in enumerate(readers)
     }
-    wanting = Wanting(list(lots.values()), wanted)
+    wanting = RoutedBatch(list(lots.values()), wanted)
     for number, reader in enumerate(readers):
         expected = [
             stored(position)
             for position, numbers in enumerate(taken, 1)
             if number in numbers and reader.may_receive(stored(position).record)
         ]
-        share = wanting.share_of(reader)
+        share = wanting.encoded_for(reader)
         assert (share.count, decode_records(share.records)) == (len(expected), expected)
 
 
 def test_readers_who_get_the_same_share_the_same_bytes() -> None:
     readers = [Reader(None), Reader(None)]
-    wanting = Wanting([[stored(1)], [stored(2)]], {each: [0, 1] for each in readers})
-    first, second = (wanting.share_of(each) for each in readers)
+    wanting = RoutedBatch([[stored(1)], [stored(2)]], {each: [0, 1] for each in readers})
+    first, second = (wanting.encoded_for(each) for each in readers)
     assert first.records is second.records
