@@ -18,7 +18,7 @@ import polycast as pc
 from polycast.filters.backends.python import generate
 from polycast.filters.tree import nodes
 from polycast.filters.tree.constant_folding import folded
-from polycast.filters.tree.slots import seat_of
+from polycast.filters.tree.slots import slot_of
 from polycast.matching.native import available
 
 pytestmark = pytest.mark.skipif(available() is None, reason="the kernel is not built here")
@@ -278,14 +278,14 @@ def component(text: str) -> nodes.Node:
     ],
 )
 def test_a_component_that_is_just_looked_up_says_where(text: str, cls: type, seat: object) -> None:
-    assert seat_of(component(text), cls) == seat
+    assert slot_of(component(text), cls) == seat
 
 
 def test_items_of_dictionaries_stand_there_and_other_terms_nowhere() -> None:
     def seat(function: Any, cls: type = dict) -> object:
         tree = pc.lift(function).tree
         assert isinstance(tree, nodes.Compare)
-        return seat_of(tree.first, cls)
+        return slot_of(tree.first, cls)
 
     assert seat(lambda e: e["price"] > 1) == ("price",)
     assert seat(lambda e: e["price"] > 1, Dictionary) is None

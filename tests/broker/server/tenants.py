@@ -44,7 +44,7 @@ from polycast.stores.claims import (
     outliving,
 )
 from polycast.typesystem import AttributeDescription, Description, TypeExpression
-from polycast.typesystem import GroupMember as Field
+from polycast.typesystem import MemberDescription as Field
 
 MINE, THEIRS, NOBODYS = "mine", "theirs", "nobodys"
 OWNED = (MINE, THEIRS, NOBODYS)
