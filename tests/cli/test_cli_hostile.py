@@ -16,7 +16,7 @@ import pytest
 import polycast as pc
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
-from polycast.cli.parsing import parser
+from polycast.cli.command_line import parser
 from test_text import HOSTILE, obeyed
 
 WILD = f"w{HOSTILE}"

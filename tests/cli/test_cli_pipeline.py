@@ -18,7 +18,7 @@ import pytest
 from shop_events import Later, Sale, url
 
 import polycast as pc
-from polycast.cli.pipelines import Asked
+from polycast.cli.pipeline_run import StopRequest
 from polycast.cli.progress import LiveProgress, Progress, progress_for, progress_line, summary
 from polycast.cli.terminal import Terminal
 from polycast.config import SystemClock
@@ -199,10 +199,10 @@ def test_without_rich_there_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_second_time_somebody_asks_is_the_last() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with Asked() as asked:
+    with StopRequest() as asked:
         asked.listen()
         signal.raise_signal(signal.SIGTERM)
-        assert asked.to_stop
+        assert asked.is_made
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) is before

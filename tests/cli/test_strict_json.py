@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from polycast.cli.lossless_json import NotJson, parsed
 from polycast.cli.strict_json import Misfit, StrictJson
-from polycast.cli.strict_parsing import NotJson, parsed
 from polycast.events import JSON, Encoded
 from polycast.typesystem import Registry, describe
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.cli.formatting import count, duration
+from polycast.cli.rich_text import console_for
+from polycast.cli.terminal import is_terminal
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,7 +25,7 @@ EVERY = 5.0  # seconds between two lines
 
 def progress_for(terminal: Terminal) -> Progress:
     """What suits where the output goes."""
-    if sys.stdout.isatty() and not terminal.as_json:
+    if is_terminal(sys.stdout) and not terminal.as_json:
         with suppress(ImportError):  # lines will do
             return LiveProgress(terminal)
     return Progress(terminal)
@@ -68,11 +70,10 @@ class LiveProgress(Progress):
     every = 0.5
 
     def __init__(self, terminal: Terminal) -> None:
-        from rich.console import Console
         from rich.live import Live
 
         super().__init__(terminal)
-        self._live = Live(console=Console(), auto_refresh=False, transient=True)
+        self._live = Live(console=console_for(sys.stdout), auto_refresh=False, transient=True)
 
     def show(self, status: Status) -> None:
         """Draw it."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.cli.formatting import clip, listed
+from polycast.cli.lossless_json import why_unheld
 from polycast.cli.scalars import ACCEPTED, is_scalar, scalar_of, wire_form
-from polycast.cli.strict_parsing import why_unheld
 from polycast.events.encoder import Writer
 from polycast.events.wire_forms import (
     CLASS,
