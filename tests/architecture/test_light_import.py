@@ -69,6 +69,13 @@ def test_the_public_names_are_loaded_when_the_first_is_used(tmp_path: Path) -> N
     )
 
 
+def test_the_parser_of_the_command_line_loads_no_bus_and_no_store(tmp_path: Path) -> None:
+    names = loaded_by("polycast.cli", where=tmp_path)
+    own = {name for name in names if name.startswith("polycast.")}
+    assert {name for name in own if not name.startswith("polycast.cli")} == {"polycast.lazy_names"}
+    assert not {"msgspec", "logging", "dataclasses", "importlib.metadata"} & set(names)
+
+
 def test_a_heavy_import_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "weighty.py").write_text("import sqlite3", encoding="utf-8")
     assert heavy_among(loaded_by("weighty", where=tmp_path)) == {"sqlite3"}

@@ -217,6 +217,28 @@ def test_bash_offers_what_may_come_next(
         assert set(done.stdout.split()) == offered
 
 
+def test_bash_offers_files_for_a_place(tmp_path: Path) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash here")
+    (tmp_path / "events.db").touch()
+    script = (
+        f"{script_for('bash', parser())}\nCOMP_WORDS=(polycast doctor ev)\nCOMP_CWORD=2\n"
+        '_shtab_polycast\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    done = subprocess.run(
+        [bash, "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert done.stdout.split() == ["events.db"]
+
+
+def test_without_the_extra_the_error_names_it(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    ran = run("completion", "bash")
+    assert (ran.status, ran.out) == (1, "")
+    assert "pip install 'polycast[cli]'" in ran.err
+
+
 # -- words -----------------------------------------------------------------------------------------
 
 

@@ -30,24 +30,43 @@ class RichText:
         """The characters that draw it, without the end of the last line."""
         from rich.text import Text
 
+        if isinstance(line, Table) and _least_width(line) > self._console.width:
+            return "\n".join(line.lines())  # the terminal breaks the lines, and no cell
         with self._console.capture() as capture:
             if isinstance(line, Styled):
                 # The terminal breaks long lines itself, so that they can be copied whole.
                 self._console.print(Text(plain(line.text), style=line.style), soft_wrap=True)
             else:
-                self._console.print(_table(line))
-        return capture.get().rstrip("\n")
+                self._console.print(_drawn(line))
+        return "\n".join(part.rstrip() for part in capture.get().rstrip("\n").split("\n"))
 
 
-def _table(table: Table) -> Any:
-    from rich import box
+_GAP, _NARROWEST = 2, 12
+
+
+def _least_width(table: Table) -> int:
+    """How wide a terminal is at least on which the table can be read."""
+    widths = [
+        min(max(map(len, column)), max(_NARROWEST, len(column[0])))
+        for column in zip(table.heads, *table.cells, strict=True)
+    ]
+    return table.indent + sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _drawn(table: Table) -> Any:
     from rich.padding import Padding
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    drawn = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     for head, is_number in zip(table.heads, table.numeric, strict=True):
-        drawn.add_column(Text(head), justify="right" if is_number else "left", overflow="fold")
+        drawn.add_column(
+            Text(head),
+            justify="right" if is_number else "left",
+            overflow="fold",
+            min_width=len(head),
+            no_wrap=is_number,
+        )
     for row in table.cells:
         drawn.add_row(*map(Text, row))
     return Padding(drawn, (0, 0, 0, table.indent), expand=False)
