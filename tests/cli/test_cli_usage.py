@@ -17,7 +17,7 @@ import pytest
 from polycast.cli import main
 from polycast.cli.command_line import parser
 from polycast.cli.completion import SHELLS, script_for
-from polycast.cli.formatting import Table, ago, clip, count, duration, moment, size
+from polycast.cli.formatting import TextTable, ago, clip, count, duration, moment, size
 
 Words = tuple[str, ...]
 
@@ -270,6 +270,6 @@ def test_long_and_wild_text_is_clipped() -> None:
 
 
 def test_numbers_are_to_the_right() -> None:
-    assert Table(("name", "n"), [("a", 5), ("bcdef", 1_000)]).lines() == [
+    assert TextTable(("name", "n"), [("a", 5), ("bcdef", 1_000)]).lines() == [
         *("name       n", "a          5", "bcdef  1,000"),
     ]

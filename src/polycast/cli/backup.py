@@ -36,11 +36,11 @@ def declare(commands: Any) -> None:
 def run_backup(given: Namespace, terminal: Terminal) -> int:
     """Copy a store that may be in use."""
     from polycast.cli.formatting import size
-    from polycast.cli.targets import Place, file_of
+    from polycast.cli.targets import StorePlace, file_of
     from polycast.stores.doctor.readonly_store import translated
     from polycast.stores.sqlite import back_up
 
-    store, target = Place(given.store).file("a back-up"), file_of(given.target)
+    store, target = StorePlace(given.store).file("a back-up"), file_of(given.target)
     with translated(store):
         pages = back_up(
             store,
@@ -57,11 +57,11 @@ def run_backup(given: Namespace, terminal: Terminal) -> int:
 def run_restore(given: Namespace, terminal: Terminal) -> int:
     """Make a store from a back-up."""
     from polycast.cli.formatting import size
-    from polycast.cli.targets import Place, file_of
+    from polycast.cli.targets import StorePlace, file_of
     from polycast.stores.doctor.readonly_store import translated
     from polycast.stores.sqlite import restore
 
-    backup, store = file_of(given.backup), Place(given.store).file("restoring")
+    backup, store = file_of(given.backup), StorePlace(given.store).file("restoring")
     with translated(backup):
         restore(backup, store, force=given.force)
     took = os.path.getsize(store)

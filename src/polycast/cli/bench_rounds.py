@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from polycast.cli.formatting import Table, duration
+from polycast.cli.formatting import TextTable, duration
 from polycast.errors import StoreError
 from polycast.typesystem import event
 
@@ -125,7 +125,7 @@ def _measured(
 _HEADS = ("round", "events", "published/s", "delivered/s", "p50", "p90", "p99", "max")
 
 
-def round_table(rounds: dict[str, BenchRound]) -> Table:
+def round_table(rounds: dict[str, BenchRound]) -> TextTable:
     """A row for each round."""
     rows = [
         (
@@ -137,4 +137,4 @@ def round_table(rounds: dict[str, BenchRound]) -> Table:
         )
         for name, figures in rounds.items()
     ]
-    return Table(_HEADS, rows)
+    return TextTable(_HEADS, rows)

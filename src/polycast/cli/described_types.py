@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.formatting import Table, listed
+from polycast.cli.formatting import TextTable, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -86,7 +86,7 @@ def count_events(
     return counts
 
 
-def type_table(types: Sequence[DescribedType], *, counted: bool) -> Table:
+def type_table(types: Sequence[DescribedType], *, counted: bool) -> TextTable:
     """A row for each type."""
     heads = ["name", "version", "kind", "supertypes", "attributes"]
     rows: list[list[object]] = [
@@ -103,7 +103,7 @@ def type_table(types: Sequence[DescribedType], *, counted: bool) -> Table:
         heads.insert(2, "events")
         for row, kind in zip(rows, types, strict=True):
             row.insert(2, kind.events)
-    return Table(heads, rows)
+    return TextTable(heads, rows)
 
 
 def type_lines(descriptions: Iterable[Description], counts: Counter[str] | None) -> Iterator[Line]:
@@ -117,7 +117,7 @@ def type_lines(descriptions: Iterable[Description], counts: Counter[str] | None)
             yield f"  aliases     {listed(description.aliases)}"
         rows = [(part.name, str(part.type), _default(part)) for part in description.attributes]
         rows += [(constant.name, "constant", "-") for constant in description.constants]
-        yield Table(("attribute", "type", "if left out"), rows, indent=2)
+        yield TextTable(("attribute", "type", "if left out"), rows, indent=2)
 
 
 def _default(attribute: Attribute) -> str:

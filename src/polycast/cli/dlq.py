@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from polycast.cli.letter_replay import ChosenLetter
-    from polycast.cli.targets import Place
+    from polycast.cli.targets import StorePlace
     from polycast.cli.terminal import Terminal
     from polycast.contexts import Context
 
@@ -134,7 +134,7 @@ def run_replay(given: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _replay(place: Place, going: list[ChosenLetter], usable: dict[str, Context]) -> set[int]:
+def _replay(place: StorePlace, going: list[ChosenLetter], usable: dict[str, Context]) -> set[int]:
     """Replay letters; the numbers of those that went."""
     from functools import partial
 

@@ -16,7 +16,7 @@ __all__ = [
     "GOOD",
     "Line",
     "Styled",
-    "Table",
+    "TextTable",
     "ago",
     "by_severity",
     "clip",
@@ -105,7 +105,7 @@ def by_severity(severity: str, text: str) -> Line:
     return Styled(text, _STYLES[severity]) if severity in _STYLES else text
 
 
-class Table:
+class TextTable:
     """Aligned columns; numbers to the right, the last column as long as it is."""
 
     def __init__(
@@ -130,7 +130,7 @@ class Table:
         ]
 
 
-Line = str | Styled | Table
+Line = str | Styled | TextTable
 """What a command prints: a line as it is, one with a colour, or a table."""
 
 

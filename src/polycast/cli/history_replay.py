@@ -10,7 +10,7 @@ import msgspec
 
 from polycast.cli.bounds import bound_of
 from polycast.cli.event_lines import line_of
-from polycast.cli.formatting import Table, ago, count, moment
+from polycast.cli.formatting import TextTable, ago, count, moment
 from polycast.cli.name_resolution import filter_of, type_of
 from polycast.cli.payloads import Payloads
 from polycast.cli.targets import place_of, time_at
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from polycast.cli.formatting import Line
-    from polycast.cli.targets import Place
+    from polycast.cli.targets import StorePlace
     from polycast.cli.terminal import Terminal
     from polycast.delivery.replay import Replayed
     from polycast.routing.search import Search
@@ -40,7 +40,7 @@ _STEP = 50_000  # positions after which it is shown how far it is
 class AskedReplay:
     """What is looked for, and where."""
 
-    place: Place
+    place: StorePlace
     search: Search
     history: History
     low: int
@@ -153,7 +153,7 @@ def _counted(findings: Findings, times: list[float | None], now: float) -> Itera
         yield f"{what:<6} {moment(time)} ({ago(time, now)})"
     yield ""
     rows = sorted(findings.types.items(), key=lambda row: (-row[1], row[0]))
-    yield Table(("type", "events"), rows, indent=2)
+    yield TextTable(("type", "events"), rows, indent=2)
 
 
 def fates(replayed: Replayed, what: str, limit: int | None = None) -> Iterator[str]:

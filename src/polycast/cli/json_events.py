@@ -9,7 +9,7 @@ import msgspec
 from polycast.cli.formatting import clip
 from polycast.cli.lossless_json import NotJson, parsed
 from polycast.cli.name_resolution import meant_by
-from polycast.cli.strict_json import Misfit, StrictJson
+from polycast.cli.strict_json import JsonMismatch, StrictJson
 from polycast.errors import NotDecodableError
 from polycast.events import JSON, Encoded
 from polycast.typesystem import describe
@@ -58,7 +58,7 @@ def event_of(given: GivenEvent, description: Description, types: NamedTypes) -> 
         data = StrictJson(types.registry).event(parsed(given.text), description)
         payload = msgspec.json.encode(data)
         return JSON.decode(Encoded(name, version, digest, "json", payload), registry=types.registry)
-    except (NotJson, Misfit) as error:
+    except (NotJson, JsonMismatch) as error:
         raise NotDecodableError(given.where, why=str(error)) from None
     except RecursionError:
         raise NotDecodableError(given.where, why="it is nested too deep") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from polycast.cli.formatting import Table, ago, clip, moment
+from polycast.cli.formatting import TextTable, ago, clip, moment
 from polycast.cli.name_resolution import filter_of
 from polycast.cli.payloads import Payloads
 
@@ -69,7 +69,7 @@ def letter_table(
         heads.append("event")
         for row, letter in zip(rows, letters, strict=True):
             row.append(payloads.text(letter.record))
-    yield Table(heads, rows)
+    yield TextTable(heads, rows)
     if total > len(letters):
         yield f"... {len(letters):,} of {total:,}; --limit shows more"
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from polycast.cli.targets import Place
+    from polycast.cli.targets import StorePlace
     from polycast.contexts import Context
     from polycast.stores import Letter, Transaction, View
 
@@ -42,7 +42,7 @@ class ChosenLetter(NamedTuple):
 
 
 def translate_again(
-    place: Place, rows: list[ChosenLetter], contexts: dict[str, Context]
+    place: StorePlace, rows: list[ChosenLetter], contexts: dict[str, Context]
 ) -> set[int]:
     """Translate to the root events that could not leave their contexts; the numbers that went."""
     numbers = {letter.number for letter in rows}

@@ -52,10 +52,10 @@ def declare(commands: Any) -> None:
 def run_pipeline(given: Namespace, terminal: Terminal) -> int:
     """Run a pipeline until somebody stops it, or all that is there is routed."""
     from polycast.cli.pipeline_run import attend
-    from polycast.cli.targets import Place
+    from polycast.cli.targets import StorePlace
     from polycast.stores.doctor import looking
 
-    path = Place(given.store).file("a pipeline")
+    path = StorePlace(given.store).file("a pipeline")
     with looking(path, current=False):  # the wrong place is told before an extra that is missing
         pass
     from polycast.pipeline import Pipeline

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from polycast.cli.terminal import Terminal
     from polycast.routing.status import Status
 
-__all__ = ["Progress", "progress_for", "progress_line", "summary"]
+__all__ = ["PipelineProgress", "progress_for", "progress_line", "summary"]
 
 EVERY = 5.0  # seconds between two lines
 
 
-def progress_for(terminal: Terminal) -> Progress:
+def progress_for(terminal: Terminal) -> PipelineProgress:
     """What suits where the output goes."""
     if is_terminal(sys.stdout) and not terminal.as_json:
         with suppress(ImportError):  # lines will do
             return LiveProgress(terminal)
-    return Progress(terminal)
+    return PipelineProgress(terminal)
 
 
-class Progress:
+class PipelineProgress:
     """A line now and then, if something has changed: text, or JSON."""
 
     every = EVERY
@@ -52,7 +52,7 @@ class Progress:
             self.terminal.line(progress_line(status))
         self.terminal.flush()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> PipelineProgress:
         return self
 
     def __exit__(
@@ -64,7 +64,7 @@ class Progress:
         pass
 
 
-class LiveProgress(Progress):
+class LiveProgress(PipelineProgress):
     """A table that is drawn anew, and gone when it is over."""
 
     every = 0.5
@@ -79,7 +79,7 @@ class LiveProgress(Progress):
         """Draw it."""
         self._live.update(_drawn(status), refresh=True)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> PipelineProgress:
         self._live.__enter__()
         return self
 

@@ -8,7 +8,7 @@ from polycast.cli.formatting import (
     ERROR,
     GOOD,
     Styled,
-    Table,
+    TextTable,
     ago,
     by_severity,
     clip,
@@ -93,7 +93,7 @@ def _log(report: Report) -> Iterator[Line]:
     if not rows:
         return
     yield ""
-    yield Table(("type", "version", "events"), rows, indent=2)
+    yield TextTable(("type", "version", "events"), rows, indent=2)
     yield from _more(len(log.types))
 
 
@@ -126,7 +126,7 @@ def _buses(report: Report) -> Iterator[Line]:
         (str(bus.id), bus.publisher, str(bus.process), "alive" if bus.alive else "dead")
         for bus in report.buses[:_SHOWN]
     ]
-    yield Table(("bus", "publisher", "process", "state"), rows, indent=2)
+    yield TextTable(("bus", "publisher", "process", "state"), rows, indent=2)
     yield from _more(len(report.buses))
 
 
@@ -166,7 +166,7 @@ def _retention(report: Report) -> Iterator[Line]:
     if behind:
         yield "  the log is kept for"
         rows = [(pin.name, pin.position, pin.behind) for pin in behind[:_SHOWN]]
-        yield Table(("name", "from position", "events behind"), rows, indent=2)
+        yield TextTable(("name", "from position", "events behind"), rows, indent=2)
         yield from _more(len(behind))
 
 
@@ -180,7 +180,7 @@ def _letters(report: Report) -> Iterator[Line]:
         (figures.letters, figures.subscription, figures.reason)
         for figures in report.letters[:_SHOWN]
     ]
-    yield Table(("letters", "subscription", "reason"), rows, indent=2)
+    yield TextTable(("letters", "subscription", "reason"), rows, indent=2)
     yield from _more(len(report.letters))
 
 

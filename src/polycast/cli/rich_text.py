@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TextIO
 
-from polycast.cli.formatting import Styled, Table
+from polycast.cli.formatting import Styled, TextTable
 from polycast.plain_text import plain
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ class RichText:
     def __init__(self, screen: TextIO) -> None:
         self._console = console_for(screen)
 
-    def rendered(self, line: Styled | Table) -> str:
+    def rendered(self, line: Styled | TextTable) -> str:
         """The characters that draw it, without the end of the last line."""
         from rich.text import Text
 
-        if isinstance(line, Table) and _least_width(line) > self._console.width:
+        if isinstance(line, TextTable) and _least_width(line) > self._console.width:
             return "\n".join(line.lines())  # the terminal breaks the lines, and no cell
         with self._console.capture() as capture:
             if isinstance(line, Styled):
@@ -44,7 +44,7 @@ class RichText:
 _GAP, _NARROWEST = 2, 12
 
 
-def _least_width(table: Table) -> int:
+def _least_width(table: TextTable) -> int:
     """How wide a terminal is at least on which the table can be read."""
     widths = [
         min(max(map(len, column)), max(_NARROWEST, len(column[0])))
@@ -53,7 +53,7 @@ def _least_width(table: Table) -> int:
     return table.indent + sum(widths) + _GAP * (len(widths) - 1)
 
 
-def _drawn(table: Table) -> Any:
+def _drawn(table: TextTable) -> Any:
     from rich.padding import Padding
     from rich.table import Table as RichTable
     from rich.text import Text

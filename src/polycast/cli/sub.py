@@ -132,7 +132,7 @@ def _print_all(
 ) -> None:
     import queue
 
-    from polycast.cli.arrivals import arrival_line
+    from polycast.cli.event_lines import arrival_line
 
     left = -1 if count is None else count
     while left:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.cli.formatting import Table, ago, listed
+from polycast.cli.formatting import TextTable, ago, listed
 
 if TYPE_CHECKING:
     from polycast.stores.doctor import SubscriptionFigures
@@ -16,7 +16,7 @@ _HEADS = ("name", "what", "level", "group", "lag", "in flight", "attempts", "att
 
 def subscription_table(
     subscriptions: list[SubscriptionFigures], now: float, *, indent: int = 0
-) -> Table:
+) -> TextTable:
     """A row for each subscription."""
     rows = [
         (
@@ -32,7 +32,7 @@ def subscription_table(
         )
         for figures in subscriptions
     ]
-    return Table(_HEADS, rows, indent=indent)
+    return TextTable(_HEADS, rows, indent=indent)
 
 
 def _holders(figures: SubscriptionFigures) -> str:

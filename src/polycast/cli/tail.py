@@ -59,11 +59,11 @@ def run(given: Namespace, terminal: Terminal) -> int:
 def _show(given: Namespace, log: LogTail, at: int, terminal: Terminal) -> int:
     """Show events from a position on; the position after the last."""
     from polycast.cli.event_lines import line_of
-    from polycast.cli.targets import Bell
+    from polycast.cli.targets import WriteSignal
 
-    bell, left = Bell(log.store), _most(given, terminal)
+    signal, left = WriteSignal(log.store), _most(given, terminal)
     while left:
-        bell.mark()
+        signal.mark()
         batch = log.store.read(at, limit=_PAGE, types=log.numbers())
         shown = [stored for stored in batch.entries if log.is_wanted(stored)]
         if left > 0:
@@ -77,7 +77,7 @@ def _show(given: Namespace, log: LogTail, at: int, terminal: Terminal) -> int:
         if is_end and not given.follow:
             break
         if is_end:
-            bell.wait()
+            signal.wait()
     return at
 
 
